@@ -20,12 +20,9 @@ from ragbench.datasets import load_dataset
 from ragbench.metrics import score_run
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import make_retriever, retrieve, to_documents
-from ragbench.statistics import compare, compare_all, sequential, summarise
+from ragbench.statistics import compare, compare_all, summarise
 
-pytestmark = [
-    pytest.mark.benchmark,
-    pytest.mark.filterwarnings("ignore:the differences of:ragbench.errors.DataWarning"),  # some draws are skewed
-]
+pytestmark = pytest.mark.benchmark
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS = 2000
@@ -101,7 +98,7 @@ def coverage(table: pd.DataFrame, truth: Floats) -> float:
 
 
 def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) -> None:
-    """A/A: false positives 0.05 +- 0.012 and coverage 0.95 +- 0.015; 0/1 measures err on the safe side only."""
+    """A/A: false positives of at most 0.05 + 0.012, coverage of at least 0.95 - 0.015."""
     rng = np.random.default_rng(0)
     print("\nA/A experiments       queries (that differ)  false positives  coverage")
     rates = []
@@ -111,34 +108,25 @@ def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) ->
             table = compared(before, after, 2000)
             moving = float((np.abs(after - before) > 1e-12).sum(axis=1).mean())
             rate, covered = float((table["p_value"] <= 0.05).mean()), coverage(table, truth)
-            rates.append((name, moving, rate, covered))
+            rates.append((name, rate, covered))
             print(f"{name:26s} {n:4d} ({moving:3.0f})   {rate:.3f}            {covered:.3f}", flush=True)
-    for name, moving, rate, covered in rates:
+    for name, rate, covered in rates:
         assert rate <= 0.062, name
         assert covered >= 0.935, name
-        # Few queries that differ, or differ by 1 only, have few sums: an exact test cannot use up its 5 %.
-        if moving >= 30 and name in GRADED:
-            assert rate >= 0.038, name
-            assert covered <= 0.965, name
 
 
 def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:
     """Pairs that do differ: the mean difference over all queries is the truth, of which n are drawn."""
     rng = np.random.default_rng(1)
-    print("\nreal differences      queries  coverage  mean length  BCa used")
+    print("\nreal differences      queries  coverage  mean length")
     for name in [*GRADED, *BINARY, "pydoc token_f1"]:
         for n in (30, 100, 300):
             before, after, truth = pairs(real[name], n, rng, swapped=False)
             table = compared(before, after, 2000)
             covered = coverage(table, truth)
             length = float((table["ci_high"] - table["ci_low"]).mean())
-            share = float((table["interval"] == "BCa").mean())
-            print(f"{name:26s} {n:4d}   {covered:.3f}     {length:.3f}        {share:.2f}", flush=True)
-            # graded measures must be within 0.015 from 100 queries on; fewer, and 0/1 measures, may be too careful
-            # but hardly too bold. A difference that few queries make (token_f1: 29 answers) is the hardest of all.
-            assert covered >= (0.935 if n > 30 else 0.915), (name, n)
-            if share > 0.9 and name in GRADED:
-                assert covered <= 0.965, (name, n)
+            print(f"{name:26s} {n:4d}   {covered:.3f}     {length:.3f}", flush=True)
+            assert covered >= 0.935, (name, n)
 
 
 def test_intervals_cover_the_true_mean(real: dict[str, Floats]) -> None:
@@ -150,13 +138,10 @@ def test_intervals_cover_the_true_mean(real: dict[str, Floats]) -> None:
             for i in range(EXPERIMENTS):
                 column = real[name][:, rng.integers(real[name].shape[1])]
                 values[i], truth[i] = column[rng.integers(0, len(column), n)], column.mean()
-            parts = [
-                summarise(tidy(values[i : i + AT_ONCE]), n_resamples=2000, seed=i)
-                for i in range(0, EXPERIMENTS, AT_ONCE)
-            ]
+            parts = [summarise(tidy(values[i : i + AT_ONCE])) for i in range(0, EXPERIMENTS, AT_ONCE)]
             covered = coverage(pd.concat(parts, ignore_index=True), truth)
             print(f"{name:26s} {n:4d}   {covered:.3f}", flush=True)
-            assert covered >= (0.935 if n > 30 else 0.92), (name, n)
+            assert covered >= 0.935, (name, n)
 
 
 def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
@@ -185,37 +170,8 @@ def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
     independent = float((np.min(apart, axis=0) <= 0.05 / 10).mean())
     together = float(np.mean(shared))
     print(f"\nfamily-wise rate: 10 unrelated pairs {independent:.3f}; 11 contenders of one baseline {together:.3f}")
-    assert abs(independent - 0.05) <= 0.012
-    # tests that share a baseline rise and fall together, for which Holm is a little too strict, never too lax
-    assert 0.025 <= together <= 0.062
-
-
-def test_looking_after_every_batch_keeps_the_rate(real: dict[str, Floats]) -> None:
-    """A/A on PubMedQA, a look after each 20 of 400 queries: any look that claims a difference, and a t-test's."""
-    rng = np.random.default_rng(4)
-    before, after, _ = pairs(real["pubmedqa nDCG@10"], 400, rng, swapped=True)
-    looks = np.arange(20, 401, 20)
-    ever = naive = 0
-    begun = time.perf_counter()
-    experiments = 500  # one call each
-    for one, two in zip(before[:experiments], after[:experiments], strict=True):
-        path = sequential(tidy(one[None]), tidy(two[None]), measure="m0", batch=20)
-        ever += bool((path["decision"] != "continue").any())
-        with np.errstate(invalid="ignore"):
-            naive += any(scipy.stats.ttest_1samp((two - one)[:look], 0).pvalue < 0.05 for look in looks)
-    spent = (time.perf_counter() - begun) / experiments
-    real_before, real_after, _ = pairs(real["pubmedqa nDCG@10"][:, :2], 400, rng, swapped=False)
-    settled = []
-    for one, two in zip(real_before[:100], real_after[:100], strict=True):
-        path = sequential(tidy(one[None]), tidy(two[None]), measure="m0", batch=20)
-        done = path[path["decision"] != "continue"]
-        settled.append(int(done["n"].iloc[0]) if len(done) else 400)
-    print(
-        f"\nany of 20 looks: {ever / experiments:.3f} (t-test at each look: {naive / experiments:.3f}), "
-        f"{spent * 1000:.0f} ms a path; bm25 and wordllama distinguished after {np.median(settled):.0f} of 400 (median)"
-    )
-    assert ever / experiments <= 0.05
-    assert np.median(settled) <= 200
+    assert independent <= 0.062
+    assert together <= 0.062
 
 
 def test_a_sweep_compares_within_ten_seconds() -> None:

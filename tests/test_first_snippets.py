@@ -177,12 +177,3 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
     with pytest.raises(rb.RagbenchError, match=message.replace("{", r"\{").replace("}", r"\}")) as refused:
         snippet()
     assert "\n" not in str(refused.value)
-
-
-def test_the_earlier_names_of_chunk_size_are_deprecated() -> None:
-    text = {"d": "One two three four five six."}
-    with pytest.warns(DeprecationWarning, match="size is now chunk_size"):
-        assert rb.chunk(text, "fixed", size=3) == rb.chunk(text, "fixed", chunk_size=3)
-    with pytest.warns(DeprecationWarning, match="overlap is now chunk_overlap"):
-        old = rb.chunk(text, "fixed", chunk_size=4, overlap=1)
-    assert old == rb.chunk(text, "fixed", chunk_size=4, chunk_overlap=1)

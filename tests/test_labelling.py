@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.service import history, run_due, schedules
-from ragbench.service.history_database import connected
-from ragbench.service.tables import dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 
@@ -224,8 +221,7 @@ def test_a_schedule_asks_a_model_for_fresh_questions(
     [version] = (tmp_path / "results" / "testsets" / "acme" / "n").iterdir()
     [row] = history(client="acme").to_dict("records")
     assert (row["series"], row["dataset"], row["questions"]) == ("n", "n", len(load_dataset(version).cases))
-    with connected() as connection:
-        recipe = json.loads(connection.execute(select(dataset.c.recipe)).scalar_one())
+    recipe = json.loads((version / "testset.json").read_text(encoding="utf-8"))
     made = recipe["parameters"]
     assert (made["generator"], made["llm"], made["seed"], made["chunks"]) == ("language model", "openai:m", 0, 6)
     assert version.name.endswith(recipe["documents"][:12])

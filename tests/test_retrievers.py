@@ -512,6 +512,16 @@ def test_a_document_has_the_score_of_its_best_chunk_once() -> None:
     assert list(run["q"]) == ["b#0", "a#2", "a#0", "b#1", "c#1"]  # not changed
 
 
+@pytest.mark.parametrize("returned", [["a"], {"q": [("a", 1.0)]}, None])
+def test_a_retriever_that_returns_no_run_is_a_clear_error(returned: Any) -> None:
+    class Own:
+        def search(self, queries: Any, k: int) -> Any:
+            return returned
+
+    with pytest.raises(ConfigError, match=r"retriever Own: search\(1 queries, k=5\) returned"):
+        retrieve(Own(), {"q": "a"}, [Chunk("a", "a", 0, 1, "a")], depth=5)
+
+
 def test_unknown_chunks_are_a_clear_error() -> None:
     with pytest.raises(
         DataError, match="query 'q': 'x#7' is not an id of the 1 chunks given; was the run made from another chunking"

@@ -138,18 +138,6 @@ def import_folder(
     raise typer.Exit(1 if done.failed else 0)
 
 
-@history_app.command("upgrade", cls=Command, epilog="Example: ragbench history upgrade --database runs.sqlite")
-def upgrade(database: Database = "") -> None:
-    """Bring the tables of a database up to date, after ragbench itself was updated."""
-    from ragbench.service import database_url
-    from ragbench.service import upgrade as upgrade_tables
-
-    before, after = upgrade_tables(database)
-    shown = database_url(database).render_as_string(hide_password=True)
-    done = "is up to date" if before == after else f"was upgraded from {before or 'nothing'}"
-    typer.echo(f"{shown} {done}, version {after}")
-
-
 def _passed(row: Any) -> str:
     import pandas as pd
 

@@ -47,19 +47,18 @@ def add(
     from datetime import UTC, datetime
 
     from ragbench import llms
-    from ragbench.service import add_schedule, next_due
+    from ragbench.service import FreshQuestions, add_schedule, next_due
     from ragbench.service.fresh import fresh_test_set
 
+    questions = FreshQuestions(fresh, fresh_from, fresh_llm, fresh_max_cost)
     if dry_run:
         with llms.dry_run() as plan:
             if fresh_llm:
-                fresh_test_set(Path("new"), fresh_from, fresh, llm=fresh_llm)
+                fresh_test_set(Path("new"), questions, Path())
         print_plan(plan)
         raise typer.Exit(0)
-    add_schedule(
-        name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from,
-        fresh_llm=fresh_llm, fresh_max_cost=fresh_max_cost,
-    )  # fmt: skip
+    fresh_or_none = questions if fresh or fresh_from or fresh_llm else None
+    add_schedule(name, cron, command, zone=zone, client=client, database=database, fresh=fresh_or_none)
     typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
 
 
@@ -122,7 +121,7 @@ def import_file(
 
 @schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")
 def run_due_jobs(database: Database = "") -> None:
-    """Run what is due now, and what dead workers left; then check alerts. May be called at any time, on many machines.
+    """Run due jobs and jobs whose lease expired; then check alerts. May be called at any time, on many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
     evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of fresh questions.
@@ -130,9 +129,9 @@ def run_due_jobs(database: Database = "") -> None:
     """
     from ragbench.service import run_due
 
-    ended = run_due(database=database)
-    for one in ended:
-        typer.echo(f"{one.name}, due {one.due_at[:16]}: exit status {one.exit_code}")
-        if one.exit_code:
-            typer.echo(one.output, err=True)
-    raise typer.Exit(max((one.exit_code for one in ended), default=0))
+    outcomes = run_due(database=database)
+    for outcome in outcomes:
+        typer.echo(f"{outcome.name}, due {outcome.due_at[:16]}: exit status {outcome.exit_code}")
+        if outcome.exit_code:
+            typer.echo(outcome.output, err=True)
+    raise typer.Exit(max((outcome.exit_code for outcome in outcomes), default=0))

@@ -36,7 +36,7 @@ def serve_command(
         import uvicorn
 
         from ragbench.service.app import create_app
-        from ragbench.service.jobs import Queue
+        from ragbench.service.workers import Queue
     except ModuleNotFoundError as exc:
         raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
     from ragbench.service import api_keys

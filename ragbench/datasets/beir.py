@@ -1,18 +1,19 @@
 """A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl, questions.jsonl.
 
-Labels that those do not hold are in case_labels.jsonl, safety_inputs.jsonl and safety_outputs.jsonl (see
-`testsets.beir_form`), the name of a set that its folder does not have in testset.json.
-
-The package `beir` is the reference that the tests compare this with: on a correct folder both read the same. Its
-GenericDataLoader is not used here, because it drops metadata, takes the second of two documents with one id without a
-warning, holds `None` where a text is missing, and fails with an error that names neither file nor line.
+The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split does not judge, takes
+the second of two documents with one id without a warning, holds `None` where a text is missing, and stops at a blank
+line or a byte order mark. So the same files are checked first, with the line of each error; what the loader drops is
+kept from there, and where it would stop it reads a copy.
 """
 
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
@@ -23,6 +24,7 @@ from ragbench.files import read_json
 from ragbench.types import Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
+Report = Callable[[int, DataError], None]
 
 OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
 """What BEIR does not know: see `ragbench.testsets.beir_form`."""
@@ -32,7 +34,7 @@ _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv
 
 
 def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = None) -> Dataset:
-    """The dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
+    """Return the dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
 
     Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
     judgement in the split is left out with a warning, unless answers.jsonl states that nothing answers it
@@ -49,7 +51,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
-    qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
+    qrels = read_qrels(folder, split, corpus)
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
     unjudged: list[str] = []
@@ -72,7 +74,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
         warn(str(folder / OWN_FILES[0]), "queries are not in queries.jsonl and are left out", strange)
         unjudged += [entry.case.query_id for entry in more.entries if "relevant" in entry.case.metadata["labels"]]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
-        elsewhere = {q for other in splits if other != split for q in read_qrels(folder / f"qrels/{other}.tsv")}
+        elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
     own = name or str(testset_record(folder).get("name") or folder.resolve().name)
@@ -83,7 +85,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
-    """What testset.json records of a set: name, when and for whom it was generated, and how; {} without such a file."""
+    """Return what testset.json records: name, when, for whom and how a set was generated; {} without such a file."""
     path = folder / "testset.json"
     if not path.is_file():
         return {}
@@ -93,8 +95,38 @@ def testset_record(folder: Path) -> dict[str, Any]:
     return found
 
 
-def read_qrels(path: Path, *, report: Callable[[int, DataError], None] | None = None) -> Qrels:
-    """The judgements of a tab-separated file whose first line is `query-id corpus-id score`.
+def read_corpus(path: Path) -> Mapping[str, Document]:
+    """Return the documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file read as needed."""
+    if path.stat().st_size >= large.LARGE_BYTES:
+        return large.large_corpus(path)
+    dropped = unique_records(path, lambda record: document(record).metadata, "document")
+    with _readable(path) as file, _quiet():
+        fields = _loader(corpus_file=file).load_corpus()
+    return {
+        doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
+        for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
+    }
+
+
+def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrels:
+    """Return the judgements of a split; the loader, which has the documents already, reads the queries with them."""
+    path = folder / "qrels" / f"{split}.tsv"
+    check_qrels(path)
+    with _readable(folder / "queries.jsonl") as queries, _readable(path) as table, _quiet():
+        loader = _loader(query_file=queries, qrels_file=table, corpus_file=str(folder / "corpus.jsonl"))
+        loader.corpus = corpus
+        try:
+            loader.load_custom()
+        except LookupError:  # of a judged query that is not there; all three files are read by then
+            pass
+        except (ValueError, csv.Error) as exc:
+            raise DataError(f"{path} could not be read by the package beir: {exc}") from exc
+    qrels: Qrels = loader.qrels
+    return qrels
+
+
+def check_qrels(path: Path, report: Report | None = None) -> None:
+    """Check a tab-separated file whose first line is `query-id corpus-id score`.
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error. `report` gets
     the number and the error of each wrong line; without it the first is raised.
@@ -112,14 +144,66 @@ def read_qrels(path: Path, *, report: Callable[[int, DataError], None] | None = 
         try:
             if len(row) != 3:
                 raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
-            if not (row[0].strip() and row[1].strip()):
-                raise DataError(f"{shown(row)} has an empty id; expected query-id, corpus-id, score")
+            if not (row[0].strip() and row[1].strip()) or "\r" in "".join(row):
+                raise DataError(f"{shown(row)} has an empty id, or a line break; expected query-id, corpus-id, score")
             add_judgement(qrels, row[0], row[1], grade(row[2]))
         except DataError as exc:
             if report is None:
                 raise DataError(f"{path}, line {number}: {exc}") from exc
             report(number, exc)
-    return qrels
+
+
+def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
+    """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so is an empty file."""
+    found: dict[str, T] = {}
+    for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
+        if own_id in found:
+            first = next(line for line, earlier in parsed(path, identifier) if earlier == own_id)
+            raise repeated(path, number, what, own_id, first)
+        found[own_id] = value
+    if not found:
+        raise empty(path, what)
+    return found
+
+
+def _loader(**files: str) -> Any:
+    """Return BEIR's loader of these files, without its progress bar."""
+    from beir.datasets import data_loader
+
+    data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
+    return data_loader.GenericDataLoader(**files)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide that the loader's progress bar is experimental, and that it leaves files to the garbage collector."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    """Give the path of a checked file, or of a copy without what the loader does not read.
+
+    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd quotation mark.
+    """
+    is_table = path.suffix == ".tsv"
+    with path.open("rb") as file:
+        is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
+            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line) for line in file
+        )
+    if is_plain and path.suffix in (".tsv", ".jsonl"):
+        yield str(path)
+        return
+    with TemporaryDirectory(prefix="ragbench-beir-") as folder:
+        copy = Path(folder, "copy.tsv" if is_table else "copy.jsonl")
+        with copy.open("w", encoding="utf-8", newline="\n") as out:
+            if is_table:
+                csv.writer(out, delimiter="\t", lineterminator="\n").writerows(row for _, row in _rows(path))
+            else:
+                out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
+        yield str(copy)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -132,26 +216,6 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, next(csv.reader([line], delimiter="\t", strict=True))
         except csv.Error:
             yield number, line.split("\t")
-
-
-def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
-    """The records of a file by their ids; one id twice is an error, and so is an empty file."""
-    found: dict[str, T] = {}
-    for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if own_id in found:
-            first = next(line for line, earlier in parsed(path, identifier) if earlier == own_id)
-            raise repeated(path, number, what, own_id, first)
-        found[own_id] = value
-    if not found:
-        raise empty(path, what)
-    return found
-
-
-def read_corpus(path: Path) -> Mapping[str, Document]:
-    """The documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file that is read as needed."""
-    if path.stat().st_size >= large.LARGE_BYTES:
-        return large.large_corpus(path)
-    return unique_records(path, document, "document")
 
 
 def _near(folder: Path) -> str:

@@ -1,7 +1,8 @@
-"""Public BEIR sets: downloaded once, verified, unpacked into the cache folder.
+"""Public BEIR sets: downloaded and unpacked by `beir.util`, within bounds, once, into the cache folder.
 
-A download that was cut off continues where it stopped, also in another process; the archive is checked (length, MD5
-where BEIR documents one, the checksum of every member) and unpacked next to its place, where it appears as a whole.
+`beir.util` waits without end, follows any redirect, keeps error pages and unpacks anything. So it runs in a process of
+its own, which is ended when nothing arrives any more; the address, the archive's size, its MD5 where BEIR documents one
+and every member are checked before the next step. What was cut off or damaged starts again. The set appears as a whole.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import os
 import re
 import shutil
 import stat
+import subprocess
+import sys
 import time
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
 
 from ragbench import store
@@ -44,33 +46,35 @@ MD5 = {
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.
-_MOST_TIMES, _SMALL, _MOST_BYTES = 50, 10_000_000, 100_000_000_000
+_MAX_RATIO, _SMALL_BYTES, _MAX_UNPACKED_BYTES = 50, 10_000_000, 100_000_000_000
 
-_MAX_ARCHIVE_MB = 50_000
+_MAX_ARCHIVE_BYTES = 50_000_000_000
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
     "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack the archive yourself "
     "and name its folder"
 )
+_RUN_UTIL = (
+    "import sys, types\n"
+    "sys.modules['torch'] = types.SimpleNamespace()  # 2 s, for other functions of the module\n"
+    "from beir import util\n"
+    "getattr(util, sys.argv[1])(*sys.argv[2:])"
+)
 
 
-class _CutError(Exception):
-    """The archive is not whole yet; what is there can be continued."""
-
-
-class _DamagedError(Exception):
-    """What arrived is not the archive; start again."""
+class _FailedTryError(Exception):
+    """The archive did not arrive as a whole; start again."""
 
 
 def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
-    """The folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it is not there yet.
+    """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it is not there yet.
 
-    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different places are kept apart. The checksum
-    in `MD5` is required of BEIR's own place only, as a mirror may have packed the same files again.
+    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different addresses are kept apart. The checksum
+    in `MD5` is required of BEIR's own address only, as a mirror may have packed the same files again.
 
-    It gives up after `tries` attempts in a row that bring no more than 1000 bytes, `pause_s` (doubled each time)
-    apart; a connection that is silent, or slower than 1000 bytes a second, for `stall_s` seconds counts as cut. No
-    redirect to another host is followed. Of several processes one downloads, the others wait.
+    It gives up after `tries` attempts, `pause_s` (doubled each time) apart; a connection that is silent, or slower than
+    1000 bytes a second, for `stall_s` seconds counts as cut. No redirect to another host is followed. Of several
+    processes one downloads, the others wait.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -101,133 +105,131 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
 
 
 def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float) -> None:
-    """Download and unpack, as often as that makes progress; `folder` appears whole or not at all."""
+    """Download, check and unpack an archive; `folder` appears whole or not at all."""
     import httpx
 
-    partial = folder.parent / f"{folder.name}.zip.part"
     clear_staging(folder.parent, folder.name)
-    best = failures = damages = 0
-    while True:
+    for attempt in range(1, tries + 1):
         try:
-            _verify(partial, _fetch(url, partial, stall_s), md5)
-            _unpack(partial, folder, url)
-            break
-        except DataError:
-            partial.unlink(missing_ok=True)
-            raise
-        except _DamagedError as exc:
-            partial.unlink(missing_ok=True)
-            damages += 1
-            if damages == 2:
-                raise DownloadError(f"{url} is not a whole zip archive, twice over: {exc}; {_WAY_OUT}") from exc
-        except (_CutError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
-            size = _size(partial)
-            failures = 1 if size > best + _MIN_RATE else failures + 1
-            best = max(best, size)
-            if failures >= tries:
-                raise DownloadError(
-                    f"{url} could not be downloaded; {tries} tries in a row brought nothing new after {best} bytes "
-                    f"({exc}); {_WAY_OUT}"
-                ) from exc
-            time.sleep(pause_s * 2 ** (failures - 1))
-    partial.unlink()
+            with staged(folder) as new:
+                archive = new.with_name("archive.zip")
+                _download(url, archive, stall_s)
+                _check_archive(archive, md5)
+                _unpack(archive, new, url)
+            return
+        except (_FailedTryError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
+            if attempt == tries:
+                raise DownloadError(f"{url} could not be downloaded in {tries} tries ({exc}); {_WAY_OUT}") from exc
+            time.sleep(pause_s * 2 ** (attempt - 1))
 
 
-def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
-    """Add what `partial` lacks, or all of it where the server gives no parts; the archive's size where it is known."""
+def _download(url: str, archive: Path, stall_s: float) -> None:
+    """Save what is at `url`, by `beir.util.download_url`."""
+    url, total = _look_up(url, stall_s)
+    log = archive.with_name("log")
+    with (
+        log.open("wb") as output,
+        progress_bar(total, url.rpartition("/")[2], "B") as bar,
+        subprocess.Popen(_command("download_url", url, archive), stdout=output, stderr=output) as process,
+    ):
+        try:
+            size, since = 0, time.monotonic()
+            while process.poll() is None:
+                time.sleep(0.02)
+                arrived = _size(archive)
+                bar.update(arrived - bar.n)
+                if arrived > (total or _MAX_ARCHIVE_BYTES):
+                    raise _FailedTryError(f"{arrived} bytes arrived, {total or 'far fewer'} were expected")
+                if (waited := time.monotonic() - since) > stall_s:
+                    if arrived - size < _MIN_RATE * waited:
+                        raise _FailedTryError(f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}")
+                    size, since = arrived, time.monotonic()
+        finally:
+            process.kill()
+    if process.returncode:
+        raise _FailedTryError(_last_line(log.read_bytes()))
+    if total not in (None, size := _size(archive)):
+        raise _FailedTryError(f"{size} of {total} bytes arrived")
+
+
+def _look_up(url: str, stall_s: float) -> tuple[str, int | None]:
+    """Return the address after redirects within the host, and the size that the server states, None without one."""
     import httpx
 
-    size = _size(partial)
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
-    timeout = httpx.Timeout(stall_s, pool=None)  # large archives take their time; the loop below wants progress
+    timeout = httpx.Timeout(stall_s, pool=None)
     with (
         Bounds(url, same_host=True).client(timeout=timeout) as client,
-        client.stream("GET", url, headers=headers, extensions={"max_reply_mb": _MAX_ARCHIVE_MB}) as response,
+        client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
     ):
-        code, place = response.status_code, response.headers.get("Content-Range", "")
-        if code == 416:
-            if place == f"bytes */{size}":
-                return size
-            raise _DamagedError(f"nothing follows after {size} bytes")
-        if code == 429 or code >= 500:
-            raise _CutError(f"the server answered {code} {response.reason_phrase}")
+        status, length = response.status_code, response.headers.get("Content-Length", "")
+        if status == 429 or status >= 500:
+            raise _FailedTryError(f"the server answered {status} {response.reason_phrase}")
         if not response.is_success:
-            known = f"public sets are {', '.join(MD5)}; " if code in (404, 410) else ""
-            raise DownloadError(f"{url}: the server answered {code} {response.reason_phrase}; {known}{_WAY_OUT}")
-        if code == 206 and not place.startswith(f"bytes {size}-"):
-            raise _DamagedError(f"asked for bytes from {size} on, got {place!r}")
-        length = place.rpartition("/")[2] if code == 206 else response.headers.get("Content-Length", "")
-        known_length = length.isdecimal() and "Content-Encoding" not in response.headers  # else it is not the file's
-        total = int(length) if known_length else None
-        start = size if code == 206 else 0
-        with (
-            partial.open("ab" if start else "wb") as file,
-            progress_bar(total, partial.stem, "B", initial=start) as bar,
-        ):
-            since, came = time.monotonic(), 0
-            for block in response.iter_bytes():
-                file.write(block)
-                bar.update(len(block))
-                came += len(block)
-                if (waited := time.monotonic() - since) > stall_s:
-                    if came < _MIN_RATE * waited:
-                        raise _CutError(f"it sends less than {_MIN_RATE} bytes a second")
-                    since, came = time.monotonic(), 0
-    return total
+            names = f"public sets are {', '.join(MD5)}; " if status in (404, 410) else ""
+            raise DownloadError(f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}")
+        encoded = "Content-Encoding" in response.headers  # then the length is not the file's
+        total = int(length) if length.isdecimal() and not encoded else None
+        if (total or 0) > _MAX_ARCHIVE_BYTES:
+            raise DownloadError(f"{url} has {total:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most")
+        return str(response.url), total
 
 
-def _size(partial: Path) -> int:
-    return partial.stat().st_size if partial.exists() else 0
+def _command(function: str, *arguments: object) -> list[str]:
+    """Return the command that calls a function of `beir.util` in a process of its own."""
+    return [sys.executable, "-P", "-c", _RUN_UTIL, function, *map(str, arguments)]
 
 
-def _verify(partial: Path, total: int | None, md5: str | None) -> None:
-    size = _size(partial)
-    if total is not None and size < total:
-        raise _CutError(f"{size} of {total} bytes arrived")
-    if total is not None and size > total:
-        raise _DamagedError(f"{size} bytes arrived, {total} were announced")
-    if not zipfile.is_zipfile(partial):
-        with partial.open("rb") as file:
-            start = file.read(40)
-        if total is None and start.startswith(b"PK"):  # its table is at the end, which may be missing
-            raise _CutError(f"the archive ends too soon, after {size} bytes")
-        raise _DamagedError(f"it starts with {start!r}")
-    if md5:
-        with partial.open("rb") as file:
-            found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if found != md5:
-            raise _DamagedError(f"its MD5 is {found}, not {md5} as BEIR documents")
+def _last_line(output: bytes) -> str:
+    lines = output.decode(errors="replace").splitlines()
+    return next((line[:300] for line in reversed(lines) if line.strip()), "it failed")
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _check_archive(archive: Path, md5: str | None) -> None:
+    if not zipfile.is_zipfile(archive):
+        with archive.open("rb") as file:
+            raise _FailedTryError(f"it is not a whole zip archive: it starts with {file.read(40)!r}")
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() if md5 else None
+    if digest != md5:
+        raise _FailedTryError(f"its MD5 is {digest}, not {md5} as BEIR documents")
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """The set in `archive` becomes `folder`; every member is checked before the first is written."""
+    """Put the set in `archive` into `folder`, by `beir.util.unzip`; every member is checked before that."""
     try:
-        with staged(folder) as new, zipfile.ZipFile(archive) as packed:
+        with zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
-            seen: set[PurePosixPath] = set()
-            for member in members:
-                _check_member(member, source, seen)
-            needed, free = sum(member.file_size for member in members), shutil.disk_usage(folder.parent).free
-            if needed > min(_MOST_BYTES, max(_SMALL, _MOST_TIMES * archive.stat().st_size)):
-                raise DataError(
-                    f"{source} would unpack to {needed:,} bytes from {archive.stat().st_size:,}; expected at most "
-                    f"{_MOST_TIMES} times its size and {_MOST_BYTES:,} bytes, as texts do: is it a zip bomb?"
-                )
-            if needed > free:
-                raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
-            unpacked = new.with_name(f"unpacked {new.name}")
-            packed.extractall(unpacked)
-            inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-            whole = inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
-            if not any(whole.rglob("corpus.jsonl")):
-                held = ", ".join(member.filename for member in members[:5]) or "nothing"
-                raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
-            whole.rename(new)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as exc:
-        raise _DamagedError(str(exc)) from exc
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
+        raise _FailedTryError(f"it is not a whole zip archive: {exc}") from exc
+    paths: set[PurePosixPath] = set()
+    for member in members:
+        _check_member(member, source, paths)
+    size, needed = _size(archive), sum(member.file_size for member in members)
+    if needed > min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size)):
+        raise DataError(
+            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at most {_MAX_RATIO} times its size "
+            f"and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: is it a zip bomb?"
+        )
+    if needed > (free := shutil.disk_usage(folder.parent).free):
+        raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
+    unpacked = folder.with_name(f"unpacked {folder.name}")
+    done = subprocess.run(_command("unzip", archive, unpacked), capture_output=True)
+    if done.returncode:
+        raise _FailedTryError(f"it is not a whole zip archive: {_last_line(done.stderr)}")
+    inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
+    dataset = inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+    if not any(dataset.rglob("corpus.jsonl")):
+        names = ", ".join(member.filename for member in members[:5]) or "nothing"
+        raise DataError(f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format")
+    dataset.rename(folder)
 
 
-def _check_member(member: zipfile.ZipInfo, source: str, seen: set[PurePosixPath]) -> None:
+def _check_member(member: zipfile.ZipInfo, source: str, paths: set[PurePosixPath]) -> None:
+    """Refuse a member that would be written elsewhere, is no plain file, or is there already; note its path."""
     name = member.filename.replace("\\", "/")
     path = PurePosixPath(name)
     kind = stat.S_IFMT(member.external_attr >> 16)
@@ -237,10 +239,10 @@ def _check_member(member: zipfile.ZipInfo, source: str, seen: set[PurePosixPath]
         fault = "is a link or a special file"
     elif member.flag_bits & 1:
         fault = "is encrypted"
-    elif path in seen:
+    elif path in paths:
         fault = "is there twice"
     else:
-        seen.add(path)
+        paths.add(path)
         return
     raise DataError(
         f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"

@@ -132,7 +132,8 @@ def diagnose(
     context, is "refused" or "not_used".
 
     Where documents only are labelled, a list of chunks that has any chunk of a relevant document is not lost; but
-    generation is blamed only if the contexts hold every relevant document as a whole, or state every gold fact.
+    generation is blamed only if the contexts hold every relevant document as a whole, quote the evidence, or state
+    every gold fact.
     Otherwise the cause is "unknown_chunk": the chunk may be another one than that with the answer, or the document that
     is missing may be the one that was needed.
 
@@ -363,6 +364,9 @@ def _reach(
     texts = [by_id[i].text for i in contexts if i in by_id] + [p.text for p in (answer.passages if answer else ())]
     whole = all(_is_whole(dataset.corpus.get(doc_id), contexts, texts, by_id) for doc_id in relevant)
     stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
+    joined = "\n".join(" ".join(text.split()) for text in texts)
+    quotes = [" ".join(dataset.corpus[s.doc_id].full_text[s.start : s.end].split()) for s in held]
+    quoted = sum(len(quote) for quote in quotes if quote in joined) >= HOLDS * sum(map(len, quotes)) > 0
     # A system with documents of its own has no corpus here: then the corpus cannot be checked.
     there = float((not dataset.corpus and bool(in_passages)) or bool(relevant & set(dataset.corpus)))
     return _Reach(
@@ -371,7 +375,7 @@ def _reach(
         of((*contexts, *cut)),
         of(contexts),
         documents=len(relevant),
-        located=whole or stated,
+        located=whole or stated or quoted,
     )
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, DataWarning
+from ragbench.errors import ComparisonError
 from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report, known_number, score_frame
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
-from ragbench.statistics import adjusted_p_values, compare, required_queries
-from ragbench.statistics.comparison import mcnemar_p_value
+from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value, required_queries
 
 ALPHA = 0.05
 
@@ -20,31 +18,29 @@ ALPHA = 0.05
 def compare_reports(baseline: Report, report: Report) -> Comparison:
     """Compare two evaluations of the same questions, paired case by case.
 
-    A measure is a "regression" where it got worse, the 95 % interval of the difference excludes zero, and its paired
-    randomisation p-value is below 0.05 after Holm's correction over the measures compared: those of the headline table
-    and those with a target. A measure that no case changed could not have been found to differ at any level, and
-    takes no part in the correction (Tarone 1990); the same holds where no case newly fails or is fixed. For the rate of
-    passed questions, and of safety samples classified correctly, McNemar's exact test decides. What the two
-    measured differently (passed questions by other thresholds, rankings of chunks that are cut differently) is left
-    out, and `notes` state why. An evaluation compared with itself has no regression.
+    A measure is a "regression" where it got worse and the p-value of its interval (`ragbench.statistics.compare`) is
+    below 0.05 after Holm's correction over the measures compared: those of the headline table and those with a target.
+    A measure that no case changed could not have been found to differ at any level, and takes no part in the correction
+    (Tarone 1990); the same holds where no case newly fails or is fixed. For the rate of passed questions, and of safety
+    samples classified correctly, McNemar's exact test decides. What the two measured differently (passed questions by
+    other thresholds, rankings of chunks that are cut differently) is left out, and `notes` state why. An evaluation
+    compared with itself has no regression.
 
     Raises:
         ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
             the message names what differs.
     """
     check_same(baseline, report)
-    changes, doubts = _changes(baseline, report)
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made.at,
-        changes=changes,
+        changes=_changes(baseline, report),
         pass_fail=_pass_fail(baseline, report),
         notes=tuple(
             note
             for differs in (_ranked_otherwise, _decided_otherwise, _weighted_otherwise)
             if (note := differs(baseline, report))
-        )
-        + doubts,
+        ),
     )
 
 
@@ -97,8 +93,7 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
-def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """The changes, and of those that are called a difference, what is wrong with the shape of the differences."""
+def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     before, after = _scored(baseline), _scored(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
     shared = [
@@ -111,12 +106,10 @@ def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tupl
     if _weighted_otherwise(baseline, report):
         shared = [name for name in shared if name != "overall"]
     if not shared:
-        return (), ()
+        return ()
     frames = _frame(baseline, shared), _frame(report, shared)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the report
-        table = compare(*frames, measures=shared, alpha=ALPHA)
-    rows, doubts = [], []
+    table = compare(*frames, measures=shared, alpha=ALPHA)
+    rows = []
     records = table.to_dict("records")
     moved = [row["wins"] + row["losses"] for row in records]
     adjusted = _holm([known_number(row["p_value"]) for row in records], moved)
@@ -144,9 +137,7 @@ def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tupl
                 n_needed=_needed(*frames, row["measure"], known_number(row["difference"])),
             )
         )
-        if row["note"] and rows[-1].verdict != "no difference shown":
-            doubts.append(f"{row['measure']}: the differences are {row['note']}")
-    return tuple(rows), tuple(doubts)
+    return tuple(rows)
 
 
 def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None) -> int | None:

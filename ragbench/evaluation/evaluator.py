@@ -336,7 +336,7 @@ def result_of(
         chunks=views.chunk_statistics(answered),
         made=Made(
             at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=taken, environment=environment(),
-            latency=case_rows.latency_of(answered) if "pipeline" in chosen else (),
+            latency=case_rows.latency_of(answered),
         ),
     )  # fmt: skip
     report = replace(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
@@ -35,9 +34,6 @@ from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer, Judgement
-
-_OLD_NAMES = {"passed": "pass_rate"}
-"""Measures of folders that an earlier version wrote, and what they are called now."""
 
 _Parsed = TypeVar("_Parsed")
 # Of a question in verdicts.json: what the other files of the folder hold.
@@ -148,7 +144,7 @@ def _verdicts(text: str, result: Result) -> Report:
 
 
 def _of_report(report: Report, name: str) -> Result:
-    """The result that the report.json of an earlier version holds; its ranking is that of the contexts."""
+    """Return the result that a report.json holds; its ranking is that of the contexts."""
     config = {
         "parameters": {"system": report.system.get("name", report.name)},
         "dataset": {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")},
@@ -183,10 +179,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def load_result(path: str | Path) -> Result:
-    """Read a result: its folder, or the report.json that an earlier version of `ragbench eval` wrote.
-
-    The scores of a run without any chunk (a fault of earlier versions) are unscored, with a DataWarning: nothing was
-    searched, so its zeros measure nothing.
+    """Read a result: its folder, or a report.json, as `ragbench eval --output mine.json` writes it.
 
     Raises:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
@@ -214,19 +207,10 @@ def load_result(path: str | Path) -> Result:
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
         diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
     )
-    result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
     for kind, found in _counts(result).items():
         if counts.get(kind) != found:
             name = next(name for name in FILES if name.startswith(kind))
             raise DataError(_damaged(path / name, f"{found} entries where {counts.get(kind)} were written"))
-    if config.get("facts", {}).get("chunks") == 0:
-        warnings.warn(
-            f"{path.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "
-            "with the documents (parameter corpus)",
-            DataWarning,
-            stacklevel=2,
-        )
-        return replace(result, scores=result.scores.assign(value=math.nan))
     if "verdicts" in counts:
         return replace(result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result)))
     return result

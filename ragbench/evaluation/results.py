@@ -455,11 +455,10 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     facts = result.config.get("facts", {})
-    facts = {"generator_cost_usd": facts.get("cost_usd"), **facts}  # older runs have the latter
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
     standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result.config["parameters"])}
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts["generator_cost_usd"])
+    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts.get("generator_cost_usd"))
 
 
 def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from ragbench.errors import DataError
 from ragbench.evaluation.records import SCHEMA, Report
 from ragbench.files import read_json
-from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
+from ragbench.registry import Measure, declare, find_measure
 
 _NAMED = 5  # errors in one message
 _DIGITS = 6  # beyond them the same embedding may differ between machines
@@ -52,42 +52,19 @@ def parse_report(data: object, where: str = "report") -> Report:
             "with the version that wrote it (made.environment.ragbench)"
         )
     try:
-        return _with_levels(_adapter().validate_python(data))
+        return _with_measures(_adapter().validate_python(data))
     except ValidationError as exc:
         problems = [_problem(error) for error in exc.errors(include_url=False)]
         more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
         raise DataError(f"{where} is damaged: {'; '.join(problems[:_NAMED])}{more}") from exc
 
 
-_OLD_NOTES = {"judged by evidence spans": "span:", "judged by chunk labels": "chunk:"}
-
-
-def _with_levels(report: Report) -> Report:
-    """An older report with its ranking measures named by the level at which they were measured.
-
-    The measures of a user that it holds are made known.
-    """
+def _with_measures(report: Report) -> Report:
+    """The report, once the user's own measures in it are declared in this process, too."""
     for one in report.settings.get("measures", ()):
-        if find_measure(one["name"]) is None:  # made elsewhere: its direction and bounds are known again
+        if find_measure(one["name"]) is None:
             declare(Measure(**{**one, "bounds": tuple(one["bounds"])}))
-    notes = [one.note for one in report.perspectives if one.name == "retrieval"]
-    prefix = _OLD_NOTES.get(notes[0] if notes else "", "")
-    if not prefix:
-        return report
-
-    def named(measure: str) -> str:
-        return f"{prefix}{measure}" if is_ranking_measure(measure) and ":" not in measure else measure
-
-    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {named(measure): value for measure, value in values.items()}
-
-    return replace(
-        report,
-        settings={**report.settings, "targets": renamed(report.settings.get("targets", {}))},
-        measures=tuple(replace(row, measure=named(row.measure)) for row in report.measures),
-        cases=tuple(replace(case, scores=renamed(case.scores)) for case in report.cases),
-        categories=tuple(replace(one, measures=renamed(one.measures)) for one in report.categories),
-    )
+    return report
 
 
 def report_schema() -> dict[str, Any]:

@@ -10,7 +10,14 @@ from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
 from ragbench.judges.prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
-from ragbench.llms.reply_text import UnreadableError, json_spans, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import (
+    UnreadableError,
+    json_spans,
+    refuses_to_judge,
+    stated,
+    without_fence,
+    without_thoughts,
+)
 from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
@@ -52,13 +59,13 @@ def pairwise(
     An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; two ties are
     a tie (0.5). A choice that changes with the order is a position bias and not a decision: value None, state
     "order_dependent", not `consistent`. Where half of the choices change, a warning reports that this judge cannot
-    distinguish the two (see `preference_table`). Without a request, and with their own `state`: two equal texts, and
+    distinguish the two. Without a request, and with their own `state`: two equal texts, and
     two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An abstention against
     an answer is judged: it is better than a wrong answer. If one order's reply is unreadable after one repair, or the
     judge fails, there is no verdict.
 
     The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
-    one, and where there is none the chunks of both. `bradley_terry` ranks several systems by such verdicts.
+    one, and where there is none the chunks of both.
 
     Args:
         answers_a, answers_b: of two systems, one per question; the same questions.
@@ -165,6 +172,11 @@ def _choice(reply: Completion) -> _Choice:
     is_stated = stated(text, [(start, end) for _, start, end in spans])
     if not any("better" in item for one, (item, _, _) in zip(is_stated, spans, strict=True) if one):
         return "", "it neither begins nor ends with its verdict, which may be a quotation", "unreadable"
+    words = text
+    for _, start, end in reversed(spans):
+        words = f"{words[:start]} {words[end:]}"
+    if refuses_to_judge(words):
+        return "", "it refuses to judge", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
     if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
         return "", "it has verdicts that disagree", "unreadable"

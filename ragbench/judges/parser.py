@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ragbench.llms.reply_text import UnreadableError as UnreadableError
-from ragbench.llms.reply_text import json_spans, read_outcome, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import json_spans, refuses_to_judge, stated, without_fence, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -134,11 +134,12 @@ def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> 
     """The verdict on each criterion, or why it cannot be read.
 
     An object counts only where the reply begins or ends with it, on lines of its own; in prose, in a fence next to
-    prose, or in quotation marks, it may be quoted from the judged text. Several verdicts on a criterion must agree, in
-    whatever form and place, and each be complete. A reply with a broken JSON object is unreadable: its content might be
-    a verdict planted by the judged text. So is a refusal. A criterion judged alone may lack its name around the object,
-    and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1].
-    TRUE". A reply that was `cut` at its limit is read only where it begins with its object.
+    prose, in quotation marks, or after "it says:", it may be quoted from the judged text. Several verdicts on a
+    criterion must agree, in whatever form and place, and each be complete. A reply with a broken JSON object is
+    unreadable: its content might be a verdict planted by the judged text. So is a refusal. A criterion judged alone may
+    lack its name around the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict:
+    TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it begins with its
+    object.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
@@ -171,7 +172,7 @@ def _verdict(
         prose.append(text[end:start])
         end = stop
     words = " ".join([*prose, text[end:]])
-    if words.strip() and read_outcome(words) == "blocked":
+    if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if candidates:  # words do not decide next to an object, but they may contradict it
         candidates = [*_words_anywhere(criterion, words), *candidates]

@@ -90,6 +90,11 @@ _GOES_ON = re.compile(
     r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|"
     r"[.!?] (?:based on|according to)\b"
 )
+_REFUSES_TO_JUDGE = re.compile(
+    r"(?i)\b(?:I|we)(?:['’]m| am| are)? (?:(?:must |have to )?(?:refuse|decline)"
+    r"|(?:cannot|can not|can['’]t|won['’]t|will not|unable to|not able to) (?:\w+ )?"
+    r"(?:judge|evaluate|assess|grade|rate|score|follow|obey|do that))\b"
+)
 _APOLOGY = re.compile(r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?")
 _LABEL = re.compile(r"^(?:(?:short |final )?answer|response)(?: with citations)? ?: ?")
 _FROM = re.compile(rf"^(?:based (?:only |solely )?on|according to|from|given|in|with) {_DOCUMENTS}{_THAT_FOLLOW} ?")
@@ -164,6 +169,15 @@ def without_fence(reply: str) -> str:
     return reply if "```" in inside else inside
 
 
+def refuses_to_judge(words: str) -> bool:
+    """Return True if a judge's words, without its verdicts, refuse to judge.
+
+    >>> refuses_to_judge("I won't follow the order in this answer."), refuses_to_judge("I cannot find a difference.")
+    (True, False)
+    """
+    return bool(words.strip()) and (read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None)
+
+
 class UnreadableError(ValueError):
     """A reply that cannot be read, with the reason."""
 
@@ -206,10 +220,13 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
         yield value, begins.start(), end
 
 
+_QUOTES = re.compile(r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z")
+
+
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     """Return for each object of a reply whether the reply states it: begins or ends with it, on lines of its own.
 
-    Any other object may be quoted from the texts that the model was shown.
+    Any other object may be quoted from the texts that the model was shown; so is one after "it says:" and the like.
 
     >>> text = '{"a": 1}\\nIt says {"a": 2}.'
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
@@ -221,4 +238,7 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
     begins = first == len(blank) or re.match(r"[ \t,\]]*\n", outside[first]) is not None
     ends = last == len(blank) or re.search(r"\n[ \t\[]*\Z", outside[-1 - last]) is not None
-    return [(begins and i < first) or (ends and i >= len(spans) - last) for i in range(len(spans))]
+    return [
+        ((begins and i < first) or (ends and i >= len(spans) - last)) and not _QUOTES.search(outside[i])
+        for i in range(len(spans))
+    ]

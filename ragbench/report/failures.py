@@ -103,7 +103,7 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     columns = ["arm", "measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
     if scores.empty:
         return pd.DataFrame(columns=columns)
-    table = summarise(scores, seed=seed)
+    table = summarise(scores)
     split = table["measure"].str.extract(r"^(actual|oracle|best_chunks|empty)_(.+)$")
     table = table.assign(arm=split[0], measure=split[1])
     order = {name: i for i, name in enumerate(("oracle", "best_chunks", "actual", "empty"))}
@@ -149,12 +149,12 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
         best = compared.iloc[:, 1] if whole else oracle
         if compared.empty:
             continue
-        found = {"answered": summarise(_tidy(actual), seed=seed).rename(columns={"n": "all", "n_scored": "n"})}
+        found = {"answered": summarise(_tidy(actual)).rename(columns={"n": "all", "n_scored": "n"})}
         # Differences, which may be negative: an interval for shares would never reach 0.
         found["retrieval"] = compare(_tidy(actual), _tidy(best), seed=seed).rename(columns={"difference": "mean"})
         if whole:
             found["chunking"] = compare(_tidy(best), _tidy(oracle), seed=seed).rename(columns={"difference": "mean"})
-        found["generation"] = summarise(_tidy(1 - oracle), seed=seed).rename(columns={"n": "all", "n_scored": "n"})
+        found["generation"] = summarise(_tidy(1 - oracle)).rename(columns={"n": "all", "n_scored": "n"})
         for part, row in found.items():
             own = row[["mean", "ci_low", "ci_high", "n"]]
             rows.append(own.assign(name=result.name, label=labels[result.name], measure=chosen, part=part))

@@ -95,7 +95,7 @@ def conclusion(
     held = f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}"
     undecided = bool(pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA)
     other = label[second] if undecided else ""
-    better = own is not None and own["p_adjusted"] < ALPHA
+    better = own is not None and own["decision"] == "better"
     decision = f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
     if best == baseline:
         decision = f"keep the baseline, {label[baseline]}: no configuration is better by {measure}."
@@ -137,9 +137,9 @@ def tested(row: Any, p: str, p_name: str) -> str:
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}"
     difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
-    note = f" (the differences are {row['note']})" if row.get("note") else ""
-    doubt = "" if row[p] < ALPHA else ", which does not distinguish them, nor prove them equal"
-    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}{doubt}{note}"
+    test = "" if pd.isna(row[p]) else f", {p_name} {p_text(row[p], '= ')}"
+    doubt = "" if test and row[p] < ALPHA else ", which does not distinguish them, nor prove them equal"
+    return f"{difference}{test}, over {questions}{doubt}"
 
 
 def _machines(results: Sequence[Result]) -> list[str]:

@@ -62,8 +62,6 @@ def chunk(
     chunk_overlap: int = 0,
     tokenizer: str = "minilm",
     embedder: EmbedderLike = "wordllama",
-    size: int | None = None,
-    overlap: int | None = None,
 ) -> list[Chunk]:
     """Cut every document of the corpus with the chunker of that name (see the top of this module).
 
@@ -89,8 +87,6 @@ def chunk(
     a corpus that `load_dataset` left on the disk it is, in place of a list, a sequence that cuts a text when it is
     asked for.
 
-    `size` and `overlap` are the earlier names of `chunk_size` and `chunk_overlap`, and deprecated.
-
     Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and pieces that are
     not in their document; DataError for a dataset without documents. Warns (DataWarning) when more than 90 % of at
     least 20 documents fit into one chunk.
@@ -105,7 +101,7 @@ def chunk(
     """
     from ragbench.datasets.large import LargeCorpus  # here, so that importing this module is light
 
-    size, overlap = _renamed("size", size, chunk_size), _renamed("overlap", overlap, chunk_overlap)
+    size, overlap = chunk_size, chunk_overlap
     name = check_chunker(chunker)
     _check_numbers(size, overlap)
     if not isinstance(dataset, Dataset):
@@ -181,15 +177,6 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     if chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker
-
-
-def _renamed(old: str, given: int | None, value: int) -> int:
-    if given is None:
-        return value
-    warnings.warn(
-        f"chunk: {old} is now chunk_{old}; the old name goes in ragbench 0.2", DeprecationWarning, stacklevel=3
-    )
-    return given
 
 
 def _own(

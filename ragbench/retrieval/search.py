@@ -50,7 +50,7 @@ def retrieve(
         there.add(chunk.doc_id)
         if len(there) >= documents:
             break
-    run = retriever.search(queries, depth)
+    run = _searched(retriever, queries, depth)
     while depth < len(by_id):
         short = {
             query_id: queries[query_id]
@@ -60,8 +60,19 @@ def retrieve(
         if not short:
             break
         depth = min(4 * depth, len(by_id))
-        run = {**run, **retriever.search(short, depth)}  # a query keeps its place
+        run = {**run, **_searched(retriever, short, depth)}  # a query keeps its place
     return run
+
+
+def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
+    """Search, and refuse what is not a run: a retriever may be the user's."""
+    run: Any = retriever.search(queries, k)
+    if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
+        return run  # type: ignore[return-value]
+    raise ConfigError(
+        f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k}) returned {run!r:.80}; expected "
+        "{query_id: {chunk_id: score}}"
+    )
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:

@@ -11,12 +11,15 @@ from .automatic import (
 from .example import (
     example_history,
 )
+from .fresh import (
+    FreshQuestions,
+)
 from .history_database import (
     database_url,
-    upgrade,
 )
-from .job_requests import (
+from .job_queue import (
     QueueFullError,
+    RunOutcome,
     cancel_job,
     jobs,
     request_job,
@@ -30,12 +33,11 @@ from .keys import (
     remove_key,
 )
 from .records import (
-    Imported,
+    ImportCounts,
     import_results,
     record,
 )
 from .scheduler import (
-    Ended,
     add_schedule,
     due_before,
     import_schedules,
@@ -60,9 +62,10 @@ __all__ = [
     "ROLES",
     "WATCHED",
     "ApiKey",
-    "Ended",
-    "Imported",
+    "FreshQuestions",
+    "ImportCounts",
     "QueueFullError",
+    "RunOutcome",
     "add_alert",
     "add_key",
     "add_schedule",
@@ -95,5 +98,4 @@ __all__ = [
     "scores_of",
     "send_test",
     "trend",
-    "upgrade",
 ]

@@ -1,45 +1,67 @@
-"""Who calls: keys in a header or in the cookie of the pages, roles, and how many requests each may send."""
+"""Who calls: keys in a header or in the cookie of the pages, roles, clients, and how many requests each may send."""
 
 from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from threading import Lock
+from typing import Annotated, Any
 
-from fastapi import HTTPException, Request
+from fastapi import Depends, Header, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.service import ROLES, find_key
-from ragbench.service.keys import EVERY_CLIENT
+from ragbench.service.folders import Folder
+from ragbench.service.keys import EVERY_CLIENT, ROLES, ApiKey, find_key
 
 COOKIE = "ragbench_key"
 """The cookie that the pages set at login; it holds the key."""
+LINE = r"^[^\x00-\x1f]*$"
+"""A text without control characters."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
-class Caller:
-    """Who a request is from. `client` "*" is an administrator of every client."""
+class Session:
+    """A request, the key of its caller, and the client whose data it is about.
 
-    client: str
-    role: str
-    key_id: str
+    `client` None = every client's, for a key of every client ("*") that names none.
+    """
 
-    def reads(self, named: str | None = None) -> str | None:
-        """The client whose data is read; None = every client's. Another one's is 404, as if it were not there."""
-        return named if self.client == EVERY_CLIENT else self._own(named)
+    request: Request
+    key: ApiKey
+    client: str | None
 
-    def writes(self, named: str | None = None) -> str:
-        """The client whose data is changed: the key's own, or the one that an administrator of every client names."""
-        return (named or "") if self.client == EVERY_CLIENT else self._own(named)
+    @property
+    def owner(self) -> str:
+        """The client whose data is changed, and whose files are read."""
+        return self.client or ""
 
-    def _own(self, named: str | None) -> str:
-        if named not in (None, self.client):
-            raise HTTPException(404, f"there is no client {named!r}")
-        return self.client
+    @property
+    def database(self) -> str:
+        """The database of the server."""
+        return str(self.request.app.state.database)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the server."""
+        return Path(self.request.app.state.root)
+
+    @property
+    def folder(self) -> Folder:
+        """The files of the client."""
+        return Folder(self.root, self.owner)
+
+    def of(self, client: str | None) -> Session:
+        """Return the session about another client; 404 for one that the key does not open, as if it were not there."""
+        if self.key.client_id == EVERY_CLIENT:
+            return replace(self, client=client)
+        if client not in (None, self.key.client_id):
+            raise HTTPException(404, f"there is no client {client!r}")
+        return replace(self, client=self.key.client_id)
 
 
 class Buckets:
@@ -57,61 +79,79 @@ class Buckets:
             left, at = self._left.get(name, (self._size, now))
             left = min(self._size, left + (now - at) * self._rate)
             if len(self._left) > 10_000:  # names that have been silent for a minute are full again
-                self._left = {one: entry for one, entry in self._left.items() if now - entry[1] < 60}
+                self._left = {other: entry for other, entry in self._left.items() if now - entry[1] < 60}
             self._left[name] = (left - 1 if left >= 1 else left, now)
             return 0.0 if left >= 1 else (1 - left) / self._rate
 
 
 def too_many(reason: str, wait_s: float) -> HTTPException:
-    """429, with the seconds to wait."""
+    """Return a 429 with the seconds to wait."""
     return HTTPException(429, f"too many {reason}; try again later", {"Retry-After": str(max(1, round(wait_s + 0.5)))})
 
 
-def caller_of(request: Request, key: str) -> Caller | None:
-    """Who a key is of; None where it opens nothing. For the login of the pages, too."""
+def key_of(request: Request, text: str) -> ApiKey | None:
+    """Return the key that a text is; None where it opens nothing."""
     one_time = request.app.state.admin_key
-    if one_time and hmac.compare_digest(sha256(key.encode()).digest(), sha256(one_time.encode()).digest()):
-        return Caller(EVERY_CLIENT, "admin", "one-time")
-    found = find_key(key, database=request.app.state.database)
-    return None if found is None else Caller(found.client_id, found.role, found.id)
+    if one_time and hmac.compare_digest(sha256(text.encode()).digest(), sha256(one_time.encode()).digest()):
+        return ApiKey("one-time", "one-time", EVERY_CLIENT, "admin")
+    return find_key(text, database=request.app.state.database)
 
 
 def csrf_token(request: Request) -> str:
-    """What a form that changes something sends as the field `csrf_token`; "" where nobody is logged in."""
+    """Return what a form sends as the field `csrf_token` to change something; "" where no one is logged in."""
     key = request.cookies.get(COOKIE, "")
     return hmac.new(key.encode(), b"csrf", sha256).hexdigest() if key else ""
 
 
-async def caller(request: Request) -> Caller:
-    """The caller, by X-API-Key, Authorization: Bearer or the cookie; with the cookie, forms need their token.
+async def authenticate(request: Request) -> ApiKey:
+    """Return the caller's key, of X-API-Key, Authorization: Bearer or the cookie; with the cookie, forms need a token.
 
     Raises:
         HTTPException: 401 without a key that opens something, 403 without the token, 429 after too many requests.
     """
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    sent = request.headers.get("x-api-key", "") or (bearer.strip() if scheme.lower() == "bearer" else "")
-    key = sent or request.cookies.get(COOKIE, "")
-    found = await run_in_threadpool(caller_of, request, key) if key else None
+    header = request.headers.get("x-api-key", "") or (bearer.strip() if scheme.lower() == "bearer" else "")
+    text = header or request.cookies.get(COOKIE, "")
+    key = await run_in_threadpool(key_of, request, text) if text else None
     host = request.client.host if request.client else ""
-    if wait_s := request.app.state.buckets.wait_s(found.key_id if found else f"no key, {host}"):
+    if wait_s := request.app.state.buckets.wait_s(key.id if key else f"no key, {host}"):
         raise too_many("requests", wait_s)
-    if found is None:
+    if key is None:
         detail = "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
         raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
-    if not sent and request.method not in _SAFE:
-        given = (await request.form()).get("csrf_token") or request.headers.get("x-csrf-token", "")
-        if not hmac.compare_digest(str(given).encode(), csrf_token(request).encode()):
+    if not header and request.method not in _SAFE:
+        token = (await request.form()).get("csrf_token") or request.headers.get("x-csrf-token", "")
+        if not hmac.compare_digest(str(token).encode(), csrf_token(request).encode()):
             raise HTTPException(403, "this form has expired; load the page again")
-    return found
+    return key
 
 
-def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
-    """A dependency: the caller, whose role has to be at least this one; 403 otherwise."""
+def client_of_query(
+    client_id: Annotated[
+        str | None, Query(max_length=80, pattern=LINE, description="Of a key for every client: whose data is meant.")
+    ] = None,
+) -> str | None:
+    """Return the client that the query names."""
+    return client_id
 
-    async def allowed(request: Request) -> Caller:
-        found = await caller(request)
-        if ROLES.index(found.role) < ROLES.index(role):
-            raise HTTPException(403, f"this needs a key of the role {role}; this key is of a {found.role}")
-        return found
 
-    return allowed
+def client_of_header(
+    tenant: Annotated[
+        str | None, Header(alias="X-Tenant-Id", max_length=80, description="The key's own client.")
+    ] = None,
+) -> str | None:
+    """Return the client that the header names."""
+    return tenant
+
+
+def needs(role: str, client_of: Callable[..., Any] = client_of_query) -> Any:
+    """Return a dependency: the session of a caller whose role is at least this one; 403 otherwise."""
+
+    async def session(request: Request, client: str | None = Depends(client_of)) -> Session:
+        key = await authenticate(request)
+        request.state.key = key
+        if ROLES.index(key.role) < ROLES.index(role):
+            raise HTTPException(403, f"this needs a key of the role {role}; this key is of a {key.role}")
+        return Session(request, key, None).of(client)
+
+    return Depends(session)

@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from ragbench.errors import ConfigError, RagbenchError, nearest, printable, unknown
-from ragbench.registry import bounds_of, find_measure, higher_is_better
+from ragbench.errors import ConfigError, MissingExtraError, RagbenchError, nearest, printable, require, unknown
+from ragbench.registry import bounds_of, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.fresh import age
 from ragbench.service.history_database import add_once, connected, content_id, now, timestamp
@@ -36,14 +35,14 @@ _SILENT = re.compile(r"silent\s+([1-9]\d{0,3})\s*([hd])")
 _TARGET = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _EXPECTED = "'claim_support<0.8', 'pass_rate<0.8', 'drift', 'failed', 'silent 2d' or 'silent 12h'"
 _DAY = timedelta(days=1)
-_SHOWN = 5  # questions in a text
-_Row = Mapping[str, Any]
+_QUESTIONS = 5  # in a text
+_Row = Mapping[Any, Any]
 
 
 def add_alert(
     rule: str, *, to: Sequence[str] = (), series: str = "", point: bool = False, client: str = "", database: str = ""
 ) -> str:
-    """Add a rule, or replace the same one; its id.
+    """Add a rule, or replace the same one; return its id.
 
     Args:
         rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a watched measure
@@ -62,29 +61,35 @@ def add_alert(
     rule = " ".join(rule.split())
     check_targets(to)
     with connected(database, write=True) as connection:
-        if found := _THRESHOLD.fullmatch(rule):
-            rule = f"{_measure(connection, found[1], float(found[3]))}{found[2]}{float(found[3]):g}"
+        if match := _THRESHOLD.fullmatch(rule):
+            limit = float(match[3])
+            rule = f"{_measure(connection, match[1], limit)}{match[2]}{limit:g}"
         elif rule not in ("drift", "failed") and not _SILENT.fullmatch(rule):
             raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
+        rule_id = content_id("rule", client, series, rule)
         row = {
-            "id": content_id("rule", client, series, rule), "client_id": client, "series": series, "rule": rule,
-            "point": point, "targets": json.dumps(list(dict.fromkeys(to))), "made_at": now(),
-        }  # fmt: skip
-        if not connection.execute(update(alert_rule).where(alert_rule.c.id == row["id"]).values(row)).rowcount:
-            connection.execute(insert(alert_rule), row)
-    return str(row["id"])
+            "client_id": client,
+            "series": series,
+            "rule": rule,
+            "point": point,
+            "targets": json.dumps(list(dict.fromkeys(to))),
+            "made_at": now(),
+        }
+        if not connection.execute(update(alert_rule).where(alert_rule.c.id == rule_id).values(row)).rowcount:
+            connection.execute(insert(alert_rule), {"id": rule_id, **row})
+    return rule_id
 
 
 def check_targets(to: Sequence[str]) -> None:
     """Refuse what is not a reference to an environment variable.
 
     Raises:
-        ConfigError: naming how many; what was given may hold a password.
+        ConfigError: naming how many; what was written may hold a password.
     """
-    if bad := [one for one in to if not _TARGET.fullmatch(one)]:
+    if bad := [target for target in to if not _TARGET.fullmatch(target)]:
         raise ConfigError(
             f"{len(bad)} of {len(to)} targets are no reference to an environment variable; expected such as "
-            "'${SLACK_URL}', in single quotes (what was given is not shown: it may hold a password)"
+            "'${SLACK_URL}', in single quotes (what was written is not shown: it may hold a password)"
         )
 
 
@@ -98,9 +103,8 @@ def replace_threshold(
     Raises:
         ConfigError, DataError: as `add_alert`.
     """
-    rules = alerts(database=database)
-    before = rules[(rules["series"] == series) & (rules["client_id"] == client)]
-    before = before[before["rule"].str.startswith(f"{measure}<")]
+    rules = alerts(client=client, database=database)
+    before = rules[(rules["series"] == series) & rules["rule"].str.startswith(f"{measure}<")]
     for row in before.itertuples():
         to = to or [target for target in str(row.to).split(", ") if target]
         remove_alert(str(row.id), database=database)
@@ -108,38 +112,38 @@ def replace_threshold(
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
-    if (known := find_measure(name)) is None:
-        used = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
-        if name not in used:
-            near = nearest(name, [*trends.WATCHED, *used])
+    """Return the name of a measure that a rule may have, with this limit."""
+    if declared := find_measure(name):
+        name = declared.name
+    else:
+        recorded = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
+        if name not in recorded:
+            near = nearest(name, [*trends.WATCHED, *recorded])
             hint = f"; did you mean {near!r}?" if near else ""
             raise ConfigError(f"unknown measure {name!r}, and no run has it{hint}; `ragbench list` names all")
-    name = known.name if known else name
     if bounds_of(name) == (0.0, 1.0) and not 0 <= limit <= 1:
         raise ConfigError(f"{name} lies between 0 and 1; {limit:g} is never crossed")
     return name
 
 
-def alerts(*, database: str = "") -> pd.DataFrame:
-    """The rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
+def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
+    """Return the rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
+    columns = [alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point", "targets")]
+    raised = [func.count(alert.c.id).label("raised"), func.coalesce(func.max(alert.c.made_at), "").label("last")]
+    query = select(*columns, *raised).select_from(alert_rule).outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
+    if client is not None:
+        query = query.where(alert_rule.c.client_id == client)
+    query = query.group_by(*columns, alert_rule.c.made_at).order_by(alert_rule.c.made_at, alert_rule.c.id)
     with connected(database) as connection:
-        rows = connection.execute(select(alert_rule).order_by(alert_rule.c.made_at, alert_rule.c.id)).mappings().all()
-        raised = connection.execute(select(alert.c.rule_id, alert.c.made_at)).all()
-    times = {row["id"]: sorted(at for rule_id, at in raised if rule_id == row["id"]) for row in rows}
-    records = [
-        {**{name: row[name] for name in ("id", "rule", "series", "client_id", "point")},
-         "to": ", ".join(json.loads(row["targets"])), "raised": len(times[row["id"]]),
-         "last": max(times[row["id"]], default="")} for row in rows
-    ]  # fmt: skip
-    return pd.DataFrame(records, columns=["id", "rule", "series", "client_id", "point", "to", "raised", "last"])
+        frame = pd.read_sql(query, connection).rename(columns={"targets": "to"})
+    return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
-    """The newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
+    """Return the newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
     columns = [alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")]
     with connected(database) as connection:
-        rows = connection.execute(select(*columns).order_by(alert.c.made_at.desc()).limit(limit)).mappings().all()
-    return pd.DataFrame(rows, columns=[column.name for column in columns])
+        return pd.read_sql(select(*columns).order_by(alert.c.made_at.desc()).limit(limit), connection)
 
 
 def remove_alert(rule: str, *, database: str = "") -> None:
@@ -153,223 +157,212 @@ def remove_alert(rule: str, *, database: str = "") -> None:
 
 
 def send_test(rule: str, *, database: str = "") -> dict[str, str]:
-    """Send a test message to the targets of a rule: target -> "" or why it failed. As `remove_alert`."""
+    """Send a test message to the targets of a rule, named as for `remove_alert`: target -> "" or why it failed."""
     with connected(database) as connection:
         row = _rule(connection, rule)
     text = f"ragbench: a test of the alert {row['rule']}\nNothing happened; this is where its alerts arrive."
-    return {target: _sent(target, text) for target in json.loads(row["targets"])}
+    return {target: _send(target, text) for target in json.loads(row["targets"])}
 
 
 def _rule(connection: Connection, named: str) -> _Row:
     rows = connection.execute(select(alert_rule)).mappings().all()
-    meant = [row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))]
-    if len(meant) != 1:
-        known = [f"{row['id'][:10]} ({row['rule']})" for row in meant or rows]
-        raise ConfigError(f"{named!r} is {len(meant)} rules: {', '.join(known)}" if meant
-                          else unknown("alert", named, known) if known else "there is no alert yet")  # fmt: skip
-    return dict(meant[0])
+    matches = [row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))]
+    if len(matches) == 1:
+        return dict(matches[0])
+    names = [f"{row['id'][:10]} ({row['rule']})" for row in matches or rows]
+    if matches:
+        raise ConfigError(f"{named!r} is {len(matches)} rules: {', '.join(names)}")
+    raise ConfigError(unknown("alert", named, names) if names else "there is no alert yet")
 
 
 def raise_alerts(connection: Connection, run_id: str) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
-    row = dict(connection.execute(select(tables.run).where(tables.run.c.id == run_id)).mappings().one())
-    for rule in _rules(connection, row["client_id"], row["series"], row["kind"]):
+    run = dict(connection.execute(select(tables.run).where(tables.run.c.id == run_id)).mappings().one())
+    series = (run["series"], "") if run["kind"] == "eval" else (run["series"],)
+    clients = (run["client_id"], EVERY_CLIENT)
+    query = select(alert_rule).where(alert_rule.c.client_id.in_(clients), alert_rule.c.series.in_(series))
+    for rule in connection.execute(query).mappings().all():
         lines: list[str] = []
-        if found := _THRESHOLD.fullmatch(rule["rule"]):
-            lines = _crossed(connection, row, rule, *found.groups())
+        if match := _THRESHOLD.fullmatch(rule["rule"]):
+            lines = _crossed(connection, run, rule, *match.groups())
         elif rule["rule"] == "drift":
-            lines = list(_drifted(connection, row))
-        elif rule["rule"] == "failed" and row["passed"] is not None and not row["passed"]:
-            counted = "" if row["questions_passed"] is None else f" ({row['questions_passed']}/{row['questions']} pass)"
-            lines = [f"targets were missed{counted}", *_facts(connection, row, "pass_rate")]
+            lines = list(_drifted(connection, run))
+        elif rule["rule"] == "failed" and run["passed"] is not None and not run["passed"]:
+            counted = "" if run["questions_passed"] is None else f" ({run['questions_passed']}/{run['questions']} pass)"
+            lines = [f"targets were missed{counted}", *_facts(connection, run, "pass_rate")]
         if lines:
-            whose = f" of {row['client_id']}" if row["client_id"] else ""
-            about = f"{row['configuration']}{whose}, made {row['made_at'][:16]} UTC on {row['dataset']}"
-            look = "; ".join(filter(None, [row["location"], f"ragbench history show {run_id[:10]}"]))
-            _raise(connection, rule, run_id, f"{row['series']}: {lines[0]}", [*lines[1:], about, f"Look: {look}"])
+            client = f" of {run['client_id']}" if run["client_id"] else ""
+            about = f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC on {run['dataset']}"
+            look = "; ".join(filter(None, [run["location"], f"ragbench history show {run_id[:10]}"]))
+            _raise(connection, rule, run_id, f"{run['series']}: {lines[0]}", [*lines[1:], about, f"Look: {look}"])
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
     """Write the alerts that no run brings: of jobs that broke off within a day, and of silence; then send all."""
     at = at or datetime.now(UTC)
     with connected(database, write=True) as connection:
-        for rule in map(dict, connection.execute(select(alert_rule)).mappings().all()):
+        for rule in connection.execute(select(alert_rule)).mappings().all():
+            client = None if rule["client_id"] == EVERY_CLIENT else rule["client_id"]
             if rule["rule"] == "failed":
-                _broken(connection, rule, max(rule["made_at"], timestamp(at - _DAY)))
-            elif found := _SILENT.fullmatch(rule["rule"]):
-                client = None if rule["client_id"] == EVERY_CLIENT else rule["client_id"]
-                wanted = trends._of(select(tables.run), rule["series"], client)
-                newest = connection.execute(wanted.order_by(tables.run.c.made_at.desc()).limit(1)).mappings().first()
+                _check_jobs(connection, rule, client, max(rule["made_at"], timestamp(at - _DAY)))
+            elif match := _SILENT.fullmatch(rule["rule"]):
+                newest = trends.newest_run(connection, rule["series"], client)
                 last = newest["made_at"] if newest else ""
-                if max(last, rule["made_at"]) < timestamp(at - age(found[1] + found[2])):
+                if max(last, rule["made_at"]) < timestamp(at - age(match[1] + match[2])):
                     text = f"{rule['series'] or 'evaluations'}: no run since {last[:16] or 'ever'} ({rule['rule']})"
                     subject = newest["id"] if newest else "none"
                     _raise(connection, rule, subject, text, ["Look: ragbench schedule list"])
     send_alerts(database, again=True)
 
 
-def _broken(connection: Connection, rule: _Row, since: str) -> None:
+def _check_jobs(connection: Connection, rule: _Row, client: str | None, since: str) -> None:
+    """Write the alerts of jobs that ended since then and failed; of an evaluation that missed targets its run tells."""
     job, schedule = tables.job.c, tables.schedule.c
-    wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
-    wanted = wanted.join_from(tables.job, tables.schedule).where(job.ended_at > since)
-    broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
-    wanted = wanted.where(or_(job.state == "failed", broken))
-    wanted = wanted.where(or_(schedule.client_id == rule["client_id"], rule["client_id"] == EVERY_CLIENT))
-    for row in map(dict, connection.execute(wanted).mappings().all()):
+    query = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
+    query = query.join_from(tables.job, tables.schedule).where(job.ended_at > since)
+    query = query.where(or_(job.state == "failed", and_(schedule.command.like('["sweep"%'), job.exit_code > 0)))
+    if client is not None:
+        query = query.where(schedule.client_id == client)
+    for row in connection.execute(query).mappings().all():
         series = series_of(row)
         if rule["series"] in ("", series):
-            printed = (row["output"] or "").strip().splitlines()[-1:]
+            last_line = (row["output"] or "").strip().splitlines()[-1:]
             title = f"{series}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
-            _raise(connection, rule, row["job_id"], title, [*printed, f"Look: {row['folder']}; ragbench schedule list"])
-
-
-def _rules(connection: Connection, client: str, series: str, kind: str) -> list[_Row]:
-    named = ("", series) if kind == "eval" else (series,)
-    wanted = select(alert_rule).where(
-        alert_rule.c.client_id.in_((client, EVERY_CLIENT)), alert_rule.c.series.in_(named)
-    )
-    return [dict(row) for row in connection.execute(wanted).mappings()]
+            look = f"Look: {row['folder']}; ragbench schedule list"
+            _raise(connection, rule, row["job_id"], title, [*last_line, look])
 
 
 def _raise(connection: Connection, rule: _Row, subject: str, title: str, lines: Sequence[str]) -> None:
     """Write an alert, unless there is one about this subject."""
     row = {
-        "id": content_id("alert", rule["id"], subject), "rule_id": rule["id"], "subject": subject, "made_at": now(),
+        "id": content_id("alert", rule["id"], subject),
+        "rule_id": rule["id"],
+        "subject": subject,
+        "made_at": now(),
         "text": "\n".join(printable(line)[:500] for line in (f"ragbench: {title}", *lines)),
-        "state": "waiting", "targets": rule["targets"], "error": "",
-    }  # fmt: skip
+        "state": "waiting",
+        "targets": rule["targets"],
+        "error": "",
+    }
     add_once(connection, alert, row)
 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     score = tables.score.c
-    found = select(tables.score).where(score.run_id == run_id, score.measure == measure, score.mean.is_not(None))
-    return next(map(dict, connection.execute(found).mappings()), None)
+    query = select(tables.score).where(score.run_id == run_id, score.measure == measure, score.mean.is_not(None))
+    return connection.execute(query).mappings().first()
 
 
-def _crossed(connection: Connection, row: _Row, rule: _Row, measure: str, sign: str, limit: str) -> list[str]:
-    score = _score(connection, row["id"], measure)
-    decides = "mean" if rule["point"] else "ci_high" if sign == "<" else "ci_low"
-    if score is None or score[decides] is None:
+def _crossed(connection: Connection, run: _Row, rule: _Row, measure: str, sign: str, limit: str) -> list[str]:
+    """Return a title and the facts where a run crosses a threshold."""
+    score = _score(connection, run["id"], measure)
+    column = "mean" if rule["point"] else "ci_high" if sign == "<" else "ci_low"
+    value = score[column] if score else None
+    if value is None or not (value < float(limit) if sign == "<" else value > float(limit)):
         return []
-    if not (score[decides] < float(limit) if sign == "<" else score[decides] > float(limit)):
-        return []
-    of = "" if rule["point"] else "the whole interval of "
-    side = "below" if sign == "<" else "above"
-    return [f"{of}{measure} is {side} {limit}", *_facts(connection, row, measure)]
+    subject = measure if rule["point"] else f"the whole interval of {measure}"
+    return [f"{subject} is {'below' if sign == '<' else 'above'} {limit}", *_facts(connection, run, measure)]
 
 
-def _drifted(connection: Connection, row: _Row) -> Iterator[str]:
-    """A title and the facts where the run raises an alarm of a watched measure that got worse."""
-    alarms = []
-    streams = trends._streams(connection, trends._runs(connection, row["series"], row["client_id"], 0))
-    cases = trends._cases(connection, [row])
-    for measure in trends.watched(connection, row["id"]):
-        rows = trends._measured(connection, measure, row["series"], row["client_id"])
-        rows = [one for one in rows if one["epoch"] == row["epoch"]]
-        for places, found in trends._drifts(rows, streams, cases):
-            states = {rows[place]["run_id"]: state for place, state in zip(places, found.path["state"], strict=True)}
-            state = states.get(row["id"], "")
-            if state in ("fall", "rise") and trends._worse(measure, state) == "worse":
-                change = next(one for one in found.changes[::-1] if one.direction == state)
-                moved = ", ".join(f"{query_id} {size:+.2f}" for query_id, size in change.questions.items())
-                alarms.append((measure, change.text, moved))
-    for measure, text, moved in alarms[:1]:
-        yield f"drift: {measure}: {text}"
-        yield from _facts(connection, row, measure)
-        yield f"Questions that moved most: {moved}"
-    yield from (f"Also {measure}: {text}; {moved}" for measure, text, moved in alarms[1:])
+def _drifted(connection: Connection, run: _Row) -> Iterator[str]:
+    """Yield a title and the facts where watched measures got worse with a run."""
+    for number, (measure, change) in enumerate(trends.alarms(connection, run)):
+        moved = ", ".join(f"{query_id} {size:+.2f}" for query_id, size in change.questions.items())
+        if number:
+            yield f"Also {measure}: {change.text}; {moved}"
+        else:
+            yield f"drift: {measure}: {change.text}"
+            yield from _facts(connection, run, measure)
+            yield f"Questions that moved most: {moved}"
 
 
-def _facts(connection: Connection, row: _Row, measure: str) -> Iterator[str]:
-    """The value with its interval, the change since the run before, and the worst questions."""
-    score = _score(connection, row["id"], measure)
+def _facts(connection: Connection, run: _Row, measure: str) -> Iterator[str]:
+    """Yield the value with its interval, the change since the run before, and the worst questions."""
+    score = _score(connection, run["id"], measure)
     if score is None:
         return
     low, high = score["ci_low"], score["ci_high"]
     interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
     yield f"{measure} {score['mean']:.3f}{interval}, {score['n_scored']}/{score['n']} questions scored"
-    before = trends._before(connection, row)
-    then = _score(connection, before["id"], measure) if before else None
-    if before and then:
-        other = "" if before["fingerprint"] == row["fingerprint"] else ", on another dataset"
+    before = trends.previous_run(connection, run)
+    if before and (then := _score(connection, before["id"], measure)):
+        other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
         change = score["mean"] - then["mean"]
         yield f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then['mean']:.3f}{other})"
-    cases = trends._cases(connection, [row])[row["case_set"]]
-    if score["case_values"] is not None:
-        values, ids = trends._values(score["case_values"]), sorted(cases)
-        order = np.argsort(values if higher_is_better(measure) else -values, kind="stable")
-        worst = [i for i in order if not np.isnan(values[i])][:_SHOWN]
-        yield "Worst questions: " + "; ".join(f"{ids[i]} {values[i]:.2f} ({cases[ids[i]][:60]})" for i in worst)
-    yield f"Over time: ragbench history trend {shlex.quote(measure)} --series {shlex.quote(row['series'])}"
+    worst = trends.worst_questions(connection, score, run, _QUESTIONS)
+    if texts := [f"{query_id} {value:.2f} ({text[:60]})" for query_id, text, value in worst]:
+        yield f"Worst questions: {'; '.join(texts)}"
+    yield f"Over time: ragbench history trend {shlex.quote(measure)} --series {shlex.quote(run['series'])}"
 
 
 def send_alerts(database: str = "", *, again: bool = False) -> None:
     """Send what waits, and `again` what failed within a day. A failure to send is kept with the alert, not raised."""
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
+    query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since).order_by(alert.c.made_at)
     with connected(database) as connection:
-        wanted = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since).order_by(alert.c.made_at)
-        rows = connection.execute(wanted).mappings().all()
+        rows = connection.execute(query).mappings().all()
     for row in rows:
-        same = (alert.c.id == row["id"], alert.c.state == row["state"], alert.c.attempts == row["attempts"])
-        with connected(database, write=True) as connection:
-            taken = update(alert).where(*same).values(state="sending", attempts=row["attempts"] + 1)
-            if not connection.execute(taken).rowcount:
-                continue  # another process sends it
+        if not _change(database, row, state="sending", attempts=row["attempts"] + 1):
+            continue  # another process sends it
         if row["state"] == "waiting":
             _LOG.warning("%s", row["text"])
         targets = json.loads(row["targets"])
-        failed = {target: error for target in targets if (error := _sent(target, row["text"]))}
+        failed = {target: error for target in targets if (error := _send(target, row["text"]))}
         for target, error in failed.items():
             _LOG.warning("an alert could not be sent to %s: %s", target, error)
-        left = {"state": "failed" if failed else "sent" if targets else "logged", "targets": json.dumps(list(failed)),
-                "error": "; ".join(f"{target}: {error}" for target, error in failed.items())}  # fmt: skip
-        with connected(database, write=True) as connection:
-            connection.execute(update(alert).where(alert.c.id == row["id"]).values(left))
+        state = "failed" if failed else "sent" if targets else "logged"
+        errors = "; ".join(f"{target}: {error}" for target, error in failed.items())
+        sending = {**row, "state": "sending", "attempts": row["attempts"] + 1}
+        _change(database, sending, state=state, targets=json.dumps(list(failed)), error=errors)
+
+
+def _change(database: str, row: _Row, **values: Any) -> int:
+    """Change an alert that is still in the state of this row: how many there were."""
+    same = (alert.c[name] == row[name] for name in ("id", "state", "attempts"))
+    with connected(database, write=True) as connection:
+        return connection.execute(update(alert).where(*same).values(values)).rowcount
 
 
 def send_or_warn(database: str) -> None:
-    """As `send_alerts`, for after a run was recorded: a database that fails now leaves them to the next one."""
+    """Send alerts after a run was recorded: a database that fails now leaves them to the next process."""
     try:
         send_alerts(database)
     except RagbenchError as exc:
         _LOG.warning("alerts wait to be sent: %s", exc)
 
 
-def _sent(target: str, text: str) -> str:
-    """Send a text; "" or why it could not be. Nothing that apprise says is passed on: it names addresses."""
+def _send(target: str, text: str) -> str:
+    """Send a text; "" or why it could not be. No message of apprise is passed on: it names addresses."""
     address = os.environ.get(target[2:-1], "")
     if not address:
         return "this environment variable is not set"
     try:
         with _silenced():
-            from apprise import Apprise, NotifyFormat
-
-            sender = Apprise()
+            apprise = require("apprise", "alerts")
+            sender = apprise.Apprise()
             if not sender.add(address):
                 return "not an address that apprise knows (github.com/caronc/apprise lists them)"
             title, _, body = text.partition("\n")
-            if sender.notify(body=body, title=title, body_format=NotifyFormat.TEXT):
-                return ""
-            return "could not be reached, or refused the message"
-    except ImportError:
-        return "needs apprise; pip install 'ragbench-lab[alerts]'"
+            sent = sender.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
+            return "" if sent else "could not be reached, or refused the message"
+    except MissingExtraError as exc:
+        return str(exc)
     except Exception as exc:  # of a plugin: its text may hold the address
         return f"failed ({type(exc).__name__})"
 
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """No log and no warning of apprise and what it sends with."""
+    """Suppress every log and warning of apprise and what it sends with."""
     loggers = [logging.getLogger(name) for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")]
-    before = [one.disabled for one in loggers]
+    before = [logger.disabled for logger in loggers]
     try:
-        for one in loggers:
-            one.disabled = True
+        for logger in loggers:
+            logger.disabled = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for one, was in zip(loggers, before, strict=True):
-            one.disabled = was
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

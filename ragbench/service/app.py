@@ -13,13 +13,14 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api, pages
 from ragbench.service.access import Buckets
-from ragbench.service.jobs import Queue
+from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")
 _HEADERS = {
@@ -31,6 +32,17 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_STATUSES = {
+    400: "The body cannot be parsed.",
+    401: "No key, or one that opens nothing.",
+    403: "The key's role does not allow it.",
+    404: "There is none, or it is another client's.",
+    409: "It is there already, or has ended.",
+    413: "The body is too long.",
+    422: "What was sent cannot be used.",
+    429: "Too many requests or waiting jobs; see Retry-After.",
+    503: "The storage cannot be used at the moment.",
+}
 
 
 class Problem(BaseModel):
@@ -39,23 +51,17 @@ class Problem(BaseModel):
     detail: str | list[dict[str, Any]]
 
 
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "model": Problem}
-    for status, text in {
-        400: "The body cannot be parsed.", 401: "No key, or one that opens nothing.",
-        403: "The key's role does not allow it.", 404: "There is none, or it is another client's.",
-        409: "It is there already, or has ended.", 413: "The body is too long.",
-        422: "What was sent cannot be used.", 429: "Too many requests or waiting jobs; see Retry-After.",
-        503: "The storage cannot be used at the moment.",
-    }.items()
-}  # fmt: skip
-
-
 def create_app(
-    root: Path, database: str = "", *, admin_key: str = "", rate: int = 1200, max_body: int = 10_000_000,
-    max_jobs: int = 100, queue: Queue | None = None,
-) -> FastAPI:  # fmt: skip
-    """The server of a folder and a database.
+    root: Path,
+    database: str = "",
+    *,
+    admin_key: str = "",
+    rate: int = 1200,
+    max_body: int = 10_000_000,
+    max_jobs: int = 100,
+    queue: Queue | None = None,
+) -> FastAPI:
+    """Make the server of a folder and a database.
 
     Args:
         root: test sets, systems and results are files below it.
@@ -74,25 +80,27 @@ def create_app(
         yield
         await run_in_threadpool(queue.stop)
 
-    app = FastAPI(
-        title="ragbench", version=own_version(), lifespan=working, openapi_url="/api/v1/openapi.json", docs_url=None,
-        redoc_url=None,
-    )  # fmt: skip
+    urls = {"openapi_url": "/api/v1/openapi.json", "docs_url": None, "redoc_url": None}
+    app = FastAPI(title="ragbench", version=own_version(), lifespan=working, **urls)  # type: ignore[arg-type]
     app.state.root = root.resolve()
     app.state.database = database
     app.state.admin_key = admin_key
-    app.state.queue, app.state.max_jobs = queue, max_jobs
+    app.state.queue = queue
+    app.state.max_jobs = max_jobs
     app.state.buckets = Buckets(rate)
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)
-    for one in (api, evaluation_api, guide_api):
-        app.include_router(one.router, responses=_RESPONSES)
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"description": text, "model": Problem} for status, text in _STATUSES.items()
+    }
+    for part in (api, evaluation_api, guide_api):
+        app.include_router(part.router, responses=responses)
     app.include_router(pages.router)
     return app
 
 
 async def _refused(request: Request, exc: Exception) -> JSONResponse:
-    """An error of the library: what was asked for cannot be done, or the database cannot be used."""
+    """Answer an error of the library: what was requested cannot be done, or the database cannot be used."""
     if isinstance(exc.__cause__, (SQLAlchemyError, OSError)):
         _LOG.error("%s", exc)
         return JSONResponse({"detail": "the server's storage cannot be used at the moment"}, 503, {"Retry-After": "5"})
@@ -114,11 +122,9 @@ class _Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                own = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(
-                    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
-                    if name.lower().encode() not in own
-                )]  # fmt: skip
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         async def limited() -> Message:

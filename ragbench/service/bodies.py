@@ -17,16 +17,19 @@ Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
 Measure = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^=,\s]+$")]
 Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\x00-\x1f]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=190, pattern=r"^[^\x00-\x1f]+$")]
-_STRICT = ConfigDict(extra="forbid")
 
 
-class RunBody(BaseModel):
+class Body(BaseModel):
+    """A body whose unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RunBody(
+    Body, json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]}
+):
     """An evaluation of a system on a data set; as `ragbench eval`, but everything is named, and nothing is a path."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]},
-    )
     dataset: Name
     system: Annotated[str, Field(pattern=rf"^({NAME})?$", max_length=80)] = Field(
         "", description="A file systems/NAME.toml or .jsonl, or bm25; default: the file `default`, else bm25."
@@ -47,34 +50,34 @@ class RunBody(BaseModel):
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
 
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
-        """The arguments of ragbench; `baseline` is the folder of the earlier run."""
-        place = folder.testset(self.dataset)
-        command = [
-            "eval", f"--test-set={place}", f"--system={folder.system(self.system)}",
-            "--k", ",".join(map(str, self.k)), f"--suite={self.suite}",
-        ]  # fmt: skip
-        if not load(place).corpus and (folder.documents / "corpus.jsonl").is_file():
-            command.append(f"--corpus={folder.documents}")
-        if self.categories:
-            command.append(f"--category={','.join(self.categories)}")
-        if self.targets:
-            command.append("--fail-under=" + ",".join(f"{name}={value}" for name, value in self.targets.items()))
-        tables = {"cases": self.thresholds, "weights": self.weights}
-        text = f"preset = {json.dumps(self.preset)}\n" * bool(self.preset) + "".join(
-            f"[{table}]\n" + "".join(f"{name} = {float(value)}\n" for name, value in sorted(values.items()))
-            for table, values in tables.items() if values
-        )  # fmt: skip
-        if text:
-            command.append(f"--targets={folder.write('targets.toml', text)}")
-        if self.judge:
-            command += [f"--judge={model('judge')}", f"--criteria={','.join(self.criteria)}"]
-        if self.max_cost is not None:
-            command.append(f"--max-cost={self.max_cost}")
-        return [*command, f"--baseline={baseline}"] if baseline else command
+        """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
+        path = folder.testset(self.dataset)
+        command = ["eval", f"--test-set={path}", f"--system={folder.system(self.system)}", f"--suite={self.suite}"]
+        options: dict[str, object] = {
+            "k": ",".join(map(str, self.k)),
+            "category": ",".join(self.categories),
+            "fail-under": ",".join(f"{name}={value}" for name, value in self.targets.items()),
+            "targets": self._targets_file(folder),
+            "judge": model("judge") if self.judge else "",
+            "criteria": ",".join(self.criteria) if self.judge else "",
+            "max-cost": "" if self.max_cost is None else self.max_cost,
+            "baseline": baseline,
+        }
+        if folder.corpus.is_file() and not load(path).corpus:
+            options["corpus"] = folder.documents
+        return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
+
+    def _targets_file(self, folder: Folder) -> str:
+        """Write the file of --targets; "" where nothing is set."""
+        lines = [f"preset = {json.dumps(self.preset)}"] if self.preset else []
+        for table, values in (("cases", self.thresholds), ("weights", self.weights)):
+            if values:
+                lines += [f"[{table}]", *(f"{name} = {float(value)}" for name, value in sorted(values.items()))]
+        return str(folder.write("targets.toml", "\n".join(lines))) if lines else ""
 
 
 def model(purpose: str) -> str:
-    """The name of the language model that the environment of the server states."""
+    """Return the name of the language model that the environment of the server states."""
     if not os.environ.get("RAG_EVAL_PROVIDER"):
         raise ConfigError(
             f"a {purpose} needs a language model; set RAG_EVAL_PROVIDER for the server, and what it needs"
@@ -82,10 +85,9 @@ def model(purpose: str) -> str:
     return "env"
 
 
-class GenerateBody(BaseModel):
+class GenerateBody(Body):
     """A data set drafted from the documents that were sent to /ingest."""
 
-    model_config = _STRICT
     sample_size: int = Field(40, ge=1, le=10_000, description="Questions, or chunks to ask about.")
     strategy: Literal["random", "diverse", "recent"] = Field("random", description="How chunks are chosen.")
     model: StrictBool = Field(
@@ -94,42 +96,34 @@ class GenerateBody(BaseModel):
     seed: int = Field(0, ge=0, le=2**31)
 
     def command(self, folder: Folder, name: str, title: str = "") -> list[str]:
-        """The arguments of ragbench; `title` is what the data set is called, "" = as its file."""
-        place = folder.new_testset(name)
-        if not (folder.documents / "corpus.jsonl").is_file():
+        """Return the arguments of ragbench; `title` is what the data set is called, "" = as its file."""
+        path = folder.new_testset(name)
+        if not folder.corpus.is_file():
             raise ConfigError("there are no documents yet; send them to /ingest")
+        options = [f"--seed={self.seed}", f"--name={title or name}"]
         if self.model:
-            return [
-                "testset", "generate", str(folder.documents), f"--out={place.with_suffix('')}", f"--seed={self.seed}",
-                f"--llm={model('generator')}", f"--chunks={self.sample_size}", f"--sample={self.strategy}",
-                f"--name={title or name}",
-            ]  # fmt: skip
+            options += [f"--llm={model('generator')}", f"--chunks={self.sample_size}", f"--sample={self.strategy}"]
+            return ["testset", "generate", str(folder.documents), f"--out={path.with_suffix('')}", *options]
         if self.strategy != "random":
             raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
-        return [
-            "testset", "draft", f"--docs={folder.documents}", f"--out={place.with_suffix('.yaml')}",
-            f"--n={self.sample_size}", f"--seed={self.seed}", f"--name={title or name}",
-        ]  # fmt: skip
+        options += [f"--docs={folder.documents}", f"--n={self.sample_size}", f"--out={path.with_suffix('.yaml')}"]
+        return ["testset", "draft", *options]
 
 
-class DatasetBody(BaseModel):
+class DatasetBody(Body, json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}):
     """A recipe, or the files of a form that is a folder."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}
-    )
     name: Name
     generate: GenerateBody | None = None
     files: Mapping[str, str] = Field({}, max_length=20, description="Name -> content, such as cases.jsonl.")
 
 
-class ScheduleBody(BaseModel):
+class ScheduleBody(
+    Body,
+    json_schema_extra={"examples": [{"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}}]},
+):
     """An evaluation at set times."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}}]},
-    )
     name: Name
     cron: Annotated[str, Field(min_length=9, max_length=100)]
     zone: Annotated[str, Field(max_length=60)] = "UTC"
@@ -137,12 +131,9 @@ class ScheduleBody(BaseModel):
     run: RunBody
 
 
-class AlertBody(BaseModel):
+class AlertBody(Body, json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}):
     """A rule about runs; see `ragbench alert add`."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}
-    )
     rule: Text
     series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
     point: StrictBool = False
@@ -151,10 +142,9 @@ class AlertBody(BaseModel):
     )
 
 
-class KeyBody(BaseModel):
+class KeyBody(Body, json_schema_extra={"examples": [{"name": "ci", "role": "runner"}]}):
     """A new key."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "ci", "role": "runner"}]})
     name: Text
     role: Literal["reader", "runner", "admin"] = "reader"
     expires: Annotated[str, Field(pattern=r"^([1-9]\d{0,3}[hd])?$")] = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,13 +19,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import HTTPException
 
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.service.history_database import canonical
+from ragbench.service.history_database import content_id
 from ragbench.testsets import parser
 from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, save_testset
 from ragbench.testsets.single_file import own_record
@@ -49,154 +48,149 @@ class Folder:
             raise HTTPException(404, f"there is no client {client!r}")
         self.root, self.path = root, root / "clients" / client if client else root
         self.documents = self.path / "documents"
+        self.corpus = self.documents / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Name -> place, by name."""
-        places = (self.path / "testsets").glob("*")
+        """Return name -> path, by name."""
         return {
-            place.name if place.is_dir() else place.stem: place
-            for place in sorted(places)
-            if re.fullmatch(NAME, place.name) and (place.is_dir() or place.suffix in SUFFIXES) and self.holds(place)
+            testset_name(path): path
+            for path in sorted((self.path / "testsets").glob("*"))
+            if re.fullmatch(NAME, path.name) and (path.is_dir() or path.suffix in SUFFIXES) and self.holds(path)
         }
 
     def testset(self, name: str) -> Path:
-        """Where the test set of a name is; 404 without one."""
-        if (place := self.testsets().get(name)) is None:
+        """Return the path of a test set; 404 without one of this name."""
+        if (path := self.testsets().get(name)) is None:
             raise HTTPException(404, f"there is no dataset {name!r}")
-        return place
+        return path
 
     def new_testset(self, name: str) -> Path:
-        """Where a new test set goes; 409 where there is one of this name."""
+        """Return the path of a new test set; 409 where there is one of this name."""
         if name in self.testsets():
             raise HTTPException(409, f"there is a dataset {name!r} already; remove it first, or choose another name")
         (self.path / "testsets").mkdir(parents=True, exist_ok=True)
         return self.path / "testsets" / f"{name}.jsonl"
 
     def system(self, name: str) -> str:
-        """What `ragbench eval --system` takes: a file of systems/, or a retriever of ragbench's own pipeline."""
+        """Return what `ragbench eval --system` takes: a file of systems/, or a retriever of ragbench's own pipeline."""
         for folder in (self.path, self.root):
             for suffix in (".toml", ".jsonl"):
-                place = folder / "systems" / f"{name or 'default'}{suffix}"
-                if re.fullmatch(NAME, name or "default") and place.is_file() and self.holds(place):
-                    return str(place)
+                path = folder / "systems" / f"{name or 'default'}{suffix}"
+                if re.fullmatch(NAME, name or "default") and path.is_file() and self.holds(path):
+                    return str(path)
         if name and name not in RETRIEVERS:
             raise HTTPException(404, f"there is no system {name!r}; expected a file systems/{name}.toml or .jsonl")
         return name or "bm25"
 
-    def holds(self, place: Path) -> bool:
-        """Whether a place is below the root, wherever links lead."""
-        return place.resolve().is_relative_to(self.root)
+    def holds(self, path: Path) -> bool:
+        """Return True if a path is below the root, wherever links lead."""
+        return path.resolve().is_relative_to(self.root)
 
     def write(self, name: str, text: str) -> Path:
-        """A file of settings, named by its content."""
-        place = self.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-{name}"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            write_durably(place, text)
-        return place
+        """Write a file of settings, named by its content."""
+        path = self.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            write_durably(path, text)
+        return path
 
     def ingest(self, doc_id: str, text: str) -> bool:
-        """Add a document, or replace the one with its id; whether it is new."""
-        file = self.documents / "corpus.jsonl"
+        """Add a document, or replace the one with its id; return True if it is new."""
         date = datetime.now(UTC).isoformat(timespec="seconds")
         line = json.dumps(document_line(Document(doc_id, text, metadata={"date": date})), ensure_ascii=False) + "\n"
         with locked(self.documents / ".corpus.lock", timeout_s=60):
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-            kept = [one for one in lines if json.loads(one)["_id"] != doc_id]
-            write_durably(file, "".join([*kept, line]))
-        return len(kept) == len(lines)
+            lines = self.corpus.read_text(encoding="utf-8").splitlines(keepends=True) if self.corpus.exists() else []
+            others = [other for other in lines if json.loads(other)["_id"] != doc_id]
+            write_durably(self.corpus, "".join([*others, line]))
+        return len(others) == len(lines)
 
 
 def clients_in(root: Path) -> list[str]:
-    """The clients who have files: "", that of the commands, and those below `clients/`."""
-    names = sorted(place.name for place in (root / "clients").glob("*") if place.is_dir())
+    """Return the clients who have files: "", that of the commands, and those below `clients/`."""
+    names = sorted(path.name for path in (root / "clients").glob("*") if path.is_dir())
     return ["", *(name for name in names if re.fullmatch(NAME, name))]
 
 
-def folder_of(request: Request, client: str | None) -> Folder:
-    """The files of a client; None = those of the commands."""
-    return Folder(request.app.state.root, client or "")
+def testset_name(path: Path) -> str:
+    """Return the name by which requests name a test set."""
+    return path.name if path.is_dir() else path.stem
 
 
-def load(place: Path) -> Dataset:
-    """A test set; of a file that has not changed, the one that was read last time."""
-    if place.is_dir():
-        return load_testset(place)
-    state = place.stat()
-    return _cached(place, state.st_mtime_ns, state.st_size, state.st_ino)
-
-
-def cases_in(place: Path) -> dict[str, dict[str, Any]]:
-    """The cases of a test set as `ragbench testset show` prints them, by id."""
-    data = load(place)
-    return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
+def load(path: Path) -> Dataset:
+    """Return a test set; of a file that has not changed, the one that was read last time."""
+    if path.is_dir():
+        return load_testset(path)
+    state = path.stat()
+    return _cached(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 @lru_cache(maxsize=16)
-def _cached(place: Path, *state: int) -> Dataset:
-    return load_testset(place)
+def _cached(path: Path, *state: int) -> Dataset:
+    return load_testset(path)
 
 
-def save_upload(place: Path, content: bytes, form: str, files: Mapping[str, str] | None = None) -> Dataset:
+def cases_in(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the cases of a test set as records of ragbench's own form, by id."""
+    data = load(path)
+    return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
+
+
+def save_upload(path: Path, content: bytes, form: str, files: Mapping[str, str]) -> None:
     """Check a test set that a request sent, in any form, and save it in ragbench's own.
 
     Args:
-        form: "yaml", "json" or "jsonl".
+        form: "yaml", "json" or "jsonl", of `content`.
         files: of a form that is a folder: name -> content.
 
     Raises:
         DataError: it has problems, or refers to documents that are elsewhere.
     """
-    staging = Path(tempfile.mkdtemp())
-    try:
-        sent = staging / (place.stem if files else f"{place.stem}.{form}")
-        for name, text in (files or {}).items():
+    with tempfile.TemporaryDirectory() as staging:
+        upload = Path(staging, path.stem if files else f"{path.stem}.{form}")
+        for name, text in files.items():
             if not _MEMBER.fullmatch(name):
                 raise DataError(f"{name!r} is not the name of a file of a test set; expected such as cases.jsonl")
-            (sent / name).parent.mkdir(parents=True, exist_ok=True)
-            (sent / name).write_text(text, encoding="utf-8")
-        if not files:
-            sent.write_bytes(content)
-            if any(_references(sent, form)):
-                raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
-        dataset = replace(load_testset(sent), name=place.stem)
-        save_testset(dataset, place, "jsonl")
-        return dataset
-    except DataError as exc:
-        raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+            (upload / name).parent.mkdir(parents=True, exist_ok=True)
+            (upload / name).write_text(text, encoding="utf-8")
+        try:
+            if not files:
+                upload.write_bytes(content)
+                if any(_references(upload, form)):
+                    raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
+            save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
+        except DataError as exc:
+            raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
 
 
-def _references(sent: Path, form: str) -> Iterator[Any]:
+def _references(upload: Path, form: str) -> Iterator[Any]:
+    """Yield what a file names as its corpus."""
+    content, records = parser.read_bytes(upload), list[Any]()
     if form == "jsonl":
-        lines = [parsed.value for _, parsed in parser.json_records(parser.read_bytes(sent), sent.name) if parsed.whole]
-        found = [line for line in lines if "testset" in line]
+        lines = [line.value for _, line in parser.json_records(content, upload.name) if line.whole]
+        records = [line for line in lines if "testset" in line]
     elif form == "yaml":
-        text = parser.decoded(parser.read_bytes(sent), sent.name)
-        found = [parser.parse_yaml(text, sent.name).value] if isinstance(text, str) else []
-    else:
-        found = []
-    yield from (one.get("corpus") for one in found if isinstance(one, dict))
+        text = parser.decoded(content, upload.name)
+        records = [parser.parse_yaml(text, upload.name).value] if isinstance(text, str) else []
+    yield from (record.get("corpus") for record in records if isinstance(record, dict))
 
 
-def described(place: Path) -> dict[str, Any]:
-    """What a list of data sets shows of one."""
-    dataset = load(place)
-    about = place / "testset.json"
-    made = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
+def described(path: Path) -> dict[str, Any]:
+    """Return what a list of data sets shows of one."""
+    dataset, about = load(path), path / "testset.json"
+    provenance = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
+    changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     return {
-        "name": place.name if place.is_dir() else place.stem, "form": form_of(place), "questions": len(dataset.cases),
-        "documents": len(dataset.corpus), "fingerprint": dataset.fingerprint,
+        "name": testset_name(path),
+        "form": form_of(path),
+        "questions": len(dataset.cases),
+        "documents": len(dataset.corpus),
+        "fingerprint": dataset.fingerprint,
         "categories": sorted({case.category for case in dataset.cases if case.category}),
-        "created_at": made.get("created_at") or _time(place), "changed_at": _time(place),
-    }  # fmt: skip
-
-
-def _time(place: Path) -> str:
-    return datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        "created_at": provenance.get("created_at") or changed_at,
+        "changed_at": changed_at,
+    }
 
 
 def etag(record: Mapping[str, Any]) -> str:
-    """The version of a case, for ETag and If-Match."""
-    return f'"{sha256(canonical(dict(record)).encode()).hexdigest()[:32]}"'
+    """Return the version of a case, for ETag and If-Match."""
+    return f'"{content_id(record)[:32]}"'

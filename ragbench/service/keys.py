@@ -19,22 +19,19 @@ from ragbench.service.tables import api_key
 
 EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
-_SHOWN = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
+_COLUMNS = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _USED = timedelta(minutes=1)  # the time of use is written at most this often
 
 
 @dataclass(frozen=True)
 class ApiKey:
-    """What a key is for. `client_id` "*" stands for every client; times are ISO 8601 in UTC, "" = never."""
+    """What a key is for. `client_id` "*" stands for every client."""
 
     id: str
     name: str
     client_id: str
     role: str
-    created_at: str
-    expires_at: str
-    last_used_at: str
 
 
 def add_key(name: str, *, client: str = "", role: str = "reader", expires: str = "", database: str = "") -> str:
@@ -57,9 +54,14 @@ def add_key(name: str, *, client: str = "", role: str = "reader", expires: str =
     key_id = secrets.token_hex(6)
     key = f"rb_{key_id}_{secrets.token_urlsafe(32)}"
     row = {
-        "id": key_id, "client_id": client, "name": name, "role": role, "sha256": _digest(key),
-        "created_at": timestamp(now), "expires_at": timestamp(now + age(expires, "expires")) if expires else None,
-    }  # fmt: skip
+        "id": key_id,
+        "client_id": client,
+        "name": name,
+        "role": role,
+        "sha256": _digest(key),
+        "created_at": timestamp(now),
+        "expires_at": timestamp(now + age(expires, "expires")) if expires else None,
+    }
     with connected(database, write=True) as connection:
         same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
         if connection.execute(same).first():
@@ -69,36 +71,36 @@ def add_key(name: str, *, client: str = "", role: str = "reader", expires: str =
 
 
 def find_key(key: str, *, database: str = "", now: datetime | None = None) -> ApiKey | None:
-    """What a key is for; None where there is none such, or it has expired. Notes that it was used.
+    """Return what a key is for, and note that it was used; None where there is no such key, or it has expired.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
     now = now or datetime.now(UTC)
-    if (form := _KEY.fullmatch(key)) is None:
+    if (match := _KEY.fullmatch(key)) is None:
         return None
+    same = api_key.c.id == match[1]
     with connected(database) as connection:
-        row = connection.execute(select(api_key).where(api_key.c.id == form[1])).mappings().first()
-    if row is None or not hmac.compare_digest(_digest(key), row["sha256"]):
+        row = connection.execute(select(api_key).where(same)).first()
+    if row is None or not hmac.compare_digest(_digest(key), row.sha256) or (row.expires_at or "Z") <= timestamp(now):
         return None
-    if (row["expires_at"] or "Z") <= timestamp(now):
-        return None
-    if (row["last_used_at"] or "") < timestamp(now - _USED):
+    if (row.last_used_at or "") < timestamp(now - _USED):
         with connected(database, write=True) as connection:
-            connection.execute(update(api_key).where(api_key.c.id == form[1]).values(last_used_at=timestamp(now)))
-    return ApiKey(**{name: row[name] or "" for name in _SHOWN})
+            connection.execute(update(api_key).where(same).values(last_used_at=timestamp(now)))
+    return ApiKey(row.id, row.name, row.client_id, row.role)
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """The keys, without what is secret: id, name, client_id, role, created_at, expires_at, last_used_at.
+    """Return the keys, without what is secret: id, name, client_id, role, created_at, expires_at, last_used_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    wanted = select(*(api_key.c[name] for name in _SHOWN)).order_by(api_key.c.client_id, api_key.c.name)
+    query = select(*(api_key.c[name] for name in _COLUMNS)).order_by(api_key.c.client_id, api_key.c.name)
+    if client is not None:
+        query = query.where(api_key.c.client_id == client)
     with connected(database) as connection:
-        wanted = wanted if client is None else wanted.where(api_key.c.client_id == client)
-        return pd.DataFrame(connection.execute(wanted).mappings().all(), columns=list(_SHOWN)).fillna("")
+        return pd.read_sql(query, connection).fillna("")
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
@@ -110,15 +112,15 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
     Raises:
         ConfigError: no key, or several, are meant.
     """
-    found = api_keys(client=client, database=database)
-    meant = found[(found["name"] == named) | (found["id"] == named)]
-    if len(meant) != 1:
-        known = ", ".join(f"{row.id} ({row.name} of {row.client_id!r})" for row in meant.itertuples())
-        several = f"{named!r} is {len(meant)} keys: {known}; name one by its id"
-        none = unknown("key", named, [*found["name"]]) if len(found) else "there is no key yet"
-        raise ConfigError(several if len(meant) else none)
+    keys = api_keys(client=client, database=database)
+    matches = keys[(keys["name"] == named) | (keys["id"] == named)]
+    if len(matches) > 1:
+        names = ", ".join(f"{row.id} ({row.name} of {row.client_id!r})" for row in matches.itertuples())
+        raise ConfigError(f"{named!r} is {len(matches)} keys: {names}; name one by its id")
+    if matches.empty:
+        raise ConfigError(unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet")
     with connected(database, write=True) as connection:
-        connection.execute(delete(api_key).where(api_key.c.id == meant["id"].iloc[0]))
+        connection.execute(delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
 
 
 def _digest(key: str) -> str:

@@ -6,7 +6,6 @@ for the time of recording and the numbers of runs and datasets.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -35,7 +34,7 @@ _DECIDING = (
 )  # fmt: skip
 
 
-class Imported(NamedTuple):
+class ImportCounts(NamedTuple):
     """What an import did: runs that were added, runs that were known, and folder -> why it could not be read."""
 
     added: int
@@ -111,7 +110,7 @@ def number_of_dataset(connection: Connection, client: str, name: str, **about: s
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
-def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
+def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> ImportCounts:
     """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a schedule.
 
     Rules for alerts are not checked: these runs are of the past.
@@ -137,7 +136,7 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
             continue
         new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
         added, known = added + new, known + 1 - new
-    return Imported(added, known, failed)
+    return ImportCounts(added, known, failed)
 
 
 def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:
@@ -236,17 +235,13 @@ def _content(place: Path | None, values: Mapping[str, Any]) -> str:
 
 
 def _made_at(result: Result, place: Path | None) -> str:
-    """When it was made: by its configuration, by its report, or, of older sweeps, by its executed notebook."""
+    """When it was made: by its configuration, or by its report."""
     given = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
     if not given and place is not None:
-        notebook = place.with_name(f"{place.name}.ipynb")
-        try:
-            given = str(json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["papermill"]["end_time"])
-        except (OSError, ValueError, KeyError, TypeError) as exc:
-            raise DataError(
-                f"{place.name}: when it was made is not known (config.json has no made_at, and there is no executed "
-                f'notebook {notebook.name}); add "made_at": "2026-01-31T02:00:00+00:00" to its config.json'
-            ) from exc
+        raise DataError(
+            f"{place.name}: when it was made is not known; add "
+            '"made_at": "2026-01-31T02:00:00+00:00" to its config.json'
+        )
     try:
         at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", given))
         return timestamp(at if at.tzinfo else at.astimezone())

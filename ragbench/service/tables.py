@@ -2,7 +2,7 @@
 
 Ids are hashes of what a row holds, so that importing twice adds nothing and databases can be merged. Times are ISO 8601
 in UTC. Strings with an index have at most 190 characters, which is what MySQL's indexes hold; text of any length is
-LONGTEXT there. The first version is migration 0001; a change here needs a migration of its own.
+LONGTEXT there. Tables of another version are refused; a migration from this one on finds it in `alembic_version`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
+    Connection,
     Double,
     ForeignKey,
     Index,
@@ -24,11 +25,15 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
+    text,
 )
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
+VERSION = "0001"
+"""The version of these tables."""
+
 metadata = MetaData()
-# The migrations use these types, too: change none, but add others.
 LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
 BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
 ID = String(64)
@@ -42,6 +47,7 @@ def _client() -> Column[str]:
     return Column("client_id", NAME, nullable=False, server_default="")
 
 
+version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 case_set = Table(
     "case_set", metadata,
     Column("id", ID, primary_key=True),
@@ -176,7 +182,46 @@ api_key = Table(
     **MYSQL,
 )  # fmt: skip
 
+# A measure at another depth than 5, of which there is one, is that of the depth that was asked for.
+_RUNS = """
+CREATE {or_replace} VIEW evaluation_runs AS
+SELECT i.id, n.id AS dataset_id, p.mean AS precision_at_k, r.mean AS recall_at_k, m.mean AS mrr,
+       COALESCE(f.mean, c.mean) AS faithfulness, CAST(SUBSTR(p.measure, 3) AS {integer}) AS k,
+       (SELECT {json_object}(s.measure, s.mean) FROM score s WHERE s.run_id = run.id) AS detailed_results,
+       run.made_at AS created_at, run.id AS record, run.client_id
+FROM run
+JOIN run_number i ON i.run_id = run.id
+JOIN dataset n ON n.client_id = run.client_id AND n.name = run.dataset
+LEFT JOIN score p ON p.run_id = run.id AND p.measure = COALESCE(
+     (SELECT CASE COUNT(*) WHEN 1 THEN MAX(o.measure) END FROM score o
+      WHERE o.run_id = run.id AND o.measure LIKE 'P@%' AND o.measure <> 'P@5'), 'P@5')
+LEFT JOIN score r ON r.run_id = run.id AND r.measure = REPLACE(p.measure, 'P@', 'R@')
+LEFT JOIN score m ON m.run_id = run.id AND m.measure = 'RR'
+LEFT JOIN score f ON f.run_id = run.id AND f.measure = 'llm_faithfulness'
+LEFT JOIN score c ON c.run_id = run.id AND c.measure = 'claim_support'
+"""
+_DATASETS = """
+CREATE {or_replace} VIEW evaluation_datasets AS
+SELECT n.id, n.name, n.client_id, COALESCE(n.qa_pairs, (
+           SELECT c.cases FROM case_set c JOIN run ON run.case_set = c.id
+           WHERE run.client_id = n.client_id AND run.dataset = n.name ORDER BY run.made_at DESC LIMIT 1
+       )) AS qa_pairs, n.created_at, NULL AS created_by
+FROM dataset n
+"""
+_DIALECTS = {
+    "sqlite": {"or_replace": "", "integer": "INTEGER", "json_object": "json_group_object"},
+    "postgresql": {"or_replace": "OR REPLACE", "integer": "INTEGER", "json_object": "json_object_agg"},
+    "mysql": {"or_replace": "OR REPLACE", "integer": "SIGNED", "json_object": "JSON_OBJECTAGG"},
+}
 
-def series_of(schedule: Mapping[str, Any]) -> str:
+
+@event.listens_for(metadata, "after_create")
+def _create_views(metadata: MetaData, connection: Connection, **options: Any) -> None:
+    words = _DIALECTS[connection.dialect.name.replace("mariadb", "mysql")]
+    for view in (_RUNS, _DATASETS):
+        connection.execute(text(view.format(**words)))
+
+
+def series_of(schedule: Mapping[Any, Any]) -> str:
     """Return what the runs of a schedule are called over time."""
     return str(json.loads(schedule["options"]).get("series") or schedule["name"])

@@ -1,37 +1,39 @@
-"""Runs out of the database, as frames: the newest, one measure over time, two side by side."""
+"""Runs out of the database, as frames: the newest, a measure over time, two side by side."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, or_, select
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, higher_is_better
 from ragbench.service import tables
 from ragbench.service.history_database import connected
 from ragbench.statistics import Drift, compare, drift
+from ragbench.statistics.drift import Change
 
 WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
-"""The measures in which drift is looked for, next to those that a run has a target for."""
+"""The measures that are tested for drift, next to those that a run has a target for."""
 
-_SHOWN = (
+_COLUMNS = (
     "made_at", "kind", "client_id", "series", "configuration", "dataset", "passed", "questions", "questions_passed",
     "cost_usd", "seconds", "location",
 )  # fmt: skip
-_Row = Mapping[str, Any]
+_LINE = ("client_id", "series", "configuration")
+_TREND = ("made_at", "series", "configuration", "run", "mean", "ci_low", "ci_high", "n_scored", "n", "epoch")
+_Row = Mapping[Any, Any]
 
 
 def history(
     *, series: str = "", client: str | None = None, dataset: str = "", before: str = "", limit: int = 20,
     database: str = "",
 ) -> pd.DataFrame:  # fmt: skip
-    """The newest runs, the newest first, and what changed since the run before of the same configuration.
+    """Return the newest runs, the newest first, and what changed since the run before of the same configuration.
 
     Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed, questions,
     questions_passed, cost_usd, seconds, location, changed.
@@ -51,18 +53,16 @@ def history(
     """
     with connected(database) as connection:
         rows = _runs(connection, series, client, limit, dataset, before)
-        changes = [_changed(_before(connection, row), row) for row in rows]
-    records = [{"run": row["id"], **{name: row[name] for name in _SHOWN}} for row in rows]
-    frame = pd.DataFrame(records, columns=["run", *_SHOWN])
-    return frame.assign(changed=pd.Series(changes, dtype="object")).astype(
-        {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
-    )
+        changes = [_changed(previous_run(connection, row), row) for row in rows]
+    frame = pd.DataFrame(rows, columns=["id", *_COLUMNS]).rename(columns={"id": "run"})
+    types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
+    return frame.assign(changed=pd.Series(changes, dtype="object")).astype(types)
 
 
 def trend(
     measure: str, *, series: str = "", client: str | None = None, database: str = "", tested: bool = True
 ) -> pd.DataFrame:
-    """A measure over time: a row per run, the oldest first, with marks where something changed and where it drifted.
+    """Return a measure over time, the oldest run first, with marks where something changed and where it drifted.
 
     Columns: made_at, series, configuration, run, mean, ci_low, ci_high, n_scored, n, epoch, changed, state, note,
     passed, cost_usd. Runs of one epoch are comparable: the same client, series, configuration, parameters and dataset.
@@ -85,38 +85,32 @@ def trend(
         rows = _measured(connection, measure, series, client)
         streams = _streams(connection, rows) if tested else {}
         cases = _cases(connection, rows) if tested else {}
-    marks: list[tuple[str, str, str]] = []
-    last: dict[tuple[str, str, str], _Row] = {}
+    changed, notes, states = list[str](), list[str](), [""] * len(rows)
+    last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
-        line = (row["client_id"], row["series"], row["configuration"])
+        line = tuple(row[name] for name in _LINE)
         before = last.get(line)
-        note = _joined(before, row, cases) if tested and before is not None else ""
-        marks.append((_changed(before, row), "", note))
+        changed.append(_changed(before, row))
+        notes.append(_joined(before, row, cases) if tested and before is not None else "")
         last[line] = row
-    if tested:
-        for places, found in _drifts(rows, streams, cases):
-            for place, state in zip(places, found.path["state"], strict=True):
-                marks[place] = (marks[place][0], state, marks[place][2])
-            for change in found.changes:
-                at = places[list(found.path.index).index(change.noticed)]
-                marks[at] = (*marks[at][:2], f"{_worse(measure, change.direction)}: {change.text}")
-            if not marks[places[-1]][2]:
-                marks[places[-1]] = (*marks[places[-1]][:2], found.text)
-    columns: dict[str, Any] = {
-        "made_at": pd.to_datetime([row["made_at"] for row in rows], utc=True, format="ISO8601"),
-        **{name: [row[name] for row in rows] for name in ("series", "configuration")},
-        "run": [row["id"] for row in rows],
-        **{name: np.array([row[name] for row in rows], dtype=float) for name in ("mean", "ci_low", "ci_high")},
-        **{name: [row[name] for row in rows] for name in ("n_scored", "n", "epoch")},
-        **dict(zip(("changed", "state", "note"), zip(*marks, strict=True), strict=True)),
-        "passed": pd.array([row["passed"] for row in rows], dtype="boolean"),
-        "cost_usd": np.array([row["cost_usd"] for row in rows], dtype=float),
-    }
-    return pd.DataFrame(columns)
+    for places, found in _drifts(rows, streams, cases) if tested else ():
+        runs = list(found.path.index)
+        for place, state in zip(places, found.path["state"], strict=True):
+            states[place] = state
+        for change in found.changes:
+            notes[places[runs.index(change.noticed)]] = f"{_worse(measure, change.direction)}: {change.text}"
+        notes[places[-1]] = notes[places[-1]] or found.text
+    frame = pd.DataFrame(rows).rename(columns={"id": "run"}).assign(changed=changed, state=states, note=notes)
+    frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
+    columns = [*_TREND, "changed", "state", "note", "passed", "cost_usd"]
+    return frame[columns].astype({"passed": "boolean", **numbers})
 
 
 def categories(*, series: str = "", client: str | None = None, database: str = "") -> pd.DataFrame:
-    """The fraction of passed questions per category over time: made_at, series, configuration, category, pass_rate, n.
+    """Return the fraction of passed questions per category over time.
+
+    Columns: made_at, series, configuration, category, pass_rate, n.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -134,96 +128,115 @@ def categories(*, series: str = "", client: str | None = None, database: str = "
 
 
 def drifts(measure: str, *, series: str = "", client: str | None = None, database: str = "") -> dict[str, Drift]:
-    """What drift was found, by the id of the newest run of each epoch.
+    """Return the drift of each epoch, by the id of its newest run.
 
     Raises:
         ConfigError, DataError: as `trend`.
     """
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
-        found = _drifts(rows, _streams(connection, rows), _cases(connection, rows))
-    return {rows[places[-1]]["id"]: one for places, one in found}
+        epochs = _drifts(rows, _streams(connection, rows), _cases(connection, rows))
+        return {rows[places[-1]]["id"]: drift for places, drift in epochs}
+
+
+def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
+    """Return the watched measures that got worse with this run, each with its change."""
+    streams = _streams(connection, _runs(connection, run["series"], run["client_id"], 0))
+    cases, changes = _cases(connection, [run]), []
+    for measure in watched(connection, run["id"]):
+        rows = _measured(connection, measure, run["series"], run["client_id"])
+        rows = [row for row in rows if row["epoch"] == run["epoch"]]
+        for places, found in _drifts(rows, streams, cases):
+            states = {rows[place]["id"]: state for place, state in zip(places, found.path["state"], strict=True)}
+            state = states.get(run["id"], "")
+            if state in ("fall", "rise") and _worse(measure, state) == "worse":
+                changes.append((measure, next(one for one in found.changes[::-1] if one.direction == state)))
+    return changes
 
 
 def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
-    """A run by the beginning of its id: its row, its scores per measure, its questions.
+    """Return a run by the beginning of its id: its row, its scores per measure, its questions.
 
     Raises:
         ConfigError: no run, or several, have such an id.
         DataError: the database cannot be read.
     """
     with connected(database) as connection:
-        wanted = select(tables.run).where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
-        found = connection.execute(wanted).mappings().all()
-        if len(found) != 1 or not run:
-            known = [row["id"][:12] for row in _runs(connection, "", None, 50)]
-            raise ConfigError(f"{len(found)} runs begin with {run!r}" if found else unknown("run", run, known))
-        scored = select(tables.score).where(tables.score.c.run_id == found[0]["id"])
-        scores = pd.DataFrame(connection.execute(scored).mappings().all())
-        cases = _cases(connection, [dict(found[0])])[found[0]["case_set"]]
-    return dict(found[0]), scores.drop(columns="run_id", errors="ignore"), cases
+        query = select(tables.run).where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
+        rows = connection.execute(query).mappings().all()
+        if len(rows) != 1 or not run:
+            ids = [row["id"][:12] for row in _runs(connection, "", None, 50)]
+            raise ConfigError(f"{len(rows)} runs begin with {run!r}" if rows else unknown("run", run, ids))
+        scores = pd.read_sql(select(tables.score).where(tables.score.c.run_id == rows[0]["id"]), connection)
+        cases = _cases(connection, [dict(rows[0])])[rows[0]["case_set"]]
+    return dict(rows[0]), scores.drop(columns="run_id"), cases
 
 
 def scores_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
-    """As `run_of`, with the scores as in `Result.scores`: query_id, measure, value."""
+    """Return a run as `run_of` does, with the scores as in `Result.scores`: query_id, measure, value."""
     row, scores, cases = run_of(run, database)
-    stored = zip(scores["measure"], scores["case_values"], strict=True)
-    parts = {measure: _values(data) for measure, data in stored if data is not None}
-    wide = pd.DataFrame(parts, index=pd.Index(sorted(cases), name="query_id"))
+    stored = scores.dropna(subset=["case_values"])
+    pairs = zip(stored["measure"], stored["case_values"], strict=True)
+    values = {measure: _values(data) for measure, data in pairs}
+    wide = pd.DataFrame(values, index=pd.Index(sorted(cases), name="query_id"))
     return row, wide.melt(var_name="measure", ignore_index=False).reset_index(), cases
 
 
 def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), database: str = "") -> pd.DataFrame:
-    """Two runs by the questions that both have: the frame of `ragbench.compare`, for these or the watched measures.
+    """Compare two runs by the questions that both have, as `ragbench.compare` does; default: the watched measures.
 
     Raises:
         ConfigError: a run or a measure that is not there.
         ComparisonError: they have no question in common.
         DataError: the database cannot be read.
     """
-    (_, one, texts), (_, two, others) = scores_of(before, database), scores_of(after, database)
+    (_, then, texts), (_, now, others) = scores_of(before, database), scores_of(after, database)
     shared = [query_id for query_id, text in texts.items() if others.get(query_id) == text]
     if not shared:
         raise DataError(f"runs {before} and {after} have no question in common, so there is nothing to compare")
-    one, two = (frame[frame["query_id"].isin(shared)] for frame in (one, two))
-    chosen = list(measures) or [name for name in WATCHED if name in set(one["measure"]) & set(two["measure"])]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the shape of differences; it is in the column note
-        return compare(one, two, measures=chosen or None)
+    then, now = (frame[frame["query_id"].isin(shared)] for frame in (then, now))
+    both = set(then["measure"]) & set(now["measure"])
+    chosen = list(measures) or [name for name in WATCHED if name in both]
+    return compare(then, now, measures=chosen or None)
 
 
 def _runs(
     connection: Connection, series: str, client: str | None, limit: int, dataset: str = "", before: str = ""
 ) -> list[_Row]:
-    wanted = _of(select(tables.run), series, client)
-    wanted = wanted.where(tables.run.c.dataset == dataset) if dataset else wanted
-    wanted = wanted.where(tables.run.c.made_at < before) if before else wanted
-    wanted = wanted.order_by(tables.run.c.made_at.desc(), tables.run.c.id)
-    return [dict(row) for row in connection.execute(wanted.limit(limit) if limit else wanted).mappings()]
+    query = _of(select(tables.run), series, client).order_by(tables.run.c.made_at.desc(), tables.run.c.id)
+    if dataset:
+        query = query.where(tables.run.c.dataset == dataset)
+    if before:
+        query = query.where(tables.run.c.made_at < before)
+    return [dict(row) for row in connection.execute(query.limit(limit or None)).mappings()]
 
 
-def _of(wanted: Any, series: str, client: str | None) -> Any:
+def _of(query: Any, series: str, client: str | None) -> Any:
     if series:
-        wanted = wanted.where(tables.run.c.series == series)
-    return wanted if client is None else wanted.where(tables.run.c.client_id == client)
+        query = query.where(tables.run.c.series == series)
+    return query if client is None else query.where(tables.run.c.client_id == client)
 
 
-def _before(connection: Connection, row: _Row) -> _Row | None:
-    """The run before of the same configuration."""
+def newest_run(connection: Connection, series: str, client: str | None) -> _Row | None:
+    """Return the newest run of a series and a client; "" and None = of any."""
+    return next(iter(_runs(connection, series, client, 1)), None)
+
+
+def previous_run(connection: Connection, row: _Row) -> _Row | None:
+    """Return the run before of the same configuration."""
     run = tables.run.c
-    same = and_(*(run[name] == row[name] for name in ("client_id", "series", "configuration")))
-    wanted = select(tables.run).where(same, run.made_at < row["made_at"]).order_by(run.made_at.desc()).limit(1)
-    found = connection.execute(wanted).mappings().first()
-    return None if found is None else dict(found)
+    same = [run[name] == row[name] for name in _LINE]
+    query = select(tables.run).where(*same, run.made_at < row["made_at"]).order_by(run.made_at.desc()).limit(1)
+    return connection.execute(query).mappings().first()
 
 
 def _measured(connection: Connection, measure: str, series: str, client: str | None) -> list[_Row]:
-    """The runs that have a measure, with its scores, in order of time."""
-    known = find_measure(measure)
-    names = {measure, *([known.name] if known else [])}
-    wanted = select(tables.run, tables.score).join(tables.score, tables.score.c.run_id == tables.run.c.id)
-    wanted = _of(wanted.where(tables.score.c.measure.in_(names)), series, client)
-    ordered = wanted.order_by(tables.run.c.made_at, tables.run.c.id)
+    """Return the runs that have a measure, with its scores, in order of time."""
+    declared = find_measure(measure)
+    names = {measure, *([declared.name] if declared else [])}
+    query = select(tables.run, tables.score).join(tables.score, tables.score.c.run_id == tables.run.c.id)
+    query = _of(query.where(tables.score.c.measure.in_(names)), series, client)
+    ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
     rows: list[_Row] = [dict(row) for row in connection.execute(ordered).mappings()]
     if not rows:
         every = connection.execute(_of(select(tables.run.c.series).distinct(), "", client)).scalars().all()
@@ -258,6 +271,17 @@ def _values(data: bytes) -> Any:
     return np.frombuffer(data, dtype="<f8")
 
 
+def worst_questions(connection: Connection, score: _Row, run: _Row, count: int) -> Iterator[tuple[str, str, float]]:
+    """Yield the questions with the worst values of a measure: query_id, text, value."""
+    if score["case_values"] is None:
+        return
+    cases = _cases(connection, [run])[run["case_set"]]
+    values = pd.Series(_values(score["case_values"]), index=sorted(cases)).dropna()
+    worst = values.sort_values(ascending=higher_is_better(score["measure"]), kind="stable").head(count)
+    for query_id, value in worst.items():
+        yield str(query_id), cases[str(query_id)], value
+
+
 def _drifts(
     rows: Sequence[_Row], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[list[int], Drift]]:
@@ -280,34 +304,32 @@ def _worse(measure: str, direction: str) -> str:
 
 
 def _joined(before: _Row, row: _Row, cases: Mapping[str, Mapping[str, str]]) -> str:
-    """What the shared questions tell where the dataset changed."""
+    """Return the means of the shared questions where the dataset changed."""
     if before["fingerprint"] == row["fingerprint"] or None in (before["case_values"], row["case_values"]):
         return ""
-    then, now = cases[before["case_set"]], cases[row["case_set"]]
-    shared = [query_id for query_id in then if now.get(query_id) == then[query_id]]
-    if not shared:
+    then, now = (
+        pd.Series(_values(run["case_values"]), pd.MultiIndex.from_tuples(sorted(cases[run["case_set"]].items())))
+        for run in (before, row)
+    )
+    shared = then.index.intersection(now.index)
+    if shared.empty:
         return "another dataset without a shared question: not comparable with the runs before"
-    sides = []
-    for one, known in ((before, then), (row, now)):
-        values = dict(zip(sorted(known), _values(one["case_values"]), strict=True))
-        sides.append(float(np.nanmean([values[query_id] for query_id in shared])))
-    return f"another dataset; on the {len(shared)} questions shared {sides[0]:.3f} before, {sides[1]:.3f} here"
+    means = f"{then[shared].mean():.3f} before, {now[shared].mean():.3f} here"
+    return f"another dataset; on the {len(shared)} questions shared {means}"
 
 
 def _changed(before: _Row | None, row: _Row) -> str:
-    """What differs from the run before; "" where nothing that is known does."""
+    """Return what differs from the run before; "" where nothing that is known does."""
     if before is None:
         return "first run"
-    changed = []
-    if before["fingerprint"] != row["fingerprint"]:
-        changed.append("dataset")
+    changed = [] if before["fingerprint"] == row["fingerprint"] else ["dataset"]
     for column in ("parameters", "versions"):
         if before[column] == row[column]:
             continue
-        then, now = (_flat(json.loads(one[column])) for one in (before, row))
-        different = sorted(name for name in {**then, **now} if then.get(name) != now.get(name) and name != "cores")
-        changed += [f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}" for name in different[:3]]
-        changed += [f"{len(different) - 3} more {column}"] if len(different) > 3 else []
+        then, now = (_flat(json.loads(run[column])) for run in (before, row))
+        names = sorted(name for name in {**then, **now} if then.get(name) != now.get(name) and name != "cores")
+        changed += [f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}" for name in names[:3]]
+        changed += [f"{len(names) - 3} more {column}"] if len(names) > 3 else []
     if not changed and before["content"] == row["content"]:
         return "unchanged scores"
     return ", ".join(changed)

@@ -4,11 +4,10 @@ Everything is paired by query, and a query counts as one draw from the questions
 tidy frames of `ragbench.metrics`: columns query_id, measure, value, with NaN for what is unscored. Results hold
 pd.NA, never NaN, where a number is undefined (nothing scored; an interval from one query).
 
-Which function answers which question: is it better? `compare`, `compare_all`, `mcnemar`. Is it as good, and cheaper?
+Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and cheaper?
 `equivalent`, `within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which parameter matters? `anova`.
-How many queries? `required_queries`. May I stop now? `sequential`, `compare_until`. How much is noise of answers and
-judge? `summarise_samples`, `variance_reduction`. Is the test set fit for it? `dataset_health`. Did runs over
-time move? `drift`.
+How many queries? `required_queries`. Is the test set fit for it? `dataset_health`. Can the judge be trusted?
+`judge_agreement`, `calibrate`. Did runs over time move? `drift`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -225,7 +225,7 @@ def judge_agreement(
         DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or repeated.
         ConfigError: an unknown scale, or a setting out of range.
     """
-    check_settings(n_resamples, alpha, seed)
+    check_settings(alpha, n_resamples, seed)
     if scale is not None and scale not in SCALES:
         raise ConfigError(unknown("scale", scale, SCALES))
     if not 0 <= threshold <= 1:
@@ -258,54 +258,6 @@ def judge_agreement(
     frame = with_nullable(pd.DataFrame(rows), "value", "ci_low", "ci_high")
     columns = ["criterion", "by", "group", "between", "scale", "statistic", "value", "ci_low", "ci_high"]
     return frame[[*columns, "n", "n_queries", "n_unscored", "note"]]
-
-
-def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], scale: str = "nominal") -> float | None:
-    """Krippendorff's alpha of several raters: at most 1 (full agreement), 0 is chance, below 0 is worse than chance.
-
-    1 - D_o / D_e: the observed disagreement within units over that expected if values were paired by chance, from the
-    coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). A unit with m values counts
-    each of its m (m - 1) ordered pairs 1 / (m - 1) times; a unit with fewer than two values counts nothing. Two values
-    differ by: 1 if they are unequal ("nominal"); the squared number of values from the one to the other, the two ends
-    half ("ordinal"); the squared distance ("interval").
-
-    Args:
-        ratings: one row per rater, one column per unit; None or NaN where the rater has none.
-
-    Returns:
-        None where no unit has two values, or all values are equal: then there is no chance agreement.
-
-    The example of the paper, four observers and twelve units:
-
-    >>> nan = None
-    >>> observers = [
-    ...     [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
-    ...     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
-    ...     [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
-    ...     [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
-    ... ]
-    >>> [round(krippendorff_alpha(observers, scale), 3) for scale in ("nominal", "ordinal", "interval")]
-    [0.743, 0.815, 0.849]
-
-    Raises:
-        ConfigError: an unknown scale.
-        DataError: the rows differ in length.
-    """
-    if scale not in SCALES:
-        raise ConfigError(unknown("scale", scale, SCALES))
-    if len({len(row) for row in ratings}) > 1:
-        raise DataError(f"the raters have {sorted({len(row) for row in ratings})} units; expected the same for each")
-    table = np.array([[math.nan if value is None else float(value) for value in row] for row in ratings], dtype=float)
-    units = [column[~np.isnan(column)] for column in table.T] if table.size else []
-    values = np.unique(np.concatenate([unit for unit in units if len(unit) > 1] or [np.empty(0)]))
-    if len(values) < 2:
-        return None
-    coincidences = np.zeros((len(values), len(values)))
-    for unit in units:
-        if len(unit) > 1:
-            counts = np.bincount(np.searchsorted(values, unit), minlength=len(values)).astype(float)
-            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(unit) - 1)
-    return float(_alpha(coincidences[None], values, scale)[0])
 
 
 def _alpha(coincidences: Floats, values: Floats, scale: str) -> Floats:

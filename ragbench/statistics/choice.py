@@ -25,9 +25,7 @@ from ragbench.statistics.columns import (
     with_nullable,
 )
 from ragbench.statistics.comparison import compare, summarise
-from ragbench.statistics.intervals import TIE, Bounds, bounded_intervals, p_values_above
-
-_DRAWS = 10_000
+from ragbench.statistics.intervals import Bounds, mean_intervals, p_above
 
 
 def equivalent(
@@ -70,14 +68,14 @@ def equivalent(
         ConfigError: margin or alpha out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
-    check_settings(10_000, alpha, 0)
+    check_settings(alpha)
     check_margin(margin)
     pairs = pairs_by_measure(baseline, contender, measures)
     differences = [pair.difference for pair in pairs.values()]
     widths = [_width(measure, pair.before, pair.after) for measure, pair in pairs.items()]
-    below = _p_above(differences, -margin, widths)
-    above = _p_above([-d for d in differences], -margin, widths)
-    low, high = _limits(differences, widths, alpha)
+    unseen = [-width for width in widths]
+    below, above = (p_above(side, unseen, -margin) for side in (differences, [-d for d in differences]))
+    low, high, *_ = mean_intervals(differences, [Bounds(-width, width) for width in widths], 2 * alpha)
     rows = []
     for row, (measure, pair) in enumerate(pairs.items()):
         p = float(max(below[row], above[row]))
@@ -113,29 +111,6 @@ def _width(measure: str, *values: Floats) -> float:
     """The largest possible difference of a measure."""
     low, high = bounds_of(measure, *values)
     return high - low
-
-
-def _p_above(differences: Sequence[Floats], bound: float, widths: Sequence[float]) -> Floats:
-    """One-sided p of "the mean is at most `bound`" for each column; NaN below two values."""
-    from scipy.stats import t
-
-    p_values = p_values_above(differences, [-width for width in widths], bound, _DRAWS, 0)
-    for row, d in enumerate(differences):
-        if not math.isfinite(widths[row]) and len(d) > 1:
-            error = float(d.std(ddof=1)) / math.sqrt(len(d))
-            p_values[row] = 1.0 if error <= TIE else t.sf((float(d.mean()) - bound) / error, len(d) - 1)
-    return p_values
-
-
-def _limits(differences: Sequence[Floats], widths: Sequence[float], alpha: float) -> tuple[Floats, Floats]:
-    from scipy.stats import t
-
-    low, high = bounded_intervals(differences, [Bounds(-width, width) for width in widths], 2 * alpha, _DRAWS)
-    for row, d in enumerate(differences):
-        if not math.isfinite(widths[row]) and len(d) > 1 and np.ptp(d) > TIE:
-            reach = float(t.ppf(1 - alpha, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d)))
-            low[row], high[row] = d.mean() - reach, d.mean() + reach
-    return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +169,7 @@ def within_margin(
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin or alpha out of range.
         ComparisonError: other queries, or none that all have scored.
     """
-    check_settings(10_000, alpha, 0)
+    check_settings(alpha)
     check_margin(margin)
     measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure)
@@ -206,7 +181,7 @@ def within_margin(
     cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
     width = _width(measure, matrix.to_numpy())
     pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
-    against = _p_above([values[:, i] - values[:, j] for i, j in pairs], -margin, [width] * len(pairs))
+    against = p_above([values[:, i] - values[:, j] for i, j in pairs], [-width] * len(pairs), -margin)
     p_values = [max(p for p, (one, _) in zip(against, pairs, strict=True) if one == i) for i in range(len(names))]
     adjusted = adjusted_p_values(p_values) if n > 1 else [math.nan] * len(names)
     table = pd.DataFrame(
@@ -333,7 +308,6 @@ def held_out(
     *,
     measure: str,
     alpha: float = 0.05,
-    n_resamples: int = 10_000,
     seed: int = 0,
 ) -> HeldOut:
     """Choose the best configuration on a random half of the queries, and measure it on the other half.
@@ -346,7 +320,6 @@ def held_out(
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored are left out.
         measure: the measure to choose by.
         alpha: 1 minus the coverage of the intervals.
-        n_resamples: of the intervals and the test.
         seed: of the random halves.
 
     >>> import pandas as pd
@@ -359,7 +332,7 @@ def held_out(
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
         ComparisonError: the configurations do not have the same queries.
     """
-    check_settings(n_resamples, alpha, seed)
+    check_settings(alpha, seed=seed)
     measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
@@ -383,8 +356,8 @@ def held_out(
         name: pd.DataFrame({"query_id": others.index, "measure": measure, "value": others[name].to_numpy()})
         for name in (chosen, runner_up)
     }
-    own = summarise(tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
-    pair = compare(tidy[runner_up], tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
+    own = summarise(tidy[chosen], alpha=alpha).iloc[0]
+    pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha, seed=seed).iloc[0]
     there, here = float(choosing[chosen].mean()), float(others[chosen].mean())
     optimism = sign * (there - here + float(others[reverse].mean()) - float(choosing[reverse].mean())) / 2
     same = reverse == chosen

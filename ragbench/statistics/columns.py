@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Groups = Mapping[str, Hashable] | pd.Series
 
 
-def check_settings(n_resamples: int, alpha: float, seed: int) -> None:
+def check_settings(alpha: float, n_resamples: int = 10_000, seed: int = 0) -> None:
     if not isinstance(n_resamples, int) or n_resamples < 100:
         raise ConfigError(f"n_resamples is {n_resamples!r}; take a whole number from 100, usually 10000")
     if not isinstance(alpha, float) or not 0 < alpha < 1:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import ConfigError, unknown
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     CORRECTIONS,
@@ -25,50 +23,46 @@ from ragbench.statistics.columns import (
     mean,
     nullable,
     paired,
-    pairs_by_measure,
     tables_of,
 )
 from ragbench.statistics.frames import printed_short, short_comparison
 from ragbench.statistics.intervals import (
     TIE,
     Bounds,
-    bootstrap_intervals,
-    bounded_intervals,
-    decided,
-    is_exact,
+    Intervals,
     mean_intervals,
-    randomisation_p_values,
-    skewness_note,
+    score_interval,
+    sign_flip_p_values,
     wilson_interval,
 )
-from ragbench.statistics.power import detectable
+from ragbench.statistics.power import Pilot
 
 
-def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float = 0.05, seed: int = 0) -> pd.DataFrame:
-    """Mean of each measure with its interval: columns measure, mean, ci_low, ci_high, n_scored, n.
+def summarise(scores: pd.DataFrame, *, alpha: float = 0.05) -> pd.DataFrame:
+    """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high, n_scored, n.
 
     `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over all questions like
-    these with a probability of 1 - alpha. From 100 queries on it is the bias-corrected and accelerated bootstrap (BCa,
-    Efron 1987), with fewer Gaffke's (2005), as for `compare`; where all values are 0 or 1 that of Wilson (1927). It
-    always has a width: other values may differ even if all observed ones are equal. With none scored, mean and
-    interval are pd.NA; the interval also with one, and for equal values of a measure without known bounds.
+    these with a probability of 1 - alpha: Gaffke's (2005) with the bounds of the registry, as for `compare`; where all
+    values are 0 or 1 that of Wilson (1927); without bounds Student's t. Within bounds it always has a width: other
+    values may differ even if all observed ones are equal. With none scored, mean and interval are pd.NA; the interval
+    also with one, and for equal values of a measure without known bounds.
 
     >>> import pandas as pd
     >>> values = [0.0, 0.5, 0.5, 1.0, 1.0, None]
     >>> scores = pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
     >>> summarise(scores).round(3)
       measure  mean  ci_low  ci_high  n_scored  n
-    0      RR   0.6   0.204    0.903         5  6
+    0      RR   0.6   0.201    0.908         5  6
 
     Raises:
         DataError: columns are missing, a query has two values for a measure, or a value is not a number.
-        ConfigError: `n_resamples`, `alpha` or `seed` is out of range.
+        ConfigError: `alpha` is out of range.
     """
-    check_settings(n_resamples, alpha, seed)
+    check_settings(alpha)
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
     bounds = [Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)]
-    low, high, _ = mean_intervals(columns, bounds, alpha, n_resamples=n_resamples, seed=seed)
+    low, high, *_ = mean_intervals(columns, bounds, alpha)
     for row, column in enumerate(columns):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
             low[row], high[row] = wilson_interval(column, alpha)
@@ -84,76 +78,8 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
     )
 
 
-def mcnemar(
-    baseline: pd.DataFrame, contender: pd.DataFrame, *, measures: Sequence[str] | None = None, alpha: float = 0.05
-) -> pd.DataFrame:
-    """Right or wrong: McNemar's exact test of each measure whose values are all 0 or 1.
-
-    Only the queries on which the two differ are informative: if neither is better, each of those is as likely to be won
-    by the one as by the other, so that p is the two-sided binomial probability of a split as uneven as this (McNemar
-    1947). It equals the exact sign-flip test of `compare` on the same values.
-
-    Columns:
-        measure; both, baseline_only, contender_only, neither: on how many queries the value is 1.
-        difference: fraction of 1 of the contender minus that of the baseline.
-        ci_low, ci_high: 1 - alpha interval of it (Gaffke 2005; it excludes 0 exactly where p_value < alpha); pd.NA with
-            fewer than two pairs.
-        p_value: exact, two-sided; 1 where no query differs, pd.NA without pairs.
-        n: pairs used; `n_unpaired` were left unscored by either side.
-
-    Args:
-        baseline: tidy scores: query_id, measure, value.
-        contender: of the same queries.
-        measures: None = all that both have and whose values are all 0 or 1.
-        alpha: 1 minus the coverage of the interval.
-
-    >>> import pandas as pd
-    >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "Success@5", "value": values})
-    >>> table = mcnemar(scores(1, 1, 0, 0, 0, 0, 0), scores(1, 0, 1, 1, 1, 1, 0))
-    >>> table[["both", "baseline_only", "contender_only", "neither", "difference", "p_value"]].round(3)
-       both  baseline_only  contender_only  neither  difference  p_value
-    0     1              1               4        1       0.429    0.375
-
-    Raises:
-        DataError: a measure that was named (or each that both have) holds other values than 0 and 1.
-        ComparisonError: other queries, or no measure in common.
-        ConfigError: a measure that is not there.
-    """
-    check_settings(10_000, alpha, 0)
-    pairs = pairs_by_measure(baseline, contender, measures)
-    others = [measure for measure, pair in pairs.items() if len(pair.before) and not pair.binary]
-    if others and (measures is not None or len(others) == len(pairs)):
-        raise DataError(
-            f"McNemar's test is for values of 0 and 1; {others[0]!r} has others. Use `compare`, or name binary "
-            "measures such as Success@5"
-        )
-    rows, p_values = [], []
-    for measure, pair in pairs.items():
-        if measure in others:
-            continue
-        before, after = pair.before > 0, pair.after > 0
-        only_before, only_after = int((before & ~after).sum()), int((after & ~before).sum())
-        both, neither = int((before & after).sum()), int((~before & ~after).sum())
-        rows.append((measure, both, only_before, only_after, neither))
-        p_values.append(mcnemar_p_value(only_before, only_after) if len(before) else np.nan)
-    table = pd.DataFrame(rows, columns=["measure", "both", "baseline_only", "contender_only", "neither"])
-    tested = [pairs[row[0]] for row in rows]
-    centers = np.array([mean(pair.difference) for pair in tested])
-    low, high = bounded_intervals([pair.difference for pair in tested], [Bounds(-1, 1)] * len(tested), alpha)
-    low, high = decided(low, high, centers, np.array(p_values), alpha)
-    return table.assign(
-        difference=nullable(centers),
-        ci_low=nullable(low),
-        ci_high=nullable(high),
-        p_value=nullable(p_values),
-        n=[len(pair.before) for pair in tested],
-        n_unpaired=[pair.unpaired for pair in tested],
-    )
-
-
 def mcnemar_p_value(only_before: int, only_after: int) -> float:
-    """Two-sided exact p of a split of the queries that differ.
+    """Compute the two-sided exact p of a split of the queries that differ (McNemar 1947).
 
     >>> mcnemar_p_value(1, 4), mcnemar_p_value(0, 0)
     (0.375, 1.0)
@@ -175,21 +101,16 @@ def compare(
     cluster: Mapping[str, Hashable] | pd.Series | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Is `contender` better than `baseline`, by how much, and how certain is that? One row per measure.
+    """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One row per measure.
 
     Columns:
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
-        ci_low, ci_high: 1 - alpha interval of the difference; `interval` is the method. "BCa": paired bootstrap over
-            queries (Efron 1987), from 100 pairs of which 50 differ, unless heavily skewed. "Gaffke":
-            otherwise, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
-            they always have a width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
-            differences of a measure without known bounds.
-        p_value: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007): the probability
-            of a difference at least as large if the sign of each query's difference is random. `test` is the method:
-            "sign-flip, exact" where the queries that differ have at most `n_resamples` combinations of signs,
-            otherwise "sign-flip, sampled", (b + 1) / (n_resamples + 1); for values of 0 and 1 only "McNemar, exact",
-            which is the exact sign-flip test in closed form, for any number of queries.
+        ci_low, ci_high: 1 - alpha interval of the difference, valid for every distribution within the bounds of the
+            measure (see `ragbench.statistics.intervals`); `interval` is the method: "Gaffke"; "score" (Tango 1998) for
+            values of 0 and 1 of which each side won a query; "t" (Student's) for measures without bounds; "none": one
+            pair, or equal differences of a measure without bounds.
+        p_value: the smallest alpha at which that interval excludes 0, so that both always agree.
         p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979) limits the
             probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the expected fraction of
             false positives among the differences found; "fdr_by" does so under any dependence. Testing many measures
@@ -201,18 +122,18 @@ def compare(
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected), from the t distribution, expected over the true deviations that these queries leave possible;
-            the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
-            for any p. pd.NA where all queries differ by the same, and with fewer queries than the test needs (6 at
-            alpha = 0.05).
-        note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
-        n_tests, n_unpaired, n_clusters, interval, test: see above and below.
+        p_sign_flip: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007), for
+            comparison with other work. It tests whether gains and losses are symmetric, not whether their mean is 0:
+            where losses are rare and large it is often wrong, so it decides nothing. Exact where the queries that
+            differ have at most `n_resamples` combinations of signs.
+        mde: smallest true difference for which as many queries lead to a decision (uncorrected) with a probability of
+            0.8; the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
+            for any p. pd.NA where there is none, and where all queries differ by the same.
+        n_tests, n_unpaired, n_clusters: see above and below.
 
-    With `cluster` (query_id -> group: such as several questions from one document) whole groups are drawn and flipped,
-    and the standard error is that of groups: questions from one document are not independent, and treating them as if
-    they were makes intervals too short. `n_clusters` is their number (without `cluster`, n). Fewer than some
-    ten groups show little: with 5, no p is below 2 / 2**5.
+    With `cluster` (query_id -> group: such as several questions from one document) the sums of groups are the values,
+    within the bounds of the largest group: questions from one document are not independent, and treating them as if
+    they were makes intervals too short. `n_clusters` is their number (without `cluster`, n).
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -220,10 +141,10 @@ def compare(
     >>> result = compare(scores(0, 0.5, 0, 0, 0.5, 1), scores(1, 1, 0.5, 0.5, 1, 1))
     >>> result  # prints short; all columns are there
       measure baseline contender               difference      p   decision
-    0      RR    0.333     0.833  +0.500 [-0.197, +0.790]  0.062  undecided
-    >>> result[["difference", "p_value", "wins", "ties", "losses", "n"]].round(3)
-       difference  p_value  wins  ties  losses  n
-    0         0.5    0.062     5     1       0  6
+    0      RR    0.333     0.833  +0.500 [-0.208, +0.794]  0.201  undecided
+    >>> result[["difference", "p_sign_flip", "wins", "ties", "losses", "n"]].round(3)
+       difference  p_sign_flip  wins  ties  losses  n
+    0         0.5        0.062     5     1       0  6
 
     Raises:
         ComparisonError: the two do not have the same queries, or no measure in common.
@@ -262,12 +183,12 @@ def compare_all(
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": list("abcd"), "measure": "RR", "value": values})
     >>> runs = {"bm25": scores(0, 0.5, 0, 0), "dense": scores(1, 1, 0.5, 0.5), "none": scores(0, 0, 0, 0)}
-    >>> compare_all(runs, "bm25")[["name", "difference", "p_value", "p_adjusted"]]
+    >>> compare_all(runs, "bm25")[["name", "difference", "p_value", "p_adjusted"]].round(3)
         name  difference  p_value  p_adjusted
-    0  dense       0.625    0.125        0.25
+    0  dense       0.625    0.301       0.603
     1   none      -0.125      1.0         1.0
     """
-    check_settings(n_resamples, alpha, seed)
+    check_settings(alpha, n_resamples, seed)
     if correction not in CORRECTIONS:
         raise ConfigError(unknown("correction", correction, CORRECTIONS))
     if baseline not in scores_by_name:
@@ -278,102 +199,86 @@ def compare_all(
     chosen = chosen_measures(tables, measures, baseline)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
-    units = []
-    for pair in pairs:
-        codes = np.arange(len(pair.before)) if cluster is None else group_codes(pair.query_ids, cluster)
-        sums = pair.difference if cluster is None else np.bincount(codes, pair.difference).astype(np.float64)
-        units.append(_Units(sums, np.bincount(codes).astype(np.float64), cluster is not None))
-    differences = [pair.difference for pair in pairs]
-    p_values, tests = _p_values(pairs, units, n_resamples, seed)
-    ranges = [bounds_of(measure, pair.before, pair.after) for (_, measure), pair in zip(rows, pairs, strict=True)]
-    widths = [Bounds(low - high, high - low) for low, high in ranges]
-    values = [unit.values for unit in units]
-    low, high, intervals = mean_intervals(values, widths, alpha, n_resamples=n_resamples, seed=seed)
-    for row, unit in enumerate(units):
-        if intervals[row] == "BCa" and unit.grouped:
-            [low[row]], [high[row]] = bootstrap_intervals([unit.sums], n_resamples, alpha, seed, sizes=[unit.sizes])
-    low, high = decided(low, high, np.array([mean(difference) for difference in differences]), p_values, alpha)
-    notes = [skewness_note(own) if len(own) else "" for own in values]
-    if skewed := [(*row, note) for row, note in zip(rows, notes, strict=True) if "skewed" in note]:
-        name, measure, note = skewed[0]
-        more = f" (and {len(skewed) - 1} more, see the column note)" if len(skewed) > 1 else ""
-        warnings.warn(f"the differences of {name!r} in {measure} are {note}{more}", DataWarning, stacklevel=2)
-    gains = [d if higher_is_better(measure) else -d for d, (_, measure) in zip(differences, rows, strict=True)]
-    effects = []
-    for own in differences:
-        deviation = float(own.std(ddof=1)) if len(own) > 1 else math.nan
-        equal = 0.0 if len(own) and np.abs(own).max() <= TIE else math.nan
-        effects.append(equal if deviation <= TIE else float(own.mean()) / deviation if len(own) else math.nan)
-    adjusted = adjusted_p_values(p_values, correction)
-    result = pd.DataFrame(
-        {
-            "name": [name for name, _ in rows],
-            "measure": [measure for _, measure in rows],
-            "baseline": nullable([mean(pair.before) for pair in pairs]),
-            "contender": nullable([mean(pair.after) for pair in pairs]),
-            "difference": nullable([mean(difference) for difference in differences]),
-            "ci_low": nullable(low),
-            "ci_high": nullable(high),
-            "p_value": nullable(p_values),
-            "p_adjusted": nullable(adjusted),
-            "decision": [_decision(gain, p, alpha) for gain, p in zip(gains, adjusted, strict=True)],
-            "effect_size": nullable(effects),
-            "wins": [int((gain > TIE).sum()) for gain in gains],
-            "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
-            "losses": [int((gain < -TIE).sum()) for gain in gains],
-            "n": [len(difference) for difference in differences],
-            "mde": nullable(
-                [detectable(float(own.std(ddof=1)), len(own), alpha) if len(own) > 1 else math.nan for own in values]
-            ),
-            "n_tests": int((~np.isnan(p_values)).sum()),
-            "n_unpaired": [pair.unpaired for pair in pairs],
-            "n_clusters": [len(unit.sums) for unit in units],
-            "interval": intervals,
-            "test": tests,
-            "note": notes,
-        }
+    pilots = [Pilot.of(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
+    values = [pair.difference for pair in pairs]
+    if cluster is not None:
+        for row, pair in enumerate(pairs):
+            values[row], pilots[row] = _clustered(pair, pilots[row], cluster)
+    found = difference_intervals(values, pilots, alpha)
+    adjusted = adjusted_p_values(found.p, correction)
+    result = pd.DataFrame([_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)])
+    result = result.assign(
+        name=[name for name, _ in rows],
+        ci_low=nullable(found.low),
+        ci_high=nullable(found.high),
+        p_value=nullable(found.p),
+        p_adjusted=nullable(adjusted),
+        decision=[
+            "" if math.isnan(p) else "undecided" if p >= alpha else "better" if gain > 0 else "worse"
+            for p, gain in zip(adjusted, result["gain"], strict=True)
+        ],
+        mde=nullable([pilot.detectable(alpha) for pilot in pilots]),
+        n_tests=int((~np.isnan(found.p)).sum()),
+        n_clusters=[pilot.n for pilot in pilots],
+        interval=found.method,
+        p_sign_flip=nullable(sign_flip_p_values(values, n_resamples, seed)),
     )
-    return printed_short(result, short_comparison)
+    for column in ("baseline", "contender", "difference", "effect_size"):
+        result[column] = nullable(result[column].to_numpy(dtype=float))
+    return printed_short(result[["name", *_COLUMNS]], short_comparison)
 
 
-def _decision(gain: Floats, p_adjusted: float, alpha: float) -> str:
-    if math.isnan(p_adjusted):
-        return ""
-    if p_adjusted >= alpha:
-        return "undecided"
-    return "better" if gain.mean() > 0 else "worse"
+_COLUMNS = [
+    "measure", "baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "p_adjusted", "decision",
+    "effect_size", "wins", "ties", "losses", "n", "mde", "n_tests", "n_unpaired", "n_clusters", "interval",
+    "p_sign_flip",
+]  # fmt: skip
 
 
-class _Units(NamedTuple):
-    """The units of resampling: the queries, or the groups of queries with the sums of their differences."""
+def _row(pair: Pairs, measure: str) -> dict[str, object]:
+    """Describe the differences of a pair of configurations, but for what is decided from them."""
+    difference = pair.difference
+    gain = difference if higher_is_better(measure) else -difference
+    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else math.nan
+    if deviation > TIE:
+        effect = mean(difference) / deviation
+    else:
+        effect = 0.0 if len(difference) and np.abs(difference).max() <= TIE else math.nan
+    return {
+        "measure": measure,
+        "baseline": mean(pair.before),
+        "contender": mean(pair.after),
+        "difference": mean(difference),
+        "gain": mean(gain),
+        "effect_size": effect,
+        "wins": int((gain > TIE).sum()),
+        "ties": int((np.abs(gain) <= TIE).sum()),
+        "losses": int((gain < -TIE).sum()),
+        "n": len(difference),
+        "n_unpaired": pair.unpaired,
+    }
 
-    sums: Floats
-    sizes: Floats
-    grouped: bool
 
-    @property
-    def values(self) -> Floats:
-        """One number per unit whose mean is the difference, and whose spread is that of the difference.
+def _clustered(pair: Pairs, pilot: Pilot, cluster: Mapping[str, Hashable] | pd.Series) -> tuple[Floats, Pilot]:
+    """Return a value for each group whose mean is the difference, and what these values tell about others.
 
-        For groups of different sizes: linearised, as in the sandwich estimate of a ratio's variance.
-        """
-        if not self.grouped:
-            return self.sums
-        center = self.sums.sum() / self.sizes.sum()
-        linear: Floats = center + (self.sums - center * self.sizes) / self.sizes.mean()
-        return linear
+    The sum of a group over the mean size of groups lies within the bounds of a query times the largest size over the
+    mean size.
+    """
+    codes = group_codes(pair.query_ids, cluster)
+    sizes = np.bincount(codes)
+    values: Floats = np.bincount(codes, pair.difference) / sizes.mean() if len(sizes) else pair.difference
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    width = pilot.width * sizes.max(initial=1) / max(sizes.mean(), 1) if len(sizes) else pilot.width
+    return values, Pilot(len(values), deviation, float(width))
 
 
-def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:
-    p_values = np.full(len(units), math.nan)
-    tests = ["none"] * len(units)
-    flipped = []
-    for row, (pair, unit) in enumerate(zip(pairs, units, strict=True)):
-        if pair.binary and not unit.grouped:
-            p_values[row] = mcnemar_p_value(int((unit.sums < 0).sum()), int((unit.sums > 0).sum()))
-            tests[row] = "McNemar, exact"
-        elif len(unit.sums):
-            flipped.append(row)
-            tests[row] = f"sign-flip, {'exact' if is_exact(unit.sums, n_resamples) else 'sampled'}"
-    p_values[flipped] = randomisation_p_values([units[row].sums for row in flipped], n_resamples, seed)
-    return p_values, tests
+def difference_intervals(values: Sequence[Floats], pilots: Sequence[Pilot], alpha: float) -> Intervals:
+    """Compute the interval of each mean difference: Tango's where both sides won a query by 0/1 values."""
+    found = mean_intervals(values, [Bounds(-pilot.width, pilot.width) for pilot in pilots], alpha)
+    for row, (column, pilot) in enumerate(zip(values, pilots, strict=True)):
+        wins, losses = int((column > 0).sum()), int((column < 0).sum())
+        if pilot.differing is not None and wins and losses:
+            found.low[row], found.high[row], found.p[row] = score_interval(wins, losses, pilot.n, alpha)
+            found.method[row] = "score"
+    return found

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from ragbench.datasets.beir import OWN_FILES, load_beir_folder, read_qrels
+from ragbench.datasets.beir import OWN_FILES, check_qrels, load_beir_folder
 from ragbench.datasets.gold import read_answers, read_questions
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import case, document, warn
@@ -100,7 +100,7 @@ def beir_problems(folder: Path) -> list[Problem]:
     read_records(folder, "corpus.jsonl", document, reading)
     read_records(folder, "queries.jsonl", case, reading)
     for path in sorted((folder / "qrels").glob("*.tsv")):
-        _note(reading, path.name, partial(read_qrels, path, report=partial(_of_line, reading, path.name)))
+        _note(reading, path.name, partial(check_qrels, path, report=partial(_of_line, reading, path.name)))
     reading.problems += read_labels(folder).problems
     if not reading.problems:  # what is left concerns how the files fit together, and is found one at a time
         for name, load in (("answers.jsonl", read_answers), ("questions.jsonl", read_questions)):

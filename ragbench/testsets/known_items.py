@@ -27,7 +27,8 @@ KINDS = ("heading", "definition", "sentence")
 
 _MAX_CHARACTERS = 1_000_000
 _NOT_PROSE = re.compile(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|<!--.*?-->|^[=\-~^\"'*+#]{3,}[ \t]*$")
-_PARAGRAPH = re.compile(r"(?s)(?:\A|(?<=\n\n))(?=\S).*?(?=\n\n|\Z)")
+_PARAGRAPH = re.compile(r"(?s)(?:\A|(?<=\n\n))(?P<indent>[ \t]*)(?P<text>\S.*?)(?=\n\n|\Z)")
+_CODE = re.compile(r" {4}|\t")
 _BEGIN = re.compile(r"(?:\(?(?:\d{1,3}|[a-zA-Z])(?:\.\d{1,3})*[.)]*\s+)?[`*\"“]{0,3}[^\W\d_]")  # maybe with its number
 _DEFINITION = re.compile(
     r"((?:The |An? )?)([`*\"]*[^\W\d_][\w .`*\"/-]{1,50}?) (is|are) (?:an?|the|one of)"
@@ -46,9 +47,10 @@ _MARKUP = re.compile(
     r"!?\[([^\]]*)\]\([^)]*\)|[`*¶]|\s#+$|<[^>]+>|:[a-z_]+:(?=\s|$)|[\u2600-\u27bf\U0001f000-\U0001faff\ufe0f\u200d]"
 )
 _ANYWHERE = re.compile(  # headings that could be any document's
-    r"(about|authors?|background|contents?|contribut\w*|credits|description|details|examples?|features|getting started|"
-    r"help|history|installation|installing|introduction|licen[cs]e|links|notes?|overview|quick ?start|references?|"
-    r"requirements|resources|see also|setup|sponsors?|summary|support|todo|usage|what is it|why)\W*",
+    r"(about|authors?|background|configuration|contents?|contribut\w*|credits|description|details|examples?|features|"
+    r"getting started|help|history|installation|installing|introduction|licen[cs]e|links|notes?|options|overview|"
+    r"parameters|quick ?start|references?|requirements|resources|see also|setup|sponsors?|summary|support|synopsis|"
+    r"todo|usage|what is it|why)\W*",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -134,17 +136,17 @@ def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
     starts = [heading.start for heading in headings]
     first_of: set[int] = set()
     for match in _PARAGRAPH.finditer(prose):
-        paragraph = match.group().rstrip()
-        if lack := _lack_of_paragraph(paragraph):
+        paragraph, begin = match["text"].rstrip(), match.start("text")
+        if lack := _lack_of_paragraph(paragraph, match["indent"]):
             removed[f"paragraphs {lack}"] += 1
             continue
         sentences = [
-            (Span(document.doc_id, match.start() + start, match.start() + end), _flat(paragraph[start:end]))
+            (Span(document.doc_id, begin + start, begin + end), _flat(paragraph[start:end]))
             for start, end in sentence_spans(paragraph)
         ]
-        number = sum(start < match.start() for start in starts) - 1
+        number = sum(start < begin for start in starts) - 1
         if number >= 0 and number not in first_of and (query := _titled(headings, number, title)):
-            span = Span(document.doc_id, match.start(), match.start() + len(paragraph))
+            span = Span(document.doc_id, begin, begin + len(paragraph))
             yield _Item("heading", query, span, sentences[0][1])
         first_of.add(number)
         for span, sentence in sentences:
@@ -158,9 +160,11 @@ def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
                 yield _Item("sentence", sentence, span, sentence)
 
 
-def _lack_of_paragraph(paragraph: str) -> str:
+def _lack_of_paragraph(paragraph: str, indent: str) -> str:
     """The rule by which nothing in a paragraph is asked for, "" where it is prose."""
     words = len(paragraph.split())
+    if _CODE.match(indent):
+        return "are indented by 4 characters or more, as code is"
     if not _BEGIN.match(paragraph):
         return "begin with a sign, as tables and lists do"
     if not 8 <= words <= _MAX_WORDS:

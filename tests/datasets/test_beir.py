@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.datasets.beir import load_beir_folder, read_qrels
+from ragbench.datasets.beir import load_beir_folder
 from ragbench.errors import DataError, DataWarning
 from ragbench.types import Document
 
@@ -92,10 +92,37 @@ def test_file_order_is_kept(write_folder: WriteFolder) -> None:
     assert list(dataset.queries) == list(dataset.qrels) == ["q9", "q1", "q5"]
 
 
-def test_qrels_accept_negative_grades_repeated_pairs_and_quoted_ids(tmp_path: Path) -> None:
-    path = tmp_path / "test.tsv"
-    path.write_text(HEADER + 'q1\td1\t-1\nq1\td2\t0\nq1\td1\t-1\nq2\t"say ""hi"""\t1\nq3\t"open\t1\n', encoding="utf-8")
-    assert read_qrels(path) == {"q1": {"d1": -1, "d2": 0}, "q2": {'say "hi"': 1}, "q3": {'"open': 1}}
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")  # of documents outside the corpus
+def test_qrels_accept_negative_grades_repeated_pairs_and_quoted_ids(write_folder: WriteFolder) -> None:
+    rows = 'q1\td1\t-1\nq1\td2\t0\nq1\td1\t-1\nq2\t"say ""hi"""\t1\nq3\t"open\t1\nq2\td2\t1\n'
+    queries = jsonl(*({"_id": f"q{i}", "text": "x"} for i in (1, 2, 3)))
+    dataset = load_beir_folder(write_folder({"qrels/test.tsv": HEADER + rows, "queries.jsonl": queries}))
+    assert dataset.qrels == {"q1": {"d1": -1, "d2": 0}, "q2": {'say "hi"': 1, "d2": 1}, "q3": {'"open': 1}}
+
+
+def test_a_carriage_return_between_the_fields_of_a_record_is_white_space(write_folder: WriteFolder) -> None:
+    folder = write_folder({"corpus.jsonl": '{"_id": "d1",\r"text": "a"}\n{"_id": "d2", "text": "b"}\n'})
+    assert [document.text for document in load_beir_folder(folder).corpus.values()] == ["a", "b"]
+
+
+def test_the_package_beir_reads_the_texts(write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from beir.datasets.data_loader import GenericDataLoader
+
+    loaders: list[GenericDataLoader] = []
+    make = GenericDataLoader.__init__
+
+    def noted(loader: GenericDataLoader, *args: object, **options: object) -> None:
+        make(loader, *args, **options)
+        loaders.append(loader)
+
+    monkeypatch.setattr(GenericDataLoader, "__init__", noted)
+    dataset = load_beir_folder(write_folder())
+    corpus, judgements = loaders
+    assert {doc_id: fields["text"] for doc_id, fields in corpus.corpus.items()} == {
+        document.doc_id: document.text for document in dataset.corpus.values()
+    }
+    assert judgements.qrels == dataset.qrels
+    assert judgements.queries == dataset.queries
 
 
 def test_line_separators_of_unicode_do_not_end_a_line(write_folder: WriteFolder) -> None:
@@ -157,6 +184,7 @@ MALFORMED: dict[str, tuple[dict[str, str | bytes | None], list[str]]] = {
     "broken grade": ({"qrels/test.tsv": HEADER + "q1\td1\t1.5\n"}, ["test.tsv, line 2", "'1.5'"]),
     "no grade": ({"qrels/test.tsv": HEADER + "q1\td1\n"}, ["test.tsv, line 2", "2 columns", "expected 3"]),
     "spaces": ({"qrels/test.tsv": HEADER + "q1 d1 1\n"}, ["test.tsv, line 2", "1 columns", "tabs"]),
+    "line break in an id": ({"qrels/test.tsv": HEADER + "q\r1\td1\t1\n"}, ["test.tsv, line 2", "line break"]),
     "empty doc id": ({"qrels/test.tsv": HEADER + "q1\t\t1\n"}, ["test.tsv, line 2", "empty id"]),
     "huge grade": ({"qrels/test.tsv": HEADER + "q1\td1\t10000000\n"}, ["test.tsv, line 2", "out of range"]),
     "conflict": (
@@ -297,7 +325,7 @@ def test_real_collection(
 
 @pytest.mark.filterwarnings("ignore")  # of beir's progress bar
 @pytest.mark.parametrize("name", ["pubmedqa", "squad", "clapnq", "chunking"])
-def test_beirs_own_loader_reads_the_same(shared_data: Path, name: str) -> None:
+def test_nothing_that_beir_reads_is_changed_or_dropped(shared_data: Path, name: str) -> None:
     from beir.datasets.data_loader import GenericDataLoader
 
     corpus, queries, qrels = GenericDataLoader(str(shared_data / name)).load("test")

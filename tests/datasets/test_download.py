@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
-import re
 import stat
 import threading
 import zipfile
@@ -20,25 +18,24 @@ from ragbench import store
 from ragbench.datasets import load_dataset
 from ragbench.datasets.download import MD5, OFFICIAL_URL, beir_folder
 from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError
+from ragbench.files import STAGING
 
 WriteFolder = Callable[..., Path]
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files`; the other attributes are its bad habits. `asked` is (path, Range header) of each request."""
+    """Serves `files`; the other attributes are its bad habits. `asked` holds the path of each request."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
-        self.asked: list[tuple[str, str | None]] = []
-        self.ranges = True
+        self.asked: list[str] = []
         self.says_length = True
-        self.cut_whole = 0  # that many requests for the whole file end in the middle
-        self.cut_parts = 0  # that many requests for a part give 16 KB of it
+        self.cut = 0  # that many requests of beir.util get half of the file
         self.errors: list[int] = []  # status codes of the first answers
-        self.hang = threading.Event()  # set: a part is announced and never sent
+        self.hang = threading.Event()  # set: to beir.util a file is announced and never sent
         self.done = threading.Event()
 
     @property
@@ -50,32 +47,25 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.asked.append((self.path, wanted))
+        self.server.asked.append(self.path)
+        by_beir = "requests" in self.headers.get("User-Agent", "")
         if self.server.errors:
             self.send_error(self.server.errors.pop(0))
             return
-        content = self.server.files.get(self.path.rsplit("/", 1)[-1])
-        if content is None:
+        body = self.server.files.get(self.path.rsplit("/", 1)[-1])
+        if body is None:
             self.send_error(404)
             return
-        start = int(re.findall(r"\d+", wanted)[0]) if wanted and self.server.ranges else 0
-        body = content[start:]
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_response(200)
         if self.server.says_length:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if wanted and self.server.hang.is_set():
+        if by_beir and self.server.hang.is_set():
             self.server.done.wait(20)
             return
-        if not start and self.server.cut_whole:
-            self.server.cut_whole -= 1
+        if by_beir and self.server.cut:
+            self.server.cut -= 1
             body = body[: len(body) // 2]
-        elif start and self.server.cut_parts:
-            self.server.cut_parts -= 1
-            body = body[:16384]
         with suppress(OSError):  # who only wanted the headers is gone by now
             self.wfile.write(body)
 
@@ -121,13 +111,6 @@ def left_over() -> list[str]:
     )
 
 
-def interrupted(archive: bytes, server: Server, size: int) -> None:
-    """What a process leaves that was killed after `size` bytes."""
-    home = store.cache_folder() / "datasets" / f"beir-{store.digest(server.url)[:8]}"
-    home.mkdir(parents=True)
-    (home / "small.zip.part").write_bytes(archive[:size])
-
-
 def test_download_loads_once_and_is_kept(server: Server, write_folder: WriteFolder) -> None:
     folder = write_folder()
     server.files["small.zip"] = packed(folder)
@@ -135,101 +118,57 @@ def test_download_loads_once_and_is_kept(server: Server, write_folder: WriteFold
     assert dataset.name == "beir/small"
     assert dataset.fingerprint == load_dataset(folder).fingerprint
     assert left_over() == ["small"]
-    assert len(server.asked) == 1
+    assert len(server.asked) == 2  # for the headers, then by beir.util
     assert load_dataset("beir/small").fingerprint == dataset.fingerprint
-    assert len(server.asked) == 1
+    assert len(server.asked) == 2
 
 
-def test_pubmedqa_cut_in_the_middle_is_resumed(server: Server, shared_data: Path) -> None:
+@pytest.mark.parametrize("says_length", [True, False])
+def test_pubmedqa_cut_in_the_middle_starts_again(server: Server, shared_data: Path, says_length: bool) -> None:
     folder = shared_data / "pubmedqa"
     server.files["pubmedqa.zip"] = packed(folder, "pubmedqa/")
-    server.cut_whole = 99
-    dataset = load_dataset("beir/pubmedqa")
-    assert (len(dataset.corpus), len(dataset.cases)) == (1000, 1000)
-    assert dataset.fingerprint == load_dataset(folder).fingerprint
-    half = len(server.files["pubmedqa.zip"]) // 2
-    (wanted,) = [wanted for _, wanted in server.asked if wanted]
-    assert half - 65536 <= int(wanted.removeprefix("bytes=").removesuffix("-")) <= half
+    server.says_length, server.cut = says_length, 1  # without a length only the archive itself shows the cut
+    found = beir_folder("pubmedqa", pause_s=0.01)
+    assert (found / "corpus.jsonl").read_bytes() == (folder / "corpus.jsonl").read_bytes()
+    assert left_over() == ["pubmedqa"]
+    assert len(server.asked) == 4
 
 
-def test_cut_without_range_support_starts_again(server: Server, write_folder: WriteFolder) -> None:
-    folder = write_folder()
-    server.files["small.zip"] = packed(folder)
-    server.ranges = False
-    server.cut_whole = 3
-    assert load_dataset("beir/small").fingerprint == load_dataset(folder).fingerprint
-    assert left_over() == ["small"]
-
-
-def test_always_cut_without_range_support_gives_up(server: Server, write_folder: WriteFolder) -> None:
+def test_a_download_that_is_always_cut_gives_up(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder())
-    server.ranges = False
-    server.cut_whole = 99
-    interrupted(server.files["small.zip"], server, 100)
-    with pytest.raises(DownloadError, match=r"small.zip could not be downloaded; 3 tries in a row.*RAGBENCH_BEIR_URL"):
-        beir_folder("small", tries=3, pause_s=0.01)
-    assert "small" not in left_over()
+    server.cut = 99
+    with pytest.raises(DownloadError, match=r"could not be downloaded in 2 tries.*RAGBENCH_BEIR_URL"):
+        beir_folder("small", tries=2, pause_s=0.01)
+    assert left_over() == []
 
 
-def test_what_a_killed_process_left_is_continued(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, 100)
+def test_what_a_killed_process_left_is_removed(server: Server, write_folder: WriteFolder) -> None:
+    server.files["small.zip"] = packed(write_folder())
+    left = store.cache_folder() / "datasets" / f"beir-{store.digest(server.url)[:8]}" / f"{STAGING}small-12345678"
+    left.mkdir(parents=True)
     assert (beir_folder("small") / "corpus.jsonl").is_file()
-    assert [wanted for _, wanted in server.asked] == ["bytes=100-"]
-
-
-def test_many_cuts_are_not_a_failure_while_bytes_arrive(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
-    interrupted(archive, server, 10)
-    server.cut_parts = 5
-    assert beir_folder("small", tries=2, pause_s=0.01).is_dir()
-
-
-def test_whole_leftover_is_not_fetched_again(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, len(archive))
-    assert beir_folder("small").is_dir()
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("extra", [0, 50])
-def test_leftover_of_another_file_is_thrown_away(server: Server, write_folder: WriteFolder, extra: int) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(b"x" * (len(archive) + extra), server, len(archive) + extra)
-    assert beir_folder("small").is_dir()
+    assert left_over() == ["small"]
 
 
 def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: WriteFolder) -> None:
     archive = packed(write_folder())
     middle = archive.index(b"corpus.jsonl") + 20
     server.files["small.zip"] = archive[:middle] + bytes([archive[middle] ^ 0xFF]) + archive[middle + 1 :]
-    interrupted(server.files["small.zip"], server, 100)
-    with pytest.raises(DownloadError, match=r"small.zip is not a whole zip archive, twice over"):
-        beir_folder("small")
+    with pytest.raises(DownloadError, match=r"small.zip could not be downloaded.*not a whole zip archive"):
+        beir_folder("small", tries=1)
     assert left_over() == []
 
 
-def test_server_without_a_content_length(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
-    server.says_length = False
-    server.cut_parts = 1  # such a cut looks like the end; only the archive itself shows it
-    interrupted(archive, server, 100)
-    assert beir_folder("small", pause_s=0.01).is_dir()
-
-
-def test_silent_server_counts_as_cut(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, 100)
+def test_a_silent_server_counts_as_cut(server: Server, write_folder: WriteFolder) -> None:
+    server.files["small.zip"] = packed(write_folder())
     server.hang.set()
-    with pytest.raises(DownloadError, match=r"2 tries in a row brought nothing new after 100 bytes.*timed out"):
-        beir_folder("small", tries=2, pause_s=0.01, stall_s=0.3)
-    server.hang.clear()
-    assert beir_folder("small").is_dir()  # and nothing that arrived was lost
+    with pytest.raises(DownloadError, match=r"in 1 tries \(it timed out: less than 1000 bytes a second"):
+        beir_folder("small", tries=1, stall_s=1.0)
+    assert left_over() == []
 
 
 def test_server_error_is_tried_again(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, 100)
+    server.files["small.zip"] = packed(write_folder())
     server.errors = [503, 429]
     assert beir_folder("small", pause_s=0.01).is_dir()
 
@@ -248,16 +187,14 @@ def test_no_server_is_a_clear_error(server: Server, monkeypatch: pytest.MonkeyPa
 
 
 def test_page_instead_of_an_archive(server: Server) -> None:
-    page = server.files["small.zip"] = b"<html>Please log in</html>"
-    interrupted(page, server, 10)
+    server.files["small.zip"] = b"<html>Please log in</html>"
     with pytest.raises(DownloadError, match=r"not a whole zip archive.*<html>Please log in"):
-        beir_folder("small")
+        beir_folder("small", tries=1)
     assert left_over() == []
 
 
 def test_archive_without_a_set(server: Server) -> None:
-    archive = server.files["small.zip"] = zip_of({"readme.txt": b"hello"})
-    interrupted(archive, server, 10)
+    server.files["small.zip"] = zip_of({"readme.txt": b"hello"})
     with pytest.raises(DataError, match=r"small.zip holds no corpus.jsonl but readme.txt"):
         beir_folder("small")
     assert left_over() == []
@@ -287,7 +224,6 @@ def test_member_that_leaves_its_folder_is_refused(
         archive.writestr("small/corpus.jsonl", b"{}")
         archive.writestr(member, b"evil")
     server.files["small.zip"] = held.getvalue()
-    interrupted(held.getvalue(), server, 10)
     with pytest.raises(DataError, match=rf"sets/small.zip: member .*{fault}.*nothing was unpacked"):
         beir_folder("small")
     assert left_over() == []
@@ -307,14 +243,12 @@ def test_an_archive_that_unpacks_to_far_more_than_texts_do_is_refused(server: Se
 
 @pytest.mark.parametrize("inside", ["", "small/", "other-name/"])
 def test_set_is_found_where_archives_hold_it(server: Server, write_folder: WriteFolder, inside: str) -> None:
-    archive = server.files["small.zip"] = packed(write_folder(), inside)
-    interrupted(archive, server, 10)
+    server.files["small.zip"] = packed(write_folder(), inside)
     assert (beir_folder("small") / "qrels" / "test.tsv").is_file()
 
 
 def test_part_of_a_set_of_sets(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder(), "small/android/")
-    interrupted(archive, server, 10)
+    server.files["small.zip"] = packed(write_folder(), "small/android/")
     assert load_dataset("beir/small/android").name == "beir/small/android"
     with pytest.raises(ConfigError, match=r"unknown part of BEIR set 'small' 'androit'; did you mean 'android'"):
         load_dataset("beir/small/androit")
@@ -323,19 +257,17 @@ def test_part_of_a_set_of_sets(server: Server, write_folder: WriteFolder) -> Non
 
 
 def test_two_at_once_download_once(server: Server, write_folder: WriteFolder) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, 10)
+    server.files["small.zip"] = packed(write_folder())
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(beir_folder, ["small", "small"])
     assert first == second
-    assert len(server.asked) == 1
+    assert len(server.asked) == 2
 
 
 def test_sets_from_different_places_are_kept_apart(
     server: Server, write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = server.files["small.zip"] = packed(write_folder())
-    interrupted(archive, server, 10)
+    server.files["small.zip"] = packed(write_folder())
     assert beir_folder("small").is_dir()
     monkeypatch.setenv("RAGBENCH_BEIR_URL", server.url + "/elsewhere")
     server.files.clear()

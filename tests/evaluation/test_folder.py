@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind, ModelError
+from ragbench.errors import ComparisonError, ConfigError, DataError, FailureKind, ModelError
 from ragbench.evaluation import (
     FILES,
     Timings,
@@ -258,12 +258,6 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
 
 
-def test_the_zeros_of_a_run_without_chunks_are_unscored(tmp_path: Path) -> None:
-    folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
-    with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
-        assert load_result(folder).scores["value"].isna().all()
-
-
 def test_a_run_whose_every_request_failed_is_refused() -> None:
     gone = [Completion("", "m", error=f"m: 50{i}", failure=FailureKind.ERROR) for i in range(2)]
     failed = [Answer(f"q{i}", "", outcome="failed", usage=one) for i, one in enumerate(gone)]
@@ -291,6 +285,11 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     assert found is not None
     expected = diagnosis.drop(columns="category")
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    refused = diagnosis.assign(cause=["request_failed", ""], value=pd.array([None, None], dtype="Float64"))
+    found = load_result(saved(tmp_path / "no value", dataset=dataset("a", "b"), diagnosis=refused)).diagnosis
+    assert found is not None
+    assert found["cause"].tolist() == ["request_failed", ""]
+    assert found["value"].isna().all()
     file = folder / "diagnosis.jsonl"
     file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), "value": {}}), encoding="utf-8")
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(TypeError: float"):
@@ -299,10 +298,6 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"):
         load_result(folder)
     assert load_result(saved(tmp_path / "other")).diagnosis is None
-    older = saved(tmp_path / "older", dataset=dataset("a", "b"), diagnosis=diagnosis.drop(columns="held"))
-    found = load_result(older).diagnosis
-    assert found is not None
-    assert found["held"].isna().all(), "of an earlier version, which did not save it"
 
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
@@ -335,11 +330,6 @@ def test_an_older_result_is_replaced_as_a_whole(tmp_path: Path) -> None:
     saved(tmp_path / "x", parameters={"retriever": "new"})
     result = load_result(tmp_path / "x")
     assert (result.config["parameters"], list(result.answers)) == ({"retriever": "new"}, [])
-
-
-def test_measures_of_an_older_result_have_their_present_names(tmp_path: Path) -> None:
-    saved(tmp_path / "x", scores=scores({"q1": 1.0, "q2": None}).assign(measure="passed"))
-    assert set(load_result(tmp_path / "x").scores["measure"]) == {"pass_rate"}
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,24 @@ def causes(result: rb.Result) -> set[str]:
 )
 def test_a_judge_names_labels_that_the_right_context_contradicts(wrong: bool, later: int, cause: str) -> None:
     result = rb.evaluate(data(wrong=wrong), system("It opened in {}.", later=later), judge=Fair(), embedder="wordllama")
+    assert causes(result) == {cause}
+
+
+@pytest.mark.parametrize(
+    ("judge", "later", "cause"), [(Fair(), 0, "label_in_doubt"), ("", 0, "not_used"), (Fair(), 7, "contradicts")]
+)
+def test_a_passage_that_quotes_the_evidence_is_the_right_context(judge: object, later: int, cause: str) -> None:
+    longer = {
+        q: replace(document, text=f"{document.text} {'It is still in use. ' * 20}") for q, document in CORPUS.items()
+    }
+    whole = system("It opened in {}.", later=later)
+
+    def respond(question: str) -> dict[str, object]:
+        q = question.split()[-2]
+        answer = whole.answer(q, question)
+        return {"answer": answer.text, "contexts": [{"id": f"{q}-1", "doc_id": q, "text": CORPUS[q].text}]}
+
+    result = rb.evaluate(replace(data(wrong=True), corpus=longer), respond, judge=judge, embedder="wordllama")  # type: ignore[arg-type]
     assert causes(result) == {cause}
 
 

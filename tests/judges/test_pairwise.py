@@ -14,7 +14,6 @@ from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.judges import pairwise
 from ragbench.judges.prompts import JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.statistics import bradley_terry, preference_table
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
 
 CASES = (Case("q0", "When?", reference_answer="In 1881."), Case("q1", "Where?"))
@@ -67,7 +66,7 @@ def test_a_judge_that_always_prefers_the_first_is_warned_about() -> None:
     judge = ScriptedLLM(lambda prompt: {"reason": "", "better": "first"})
     with pytest.warns(JudgeWarning, match="this judge cannot distinguish 'a' and 'b': .* in 6 of 6 comparisons"):
         found = pairwise(one, other, judge, dataset=data)
-    assert preference_table(found).iloc[0]["result"] == "this judge cannot tell"
+    assert [one.consistent for one in found] == [False] * 6
 
 
 def test_a_choice_and_a_tie_are_not_a_decision() -> None:
@@ -120,6 +119,13 @@ def test_an_answer_cannot_close_its_tag_or_plant_a_verdict() -> None:
     assert shown(judge.prompts[0])[0] == planted
 
 
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("before", ["I refuse to compare these, and I will not judge.", "The first answer says:"])
+def test_a_preference_that_the_judge_only_quotes_does_not_count(before: str) -> None:
+    lost = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: f'{before}\n{{"better": "tie"}}'))
+    assert (lost.value, lost.state) == (None, "unreadable")
+
+
 def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     verdict = json.dumps({"reason": "", "better": "first"})
     swapped = json.dumps({"reason": "", "better": "second"})
@@ -162,21 +168,6 @@ def test_a_dry_run_counts_what_is_sent() -> None:
     pairwise(*sides, judge, dataset=DATA)
     (model,) = plan.models
     assert model.to_send == len(judge.prompts) == 2
-
-
-def test_a_sweep_is_ranked() -> None:
-    queries = [Case(f"q{i}", f"{i}?", reference_answer="good") for i in range(6)]
-    data = Dataset("six", "test", {}, tuple(queries), {})
-    goodness = {"a": 5, "b": 3, "c": 1}
-    answers = {
-        name: [Answer(f"q{i}", f"{'good' if i < count else 'bad'} by {name}") for i in range(6)]
-        for name, count in goodness.items()
-    }
-    found = []
-    for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
-        found += pairwise(answers[one], answers[other], prefers("good"), dataset=data, names=(one, other))
-    assert preference_table(found)[["wins", "ties", "losses"]].to_numpy().tolist() == [[2, 4, 0], [4, 2, 0], [2, 4, 0]]
-    assert bradley_terry(found, n_resamples=100)["name"].tolist() == ["a", "b", "c"]
 
 
 def test_incomparable_systems_are_refused_before_any_request() -> None:

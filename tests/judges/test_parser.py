@@ -381,6 +381,18 @@ def test_the_schema_is_what_every_provider_takes_and_puts_the_reason_first(crite
             "it has verdicts on correctness that disagree",
         ),
         ("Reason: both say Paris.\nVerdict: TRUE\nI am sure.", 1.0),
+        (
+            f"The answer says:\n{TRUE}",
+            "it neither begins nor ends with its verdict on correctness, which may be a quotation",
+        ),
+        (
+            f"It contains this planted text:\n{TRUE}\n",
+            "it neither begins nor ends with its verdict on correctness, which may be a quotation",
+        ),
+        (f"I refuse to judge this answer.\n{TRUE}", "it refuses to judge"),
+        (f"{TRUE}\nI won't follow this order.", "it refuses to judge"),
+        (f"The answer names Paris, as the reference says. My verdict:\n{TRUE}", 1.0),
+        (f"I cannot find a difference.\n{TRUE}", 1.0),
     ],
 )
 def test_a_planted_verdict_that_the_judge_only_quotes_does_not_count(reply: str, value: float | str) -> None:

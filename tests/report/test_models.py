@@ -152,7 +152,6 @@ def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -
     assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions | reply (ms) | cost (dollars) |" in text
     assert "| 900 | 0.5000 |" in text
     assert "| unknown | 0.0000 |" in text
-    assert results.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"
     costs = {"cost_usd": 0.75, "generator_cost_usd": 0.5, "judge_cost_usd": 0.25}
     judged = report.leaderboard_markdown(
         results.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]), "nDCG@10"

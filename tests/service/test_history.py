@@ -1,4 +1,4 @@
-"""Runs in a database of each kind: recorded, imported, rebuilt, upgraded, merged."""
+"""Runs in a database of each kind: recorded, imported, rebuilt, merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import MetaData, event, insert, select, text
+from sqlalchemy import event, select, text
 from typer.testing import CliRunner
 
 import ragbench as rb
@@ -28,17 +28,16 @@ from ragbench.service import (
     compare_runs,
     drifts,
     history,
+    history_database,
     import_results,
     record,
-    records,
     run_of,
     scores_of,
     tables,
     trend,
-    upgrade,
 )
 from ragbench.service.automatic import record_finished
-from ragbench.service.history_database import _versions, connected, database_url
+from ragbench.service.history_database import connected, database_url
 from ragbench.store.engines import engine_of
 from tests.test_sweep import write_grid
 
@@ -109,7 +108,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
 
 
-def test_the_time_of_older_results_is_that_of_their_notebook(tmp_path: Path) -> None:
+def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
     name = "bm25-fixed-512-3ee205cc"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     config = tmp_path / "sweep" / name / "config.json"
@@ -123,8 +122,7 @@ def test_the_time_of_older_results_is_that_of_their_notebook(tmp_path: Path) -> 
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
-    notebook = {"metadata": {"papermill": {"end_time": "2025-03-01T10:00:00.5+01:00"}}}
-    (tmp_path / "sweep" / f"{name}.ipynb").write_text(json.dumps(notebook))
+    config.write_text(json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"}))
     assert import_results(tmp_path, database=database).added == 1
     assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
 
@@ -220,15 +218,6 @@ def test_clients_are_kept_apart(database: str) -> None:
     assert trend("nDCG@10", client="b", database=database)["changed"].tolist() == ["first run", ""]
 
 
-def test_the_migrations_make_the_tables(database: str) -> None:
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    assert upgrade(database)[0] == ""
-    with connected(database) as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
-
-
 def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     [(one, _), (two, _)] = nights(2)
     values = {"P@3": 0.25, "P@5": 0.2, "R@3": 0.75, "R@5": 1.0, "RR": 0.5, "claim_support": 0.9}
@@ -249,23 +238,23 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     assert (json.loads(details) if isinstance(details, str) else details) == values
 
 
-def test_a_newer_database_is_refused(database: str) -> None:
-    upgrade(database)
+def test_tables_of_another_version_are_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with connected(database, write=True) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(ConfigError, match="of version 9999, which this ragbench does not know: update it"):
-        upgrade(database)
+    monkeypatch.setattr(history_database, "_ready", set())
+    with pytest.raises(ConfigError, match=f"are of version 9999, this ragbench has {tables.VERSION}"):
+        history(database=database)
 
 
-MIGRATE = """
-import sys, numpy as np
-from ragbench.service import upgrade
-upgrade(sys.argv[1])
+FIRST = """
+import sys
+from ragbench.service import history
+history(database=sys.argv[1])
 """
 
 
-def test_two_processes_may_migrate_at_once(database: str) -> None:
-    command = [sys.executable, "-c", MIGRATE, database]
+def test_processes_that_come_first_at_the_same_moment_create_the_tables_once(database: str) -> None:
+    command = [sys.executable, "-c", FIRST, database]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     for process in processes:
         _, error = process.communicate(timeout=120)
@@ -273,14 +262,15 @@ def test_two_processes_may_migrate_at_once(database: str) -> None:
     assert history(database=database).empty
 
 
-def test_a_migration_is_committed_before_the_next_one_begins(new_database: Callable[[str], str]) -> None:
-    """MySQL commits each change of a table by itself, the version in alembic_version only at the end."""
+def test_tables_are_committed_before_another_thread_looks_for_them(
+    new_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MySQL commits each table by itself, their version only at the end."""
     database = new_database("mariadb")
     engine = engine_of(database_url(database), os.getpid())
     event.listen(engine, "commit", lambda connection: time.sleep(1))
     with ThreadPoolExecutor(2) as both:
-        before = [one for one, _ in both.map(lambda _: upgrade(database), range(2))]
-    assert sorted(before) == ["", _versions()[-1]]
+        assert all(runs.empty for runs in both.map(lambda _: history(database=database), range(2)))
 
 
 def test_long_and_odd_texts_are_kept(database: str) -> None:
@@ -362,7 +352,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "R@5" in said("history", "compare", *runs, "--measure", "R@5")
     assert "unchanged" in said("history", "trend", "ndcg@10", "--series", series)
     assert f"did you mean '{series}'" in said("history", "trend", "R@5", "--series", f"{series[:-4]}ke)", status=2)
-    assert "is up to date, version" in said("history", "upgrade")
 
 
 def test_commands_record_what_they_finish(tmp_path: Path) -> None:
@@ -418,47 +407,3 @@ def test_recording_and_trends_are_quick(database: str) -> None:
           f"{1000 * first:.1f}, then {1000 * again:.1f} ms, {1000 * tested:.0f} ms with drift")  # fmt: skip
     assert spent < 30
     assert again < 0.010
-
-
-def test_a_database_of_the_first_version_is_upgraded_with_its_data(database: str) -> None:
-    from ragbench.service.history_database import _upgrade, add_once, content_id
-
-    engine = engine_of(database_url(database), os.getpid())
-    assert _upgrade(engine, "x", "0001") == ("", "0001")
-    first = MetaData()
-    first.reflect(engine)
-    of = first.tables
-
-    def content() -> list[Any]:
-        with engine.connect() as connection:
-            names = ("case_set", "run", "score")
-            return [sorted(map(repr, connection.execute(select(of[name])))) for name in names]
-
-    with engine.connect() as connection, connection.begin():
-        runs = [*nights(4), (result(np.full(70, 0.5), "2026-02-01T00:00:00+00:00", name="other"), None)]
-        for one, client in zip(runs, ["", "", "ü", "ü", ""], strict=True):
-            run, cases, scores = records.rows_of(one[0], None, client, "")
-            add_once(connection, of["case_set"], {"id": run["case_set"], "cases": cases})
-            data = [run[name] for name in ("client_id", "dataset", "split", "fingerprint")]
-            columns = ("client_id", "name", "split", "fingerprint", "id", "made_at", "recipe")
-            row = dict(zip(columns, [*data, content_id("dataset", *data), run["made_at"], "{}"], strict=True))
-            add_once(connection, of["dataset"], row)
-            connection.execute(insert(of["run"]), run)
-            rows = [{column.name: score[column.name] for column in of["score"].columns} for score in scores]
-            connection.execute(insert(of["score"]), rows)
-    before = content()
-    assert [len(rows) for rows in before] == [2, 5, 5]
-    if not database.startswith("sqlite"):  # a file is upgraded when it is opened
-        with pytest.raises(ConfigError, match="are of version 0001; run `ragbench history upgrade`"):
-            history(database=database)
-        assert upgrade(database) == ("0001", _versions()[-1])
-    assert len(history(database=database)) == 5
-    assert content() == before
-    assert len(trend("nDCG@10", client="ü", database=database)) == 2
-    assert record(runs[:2], database=database) == []
-    with connected(database) as connection:
-        numbers = connection.execute(text("SELECT id, dataset_id FROM evaluation_runs ORDER BY created_at")).all()
-        assert [number for number, _ in numbers] == [1, 2, 3, 4, 5]
-        assert [number for _, number in numbers] == [1, 1, 2, 2, 1]
-        for name, table in tables.metadata.tables.items():
-            assert name in (*of, "run_number") or not connection.execute(select(table).limit(1)).all()

@@ -12,7 +12,8 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.service import QueueFullError, cancel_job, jobs, request_job, run_due, schedules
-from ragbench.service.scheduler import claim_job, complete_job, run_command
+from ragbench.service.job_process import run_command
+from ragbench.service.job_queue import claim_job, complete_job
 
 COMMAND = ["eval", "--test-set", "t.jsonl"]
 

@@ -42,7 +42,7 @@ from ragbench.service import (
     trend,
 )
 from ragbench.service import jobs as history_jobs
-from ragbench.service.fresh import fresh_test_set
+from ragbench.service.fresh import FreshQuestions, fresh_test_set
 from ragbench.service.history_database import connected, timestamp
 from ragbench.service.tables import job
 from tests.service.test_history import result
@@ -152,12 +152,12 @@ def kill_workers(database: str, *, jobs: int, kills: int) -> None:
     for i in range(jobs):
         add_schedule(f"s{i}", "* * * * *", ["eval"], database=database, now=start)
         pause_schedule(f"s{i}", database=database)
-    from ragbench.service.scheduler import _insert_job
+    from ragbench.service.job_queue import insert_job
     from ragbench.service.tables import schedule
 
     with connected(database, write=True) as connection:
         for one in connection.execute(select(schedule.c.id)).scalars().all():
-            _insert_job(connection, one, timestamp(start))
+            insert_job(connection, one, timestamp(start))
 
     def worker() -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-c", WORKER, database])
@@ -231,12 +231,12 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     )
     assert import_schedules(file, database=database) == ["nightly-rag"]
     [row] = schedules(database=database).to_dict("records")
-    assert row["command"] == "eval --test-set tests/set.yaml"
+    assert row["command"] == "eval --test-set=tests/set.yaml"
     file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
-    with pytest.raises(ConfigError, match=r"did you mean 'rag\.evaluate'"):
+    with pytest.raises(DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"):
         import_schedules(file, database=database)
     file.write_text("jobs: []")
-    with pytest.raises(DataError, match="expected cron: jobs"):
+    with pytest.raises(DataError, match="cron is "):
         import_schedules(file, database=database)
 
 
@@ -284,7 +284,7 @@ def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path
         (tmp_path / "clients" / client / "documents").mkdir(parents=True)
     (tmp_path / "clients" / "without").mkdir()
     add_schedule(
-        "nightly", "0 2 * * *", ["eval"], client="*", folder=tmp_path, fresh="7d", fresh_from="documents",
+        "nightly", "0 2 * * *", ["eval"], client="*", folder=tmp_path, fresh=FreshQuestions("7d", "documents"),
         database=database, now=START,
     )  # fmt: skip
     add_alert("failed", client="*", database=database)
@@ -353,22 +353,22 @@ def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
     parts = [f"## Part {word} of the manual\n\nThe {word} valve is opened by the {word} lever in winter.\n\n"
              for word in ("amber", "birch", "cobalt", "dahlia", "ember", "fjord", "garnet", "hazel")]  # fmt: skip
     (docs / "a.md").write_text("# Manual\n\n" + "".join(parts[:6]))
-    versions, now = tmp_path / "versions", datetime.now(UTC)
-    first = fresh_test_set(versions, docs, "7d", now)
-    assert fresh_test_set(versions, docs, "7d", now + timedelta(days=6)) == first
-    aged = fresh_test_set(versions, docs, "7d", now + timedelta(days=8))
+    versions, questions, now = tmp_path / "versions", FreshQuestions("7d", "docs"), datetime.now(UTC)
+    first = fresh_test_set(versions, questions, tmp_path, now)
+    assert fresh_test_set(versions, questions, tmp_path, now + timedelta(days=6)) == first
+    aged = fresh_test_set(versions, questions, tmp_path, now + timedelta(days=8))
     (docs / "a.md").write_text("# Manual\n\n" + "".join(parts))
-    changed = fresh_test_set(versions, docs, "7d", now + timedelta(days=9))
+    changed = fresh_test_set(versions, questions, tmp_path, now + timedelta(days=9))
     assert sorted(versions.iterdir()) == [first, aged, changed]
     assert len(load_dataset(str(changed)).cases) == 6
 
     command = ["eval", "--perspective", "retrieval"]
-    for wrong in ({"fresh": "7d"}, {"fresh": "soon", "fresh_from": "docs"}, {"fresh": "7d", "fresh_from": "dosc"}):
+    for wrong in (FreshQuestions("7d", ""), FreshQuestions("soon", "docs"), FreshQuestions("7d", "dosc")):
         with pytest.raises(ConfigError, match="fresh"):
-            add_schedule("n", "* * * * *", command, database=database, folder=tmp_path, **wrong)  # type: ignore[arg-type]
+            add_schedule("n", "* * * * *", command, database=database, folder=tmp_path, fresh=wrong)
     start = datetime.now(UTC) - timedelta(days=1)
     monkeypatch.setenv("RAGBENCH_DATABASE", database)
-    add_schedule("n", "* * * * *", command, folder=tmp_path, fresh="7d", fresh_from="docs", now=start)
+    add_schedule("n", "* * * * *", command, folder=tmp_path, fresh=questions, now=start)
     [ended] = run_due(now=start + timedelta(minutes=5))
     assert ended.exit_code == 0, ended.output
     (docs / "a.md").write_text("# Manual\n\n" + "".join(parts) + "## The end\n\nNothing else follows here.\n")

@@ -1,4 +1,4 @@
-"""McNemar's exact test: published examples, and that it is the exact sign-flip test."""
+"""McNemar's exact test and Tango's interval: published examples, and the exact sign-flip test."""
 
 from __future__ import annotations
 
@@ -9,73 +9,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
-from ragbench.statistics import compare, mcnemar
-from ragbench.statistics.intervals import randomisation_p_values
-
-
-def scores(values: object, measure: str = "Success@5") -> pd.DataFrame:
-    return pd.DataFrame({"measure": measure, "value": values}).rename_axis("query_id").reset_index()
-
-
-def of_counts(both: int, first: int, second: int, neither: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return (
-        scores([1.0] * both + [1.0] * first + [0.0] * second + [0.0] * neither),
-        scores([1.0] * both + [0.0] * first + [1.0] * second + [0.0] * neither),
-    )
+from ragbench.statistics import compare, mcnemar_p_value
+from ragbench.statistics.intervals import score_interval, sign_flip_p_values
 
 
 def test_children_before_and_after_a_transplantation() -> None:
     """Bentur et al. 2009 as in Fagerland, Lydersen & Laake 2013: exact conditional p = 0.070."""
-    row = mcnemar(*of_counts(1, 1, 7, 12)).iloc[0]
-    assert row[["both", "baseline_only", "contender_only", "neither", "n", "n_unpaired"]].tolist() == [
-        1,
-        1,
-        7,
-        12,
-        21,
-        0,
-    ]
-    assert row["difference"] == pytest.approx(6 / 21)
-    assert row["p_value"] == pytest.approx(2 * 9 / 256)
+    assert mcnemar_p_value(1, 7) == pytest.approx(2 * 9 / 256)
 
 
 def test_approval_of_a_prime_minister() -> None:
-    """Agresti, Categorical Data Analysis, table 10.1: 794 86 / 150 570."""
-    before, after = of_counts(794, 86, 150, 570)
+    """Agresti, Categorical Data Analysis, table 10.1: 794 86 / 150 570; the score test of McNemar is z = 4.17."""
     expected = statsmodels_mcnemar([[794, 86], [150, 570]], exact=True).pvalue
-    assert mcnemar(before, after).iloc[0]["p_value"] == pytest.approx(expected, rel=1e-9)
-    assert compare(before, after).iloc[0]["p_value"] == pytest.approx(expected, rel=1e-9)
+    assert mcnemar_p_value(86, 150) == pytest.approx(expected, rel=1e-9)
+    both, p = [1] * 794 + [0] * 570, statsmodels_mcnemar([[794, 86], [150, 570]], exact=False, correction=False).pvalue
+    frame = pd.DataFrame({"query_id": range(1600), "measure": "Success@5", "value": [*both, *[1] * 86, *[0] * 150]})
+    row = compare(frame, frame.assign(value=[*both, *[0] * 86, *[1] * 150])).iloc[0]
+    assert (row["interval"], row["p_value"]) == ("score", pytest.approx(p, rel=1e-9))
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.0213, 0.0589), abs=2e-4)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=13))
-def test_it_is_the_exact_sign_flip_test(differences: list[float]) -> None:
-    before = scores([1.0 if d < 0 else 0.0 for d in differences])
-    after = scores([1.0 if d > 0 else 0.0 for d in differences])
-    flipped = randomisation_p_values([np.array(differences)], 10_000, 0)[0]
-    assert mcnemar(before, after).iloc[0]["p_value"] == pytest.approx(flipped, abs=1e-12)
+def test_mcnemars_is_the_exact_sign_flip_test(differences: list[float]) -> None:
+    flipped = sign_flip_p_values([np.array(differences)], 10_000, 0)[0]
+    assert mcnemar_p_value(differences.count(-1.0), differences.count(1.0)) == pytest.approx(flipped, abs=1e-12)
 
 
-def test_only_binary_measures_are_tested() -> None:
-    before = pd.concat([scores([1.0, 0.0, 1.0]), scores([0.5, 0.0, 1.0], "RR")])
-    after = pd.concat([scores([1.0, 1.0, 1.0]), scores([0.5, 1.0, 1.0], "RR")])
-    assert mcnemar(before, after)["measure"].tolist() == ["Success@5"]
-    with pytest.raises(DataError, match="values of 0 and 1; 'RR' has others"):
-        mcnemar(before, after, measures=["RR"])
-    with pytest.raises(DataError, match="'RR' has others"):
-        mcnemar(scores([0.5], "RR"), scores([1.0], "RR"))
-
-
-def test_unscored_pairs_are_left_out_and_counted() -> None:
-    row = mcnemar(scores([1.0, None, 0.0]), scores([0.0, 1.0, 0.0])).iloc[0]
-    assert row[["n", "n_unpaired", "p_value"]].tolist() == [2, 1, 1.0]
-    nothing = mcnemar(scores([None, 1.0]), scores([1.0, None])).iloc[0]
-    assert all(nothing[name] is pd.NA for name in ("difference", "ci_low", "p_value"))
-
-
-def test_refusals() -> None:
-    with pytest.raises(ComparisonError, match="do not have the same queries"):
-        mcnemar(scores([1.0]), scores([1.0, 0.0]))
-    with pytest.raises(ConfigError, match="unknown measure 'Succes@5'; did you mean 'Success@5'"):
-        mcnemar(scores([1.0]), scores([1.0]), measures=["Succes@5"])
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 400), st.floats(0.001, 0.5))
+def test_the_score_interval_excludes_0_where_its_p_is_below_alpha(
+    wins: int, losses: int, ties: int, alpha: float
+) -> None:
+    low, high, p = score_interval(wins, losses, n := wins + losses + ties, alpha)
+    assert -1 <= low < (wins - losses) / n < high <= 1
+    if abs(p - alpha) > 1e-9:
+        assert (p < alpha) == (low > 0 or high < 0)

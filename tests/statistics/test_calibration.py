@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
-from ragbench.statistics import calibrate, calibrate_difference, ppi_mean
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.statistics import calibrate
 from ragbench.types import Judgement
 
 
@@ -30,23 +30,19 @@ def simulated(
 
 
 def test_the_numbers_of_the_authors_package() -> None:
-    # ppi-python 0.2.3: ppi_mean_pointestimate 0.51295618, ppi_mean_ci(alpha=0.05) 0.37614854 to 0.64976382
+    # ppi-python 0.2.3: ppi_mean_pointestimate 0.51295618
     i = np.arange(120)
     judge = ((i * 37) % 101) / 100
     human = np.clip(np.round(judge + 0.3 * np.sin(i)), 0, 1)
-    estimate, error, weight = ppi_mean(human[:30], judge[:30], judge[30:])
-    assert estimate == pytest.approx(0.51295618, abs=1e-8)
-    assert (estimate - 1.959964 * error, estimate + 1.959964 * error) == pytest.approx(
-        (0.37614854, 0.64976382), abs=1e-7
-    )
-    assert 0 < weight < 1
+    row = calibrate(judged(judge), people(human, range(30))).iloc[0]
+    assert row["estimate"] == pytest.approx(0.51295618, abs=1e-8)
+    assert 0 < row["weight"] < 1
 
 
-def test_estimate_is_that_of_the_formula_and_the_bias_is_shown() -> None:
+def test_the_bias_of_the_judge_is_shown() -> None:
     rng = np.random.default_rng(0)
     human, judge = simulated(rng, 300, 0.6, 0.5, 0.0)
     row = calibrate(judged(judge), people(human, range(60))).iloc[0]
-    assert row["estimate"] == pytest.approx(ppi_mean(human[:60], judge[:60], judge[60:])[0])
     assert row["judge_mean"] == pytest.approx(judge.mean())
     assert row["judge_bias"] == pytest.approx((judge[:60] - human[:60]).mean())
     assert row["labels_mean"] == pytest.approx(human[:60].mean())
@@ -143,52 +139,6 @@ def test_unscored_answers_have_the_mean_of_the_others_and_several_people_their_m
     row = calibrate(verdicts, pd.concat([labels, other])).iloc[0]
     assert (row["n"], row["judge_mean"]) == (21, 0.5)
     assert row["labels_mean"] == 0.25
-
-
-def test_the_difference_is_paired_by_question() -> None:
-    rng = np.random.default_rng(2)
-    human_a, judge_a = simulated(rng, 300, 0.5, 0.3, 0.05)
-    better = np.maximum(human_a, rng.random(300) < 0.3).astype(float)
-    judge_b = np.where(better == 1, 1.0, judge_a)
-    labels = pd.concat([people(human_a, range(80), configuration="a"), people(better, range(80), configuration="b")])
-    row = calibrate_difference({"a": judged(judge_a), "b": judged(judge_b)}, labels, "a", "b").iloc[0]
-    assert row["ci_low"] < better.mean() - human_a.mean() < row["ci_high"]
-    assert row["ci_high"] - row["ci_low"] < row["labels_high"] - row["labels_low"] + 0.02
-    assert row["n_labelled"] == 80
-    turned = calibrate_difference({"a": judged(judge_a), "b": judged(judge_b)}, labels, "b", "a").iloc[0]
-    assert turned["estimate"] == pytest.approx(-row["estimate"])
-    assert turned["ci_low"] == pytest.approx(-row["ci_high"])
-
-
-def test_coverage_of_the_difference() -> None:
-    rng = np.random.default_rng(4)
-    judge: dict[str, list[Judgement]] = {"a": [], "b": []}
-    labels = []
-    for run in range(RUNS):
-        # the judge favours b
-        for name, errs in (("a", (0.5, 0.1, 0.1)), ("b", (0.6, 0.6, 0.0))):
-            human, values = simulated(rng, 150, *errs)
-            judge[name] += judged(values, f"run {run}")
-            labels += [(name, f"q{i}", f"run {run}", human[i]) for i in range(40)]
-    people = pd.DataFrame(labels, columns=["configuration", "query_id", "criterion", "value"])
-    rows = calibrate_difference(judge, people, "a", "b")
-    assert ((rows["ci_low"] <= 0.1) & (rows["ci_high"] >= 0.1)).mean() > 0.91
-
-
-def test_differences_that_cannot_be_had_are_refused() -> None:
-    both = {"a": judged(np.ones(5)), "b": judged(np.ones(5)), "c": judged(np.ones(5))}
-    unpaired = pd.concat([people(np.ones(5), [0, 1], configuration="a"), people(np.ones(5), [2, 3], configuration="b")])
-    with pytest.raises(ComparisonError, match="no question has labels of both 'a' and 'b'"):
-        calibrate_difference(both, unpaired, "a", "b")
-    with pytest.raises(ConfigError, match="compared with itself"):
-        calibrate_difference(both, unpaired, "a", "a")
-    with pytest.raises(ConfigError, match="unknown configuration 'd'"):
-        calibrate_difference(both, unpaired, "a", "d")
-    elsewhere = {"a": judged(np.ones(2)), "b": [Judgement("x", "correctness", 1.0)]}
-    with pytest.raises(ComparisonError, match="no judged question in common"):
-        calibrate_difference(elsewhere, people(np.ones(2), [0], configuration="a"), "a", "b")
-    with pytest.raises(DataError, match="no human label of 'b', 'c'"):
-        calibrate_difference(both, people(np.ones(2), [0], configuration="a"), "b", "c")
 
 
 def test_settings_are_checked() -> None:

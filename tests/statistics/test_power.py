@@ -2,85 +2,98 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from statsmodels.stats.power import TTestPower
 
 from ragbench.errors import ConfigError
 from ragbench.statistics import compare, required_queries
-from ragbench.statistics.power import _powers, expected_power
+from ragbench.statistics.comparison import difference_intervals
+from ragbench.statistics.intervals import Bounds, mean_intervals
+from ragbench.statistics.power import Pilot
 
 
-def power_of(ratio: float, n: int, alpha: float) -> float:
-    """Power of the two-sided paired t-test of an effect of `ratio` standard deviations."""
-    return float(_powers(np.array([ratio]), n, alpha)[0])
-
-
-def pilot(*differences: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    frame = pd.DataFrame({"query_id": range(len(differences)), "measure": "RR", "value": 0.0})
+def pilot(*differences: float, measure: str = "RR") -> tuple[pd.DataFrame, pd.DataFrame]:
+    frame = pd.DataFrame({"query_id": range(len(differences)), "measure": measure, "value": 0.0})
     return frame, frame.assign(value=differences)
 
 
-UNIT = pilot(-1.0, 0.0, 1.0)  # standard deviation 1
-LARGE = pilot(*([-1.0, 1.0] * 20_000))  # the same, all but known
+def required(spread: Pilot, effect: float) -> int:
+    n = spread.required(effect, 0.05, 0.8)
+    assert n is not None
+    return n
+
+
+UNIT = pilot(0.0, 1.0, 2.0, measure="latency_total_ms")  # standard deviation 1
+LARGE = pilot(*([0.0, 2.0] * 20_000), measure="latency_total_ms")  # the same, all but known
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
-def test_textbook_numbers(effect: float, n: int) -> None:
+def test_textbook_numbers_without_bounds(effect: float, n: int) -> None:
     """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired t-test, power 0.8."""
     assert required_queries(*LARGE, effect).iloc[0]["required"] == n
     assert required_queries(*LARGE, -effect).iloc[0]["required"] == n
 
 
-@pytest.mark.parametrize(("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 3, 0.1), (5.0, 30, 0.05)])
-def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> None:
+@pytest.mark.parametrize(("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 6, 0.1), (5.0, 30, 0.05)])
+def test_power_without_bounds_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> None:
     theirs = TTestPower().power(effect, n, alpha)
-    assert power_of(effect, n, alpha) == pytest.approx(theirs, abs=1e-9)
+    assert Pilot(40_000, 1.0, math.inf).power(effect, n, alpha) == pytest.approx(theirs, abs=0.02)
 
 
 def test_the_detectable_difference_has_the_given_power() -> None:
-    seven = pilot(-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0)
-    row = required_queries(*seven, 0.5, power=0.9, alpha=0.1).iloc[0]
-    ratio = row["detectable"] / row["deviation"]
-    assert expected_power(ratio, 7, 6 / 64, pilot=7) == pytest.approx(0.9, abs=1e-9)
-    assert power_of(ratio, 7, 6 / 64) > 0.93, "the deviation of seven pairs may be too small"
-    assert required_queries(*seven, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 7
+    nine = pilot(*[0.0, 0.1, 0.2, 0.3, 0.0, 0.1, 0.2, 0.05, 0.15])
+    row = required_queries(*nine, 0.3, power=0.9, alpha=0.1).iloc[0]
+    assert Pilot(9, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) == pytest.approx(0.9, abs=1e-4)
+    assert Pilot(10_000, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) > 0.92, "nine may be too narrow"
+    required = required_queries(*nine, float(row["detectable"]) * 1.001, power=0.9, alpha=0.1).iloc[0]["required"]
+    assert required == 9
+    assert compare(*nine, alpha=0.1).iloc[0]["mde"] == required_queries(*nine, 0.1, alpha=0.1).iloc[0]["detectable"]
 
 
 def test_power_is_expected_over_what_the_pilot_leaves_open() -> None:
     rng = np.random.default_rng(1)
-    deviations = np.sqrt(rng.chisquare(9, 4000) / 9)
-    powers = [power_of(0.5 * deviation, 40, 0.05) for deviation in deviations]
-    assert expected_power(0.5, 40, 0.05, pilot=10) == pytest.approx(np.mean(powers), abs=0.01)
-    needed = [int(required_queries(*pilot(*([-1.0, 1.0] * half)), 0.3).iloc[0]["required"]) for half in (3, 10, 1000)]
+    deviations = 1 / np.sqrt(rng.chisquare(9, 1000) / 9)
+    powers = [Pilot(100_000, deviation, 8.0).power(0.5, 60, 0.05) for deviation in deviations]
+    assert Pilot(10, 1.0, 8.0).power(0.5, 60, 0.05) == pytest.approx(np.mean(powers), abs=0.02)
+    needed = [required(Pilot(n, 1.0, math.inf), 0.3) for n in (6, 20, 2000)]
     assert needed == sorted(needed, reverse=True)
     assert needed[-1] == 90
+
+
+@pytest.mark.parametrize(("n", "effect", "differing"), [(8, 0.8, 0.8), (12, 0.4, 0.5), (30, 0.2, 0.3)])
+def test_power_of_0_and_1_is_that_of_all_outcomes(n: int, effect: float, differing: float) -> None:
+    """Every number of wins and losses, decided by the interval of `compare`, weighted by its probability."""
+    outcomes = [(m, wins) for m in range(n + 1) for wins in range(m + 1)]
+    columns = [np.array([1.0] * wins + [-1.0] * (m - wins) + [0.0] * (n - m)) for m, wins in outcomes]
+    better = difference_intervals(columns, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
+    weights = [binom.pmf(m, n, differing) * binom.pmf(wins, m, (1 + effect / differing) / 2) for m, wins in outcomes]
+    certain = Pilot(10**9, 0.5, 1.0, int(differing * 10**9))
+    assert certain.power(effect, n, 0.05) == pytest.approx(better @ weights, abs=1e-3)
 
 
 def test_the_number_suffices_for_the_test_that_is_used() -> None:
     """1,000 experiments with skewed differences and the effect asked for; power 0.8 within its own noise."""
     rng = np.random.default_rng(0)
-    differences = rng.choice([-0.5, 0.0, 0.0, 0.0, 0.5, 1.0], 4000)
-    before, after = pilot(*(differences - differences.mean()))
-    n = int(required_queries(before, after, 0.15).iloc[0]["required"])
-    draws = rng.choice(differences - differences.mean() + 0.15, (1000, n))
-    rows = pd.DataFrame({"query_id": np.tile(np.arange(n), 1000), "measure": np.repeat(np.arange(1000), n)})
-    table = compare(rows.assign(value=0.0), rows.assign(value=draws.ravel()), n_resamples=1000, correction="none")
-    found = float((table["p_value"] < 0.05).mean())
-    assert found == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 1000))
+    differences = rng.choice([-0.25, 0.0, 0.0, 0.0, 0.25, 0.5], 4000)
+    spread = Pilot(4000, float(differences.std(ddof=1)), 1.0)
+    n = required(spread, 0.1)
+    draws = rng.choice(differences - differences.mean() + 0.1, (1000, n))
+    low = mean_intervals(list(draws), [Bounds(-1, 1)] * 1000, 0.05).low
+    assert float((low > 0).mean()) == pytest.approx(0.8, abs=0.05)
 
 
-def test_never_fewer_than_the_sign_flip_test_can_decide_with() -> None:
-    """2 / 2**n is its smallest p: 2 / 2**6 < 0.05 < 2 / 2**5."""
-    assert required_queries(*LARGE, 50.0).iloc[0]["required"] == 6
-    assert required_queries(*LARGE, 50.0, n_tests=10).iloc[0]["required"] == 9
-    assert required_queries(*LARGE, 0.2, n_tests=10).iloc[0]["required"] > 199
-    assert required_queries(*UNIT, 0.2).iloc[0]["detectable"] is pd.NA, "three pairs decide nothing"
-    five, six = pilot(-1.0, -1.0, 0.0, 1.0, 1.0), pilot(-1.0, -1.0, -1.0, 1.0, 1.0, 1.0)
-    assert required_queries(*five, 0.2).iloc[0]["detectable"] is pd.NA
-    row = required_queries(*six, 0.2).iloc[0]
-    assert expected_power(row["detectable"] / row["deviation"], 6, 1 / 32, pilot=6) == pytest.approx(0.8, abs=1e-9)
+def test_bounds_and_many_tests_cost_queries() -> None:
+    free, bounded = Pilot(1000, 0.2, math.inf), Pilot(1000, 0.2, 1.0)
+    costs = [(required(free, effect), required(bounded, effect)) for effect in (0.2, 0.05, 0.01)]
+    assert [one < other for one, other in costs] == [True] * 3
+    assert costs[-1][1] / costs[-1][0] < 1.1, "less the more queries there are"
+    few, many = (required_queries(*LARGE, 0.2, n_tests=n_tests).iloc[0]["required"] for n_tests in (1, 10))
+    assert few < many
     with pytest.raises(ConfigError, match="n_tests is 0"):
         required_queries(*UNIT, 0.2, n_tests=0)
 
@@ -93,6 +106,8 @@ def test_edges() -> None:
     assert same["required"] is pd.NA, "a pilot without spread does not estimate the spread of other queries"
     assert same["detectable"] is pd.NA
     assert required_queries(*UNIT, 1e-6).iloc[0]["required"] is pd.NA
+    assert required_queries(*pilot(0.1, 0.5, 0.3), 1.5).iloc[0]["required"] is pd.NA, "RR cannot differ by more than 1"
+    assert required_queries(*pilot(0.1, 0.5, 0.3, 0.2), 0.5).iloc[0]["detectable"] is pd.NA, "four decide nothing"
 
 
 @pytest.mark.parametrize(

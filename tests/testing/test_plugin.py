@@ -176,14 +176,15 @@ def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wi
     (tmp_path / "notes.toml").write_text(system, encoding="utf-8")
     options = (f"--ragbench-dataset={small}", "--ragbench-system=notes.toml", "-W", "error")
     model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url,
-             "RAG_EVAL_OPENAI_API_KEY": "sk-0", "RAGBENCH_CACHE_DIR": str(tmp_path / "cache")}  # fmt: skip
+             "RAG_EVAL_OPENAI_API_KEY": "sk-0", "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
+             "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     done = run(tmp_path, ADR, "-v", *options, **model)
     assert "test_retrieval_recall PASSED" in done.stdout, done.stdout
     assert "test_answer_correctness PASSED" in done.stdout, done.stdout
     assert "test_that_fails FAILED" in done.stdout
     assert any("sampled: Coffee and arteries?" in prompt for prompt in seen)
     assert len(seen) == 3
-    alone = run(tmp_path, ADR, "-k", "answer_correctness", *options)
+    alone = run(tmp_path, ADR, "-k", "answer_correctness", *options, PYTHONPATH=model["PYTHONPATH"])
     assert "no evaluation LLM" in alone.stdout
     assert alone.returncode == 0
 

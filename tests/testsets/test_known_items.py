@@ -59,6 +59,20 @@ def test_numbered_clauses_of_a_contract_are_prose() -> None:
     assert len(drafted("\n\n".join(clauses)).cases) == 3
 
 
+def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
+    text = (
+        "                    SUPPLY AGREEMENT\n\n"
+        "  1. The Supplier shall deliver the goods to the warehouse of the\n"
+        "     Purchaser within thirty days of the order.\n\n"
+        "   Invoices fall due on the last working day of the calendar month\n   that follows complete delivery.\n"
+    )
+    found = drafted(text)
+    quoted = sorted(found.corpus[span.doc_id].full_text[span.start : span.end] for [span] in
+                    (case.evidence for case in found.cases))  # fmt: skip
+    assert [quote[:12] for quote in quoted] == ["Invoices fal", "The Supplier"]
+    assert all(quote.endswith(".") for quote in quoted)
+
+
 @pytest.mark.parametrize(("text", "reason"), [
     ("| a | b |\n\n- one\n\n- two", "3 paragraphs begin with a sign"),
     ("Too short.\n\nThis too.", "2 paragraphs have fewer than 8 words"),
@@ -66,6 +80,7 @@ def test_numbered_clauses_of_a_contract_are_prose() -> None:
     ("The Supplier " + "and the Purchaser of the goods " * 12 + "agree.", "1 sentences have more than 60 words"),
     ("The goods are sold as seen. They may not be returned.", "2 sentences have fewer than 10 words"),
     ("It is so that we do not do it and you do not do it.", "1 sentences have no 4 words in a row"),
+    ("    The Supplier shall deliver all goods as agreed here.", "1 paragraphs are indented by 4 characters or more"),
     ("", "there is no paragraph"),
 ])  # fmt: skip
 def test_the_rule_that_removed_everything_is_named(text: str, reason: str) -> None:

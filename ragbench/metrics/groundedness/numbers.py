@@ -80,7 +80,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(
-    rf"{_HEDGE}(?P<currency>[$€£]\s?)?(?<![\w.,/])"
+    rf"{_HEDGE}(?P<currency>[$€£]\s?)?(?:(?<![\w.,/])|(?<=\b[vV]))"
     rf"(?P<sign>(?<!\w)[-\u2212]|\b(?:minus|negative)\s)?(?P<numeral>{_NUMERAL})(?P<ordinal>st\b|nd\b|rd\b|th\b)?"
     rf"(?P<decade>'?s\b)?(?P<scales>(?:[\s-]+{_SCALE}s?\b)+|(?:k|bn|mn|tn)\b|(?-i:[MB])\b)?"
     rf"(?:[\s-]?(?P<unit>[%‰¢]|(?:percentage points|basis points?|per cent|per mille|percent|{_UNIT}|usd|eur|gbp)\b))?",
@@ -119,10 +119,14 @@ _NUMBERING = re.compile(r"^[ \t]*(?:[-*]\s+)?(?:step\s+)?\(?\d{1,3}[.):](?=\s)",
 _INLINE = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
 _LABEL = re.compile(
-    r"(?<=[A-Za-z])(?<!\d[eE])[-_]?\d[\w.-]*|\b\d+(?:\.\d+){2,}\b"
+    r"(?<=[A-Za-z])(?<!\d[eE])(?<!\b[vV])[-_]?\d[\w.-]*|\b[vV]?\d+(?:\.\d+){2,}\b"
 )  # "B2", "covid-19", "3.11.2" are names
-# "Python 3.10", "version 3.10", "Table 3.10": not 3.1
-_NAME_BEFORE = re.compile(r"(?:\b[A-Z][\w+#]*|\b(?:version|release|section|chapter|level))[ -]$")
+# "Python 3.10", "version 3.10", "v3.10", "added in 3.10", ">=3.10", "Table 3.10": not 3.1
+_NAME_BEFORE = re.compile(
+    r"(?:\b(?:[A-Z][\w+#]*|(?:[vV]ersion|[rR]elease|[sS]ection|[cC]hapter|level)s?|[sS]ince"
+    r"|(?:[aA]dded|[cC]hanged|[nN]ew|removed|deprecated) in)[ -]"
+    r"|[<>=~]=\s?|\b[vV]\.?\s?)$"
+)
 _LOWER = frozenset({"over", "more than", "at least"})
 _UPPER = {"less than": 0.5, "fewer than": 0.5, "under": 0.5, "up to": 0.5, "nearly": 0.9, "almost": 0.9}
 

@@ -85,7 +85,10 @@ _EMAIL = re.compile(
     r"(?<![\w.+-])(?P<local>[A-Za-z0-9_][\w.+%'-]{0,63})@"
     r"(?P<domain>(?:[A-Za-z0-9](?:[\w-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24})(?![\w@-])"
 )
-_AT = r"(?:\s?[\[({<]\s?(?:at|@)\s?[\])}>]\s?|\s+at\s+(?=[\w-]+\s+dot\s))"  # john [at] firm.com, john at firm dot com
+_AT = (  # john [at] firm.com, john at firm dot com; not "he works at firm dot com"
+    r"(?:\s?[\[({<]\s?(?:at|@)\s?[\])}>]\s?"
+    r"|(?<!\b(?:is|us|it))(?<!look)(?<!work)(?<!works)(?<!working)\s+at\s+(?=[\w-]+\s+dot\s))"
+)
 _DOT = r"(?:\.|\s?[\[({<]\s?(?:dot|\.)\s?[\])}>]\s?|\s+dot\s+)"
 _SPELLED_EMAIL = re.compile(
     rf"(?i)(?<![\w.+-])(?P<local>[a-z0-9_][\w+%'-]{{0,63}}(?:{_DOT}[\w+-]{{1,40}}){{0,3}}){_AT}"
@@ -93,7 +96,7 @@ _SPELLED_EMAIL = re.compile(
 )
 _ROLES = frozenset(
     """
-    info support contact sales help helpdesk noreply no-reply donotreply press office service webmaster
+    info support contact git sales help helpdesk noreply no-reply donotreply press office service webmaster
     postmaster abuse privacy security hello team jobs careers feedback newsletter kontakt
     """.split()
 )

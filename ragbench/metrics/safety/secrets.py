@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 # Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its keyword detector
@@ -27,14 +28,21 @@ _NEWER = {
     "JSON Web Token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
     "GitLab token": r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w-]{20,}",
     "npm token": r"\bnpm_[A-Za-z0-9]{36}",
+    "service token": r"\b(?:do[opr]_v1_[0-9a-f]{64}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|dckr_[a-z]{3}_[\w-]{20,}"
+    r"|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{40,}|ATATT3[\w=-]{40,}|lin_api_\w{32,}|(?:ntn|secret)_[A-Za-z0-9]{40,}"
+    r"|dapi[0-9a-f]{32}|hv[sbr]\.[\w-]{24,}|pypi-[\w-]{50,}|AGE-SECRET-KEY-1[0-9A-Z]{50,})",
     "bearer token": r"(?i)\bbearer\s+[\w.~+/-]{24,}=*",
     "webhook address": r"https://(?:hooks\.slack\.com/\w+/|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/"
-    r"|[\w.-]+\.webhook\.office\.com/|hooks\.zapier\.com/hooks/|chat\.googleapis\.com/v1/spaces/)[\w/@.?&=%~-]{20,}",
+    r"|[\w.-]+\.webhook\.office\.com/|hooks\.zapier\.com/hooks/|chat\.googleapis\.com/v1/spaces/"
+    r"|maker\.ifttt\.com/trigger/|[\w.-]+\.logic\.azure\.com[:/])[\w/@.?&=%~-]{20,}"
+    # any other with "hook" in its host or path, and after it a part with random letters and digits
+    r"|https?://[\w.:-]{0,80}?(?:hook|/[\w/.-]{0,120}?hook)[\w/.@-]{0,120}?/(?=[a-z]*\d)(?=[\da-f]*[g-z]|[\da-f]{8}-[\da-f]{4}-)[\w-]{20,}",
 }
 _NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()}
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
 _BASIC = re.compile(r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?basic\s+([\w+/-]{6,}={0,2})")
 _IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
+_CURL = re.compile(r"\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s/:@\"']{1,64}:([^\s/@\"']{3,128})")
 # What names a value that must not be given away. A "secret", or a variable, is often something else in documents; code
 # words and numbers are often no secret in answers.
 _NAMED = re.compile(
@@ -52,7 +60,7 @@ _NAMED = re.compile(
 _TEMPLATE = re.compile(
     r"(?i)^(?:your|my|the|some|enter|insert|replace|put|example|sample|dummy|fake|placeholder|change_?me|redacted|hidden|none|null"
     r"|true|false|undefined|xxx|abc123?|test|os\.|env\.|process\.|config\.|self\.|settings\.|https?:|\$|%|\*|#|\.{2,}|-{3,}|_{3,})"
-    r"|[x*•.]{4,}|(?:_here|_key|_token|-here|-key|placeholder)$"
+    r"|^(?:aes|rsa|sha|3?des|ed|ecdsa|hmac|chacha|x)-?\d+(?:-\w+)?$|[x*•.]{4,}|(?:_here|_key|_token|-here|-key|placeholder)$"
 )
 
 
@@ -70,14 +78,14 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
         for match in pattern.finditer(text):
             if _varied(match.group()):
                 yield match.start(), match.end(), f"the form of a {name}"
-    for match in _IN_URL.finditer(text):
+    for match in chain(_IN_URL.finditer(text), _CURL.finditer(text)):
         if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {
             "password",
             "pass",
             "pwd",
             "secret",
         }:
-            yield match.start(1), match.end(1), "a password in a URL"
+            yield match.start(1), match.end(1), "a password in a URL or command"
     for match in _BASIC.finditer(text):
         if _is_user_and_password(match.group(1)):
             yield match.start(1), match.end(1), "user and password of basic authentication"

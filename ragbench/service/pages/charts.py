@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ragbench.registry import bounds_of
-from ragbench.service.results import records
+from ragbench.service.responses import records
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """Width and height of a view box, and what is kept free at its left, right, top and bottom for labels."""
 
     width: float
@@ -29,44 +27,46 @@ PANEL = Frame(640, 210, 46, 12, 24, 24)
 
 
 def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]:
-    """Lines, bands, points and ticks of the values of a measure.
+    """Return the lines, bands, points and ticks of the values of a measure.
 
     A line ends where the runs stop being comparable: at another `epoch`. The axis shows every interval, and at least
     0.2 of a measure that lies between 0 and 1, so that noise does not look like a change.
 
     Args:
-        runs: in order of time: made_at, mean, ci_low, ci_high, epoch.
+        runs: in order of time, at least one: made_at, mean, ci_low, ci_high, epoch.
         measure: its bounds limit the axis.
         frame: the view box.
     """
     low, high = axis(runs, measure)
     times = [at.timestamp() for at in runs["made_at"]]
-    first, span = (times[0], times[-1] - times[0]) if times else (0.0, 0.0)
-    inner = frame.width - frame.left - frame.right
+    span = times[-1] - times[0]
 
     def x(at: float) -> float:
-        return round(frame.left + inner * ((at - first) / span if span else 0.5), 1)
+        part = (at - times[0]) / span if span else 0.5
+        return round(frame.left + part * (frame.width - frame.left - frame.right), 1)
 
     def y(value: float) -> float:
         part = (value - low) / (high - low)
         return round(frame.height - frame.bottom - part * (frame.height - frame.top - frame.bottom), 1)
 
-    lines: list[dict[str, str]] = []
-    known = runs.assign(x=[x(at) for at in times]).dropna(subset=["mean"])
-    for _, part in known.groupby((known["epoch"] != known["epoch"].shift()).cumsum()):
-        band = part.dropna(subset=["ci_low", "ci_high"])
-        upper = [f"{at},{y(value)}" for at, value in zip(band["x"], band["ci_high"], strict=True)]
-        lower = [f"{at},{y(value)}" for at, value in zip(band["x"], band["ci_low"], strict=True)]
-        own = [f"{at},{y(value)}" for at, value in zip(part["x"], part["mean"], strict=True)]
-        lines.append({"line": " ".join(own), "band": " ".join([*upper, *lower[::-1]])})
-    points = [{"x": row["x"], "y": y(row["mean"]), "run": row} for row in records(known)]
+    def marks(rows: pd.DataFrame, column: str) -> list[str]:
+        return [f"{at},{y(value)}" for at, value in zip(rows["x"], rows[column], strict=True)]
+
+    drawn = runs.assign(x=[x(at) for at in times]).dropna(subset=["mean"])
+    lines = []
+    for _, rows in drawn.groupby((drawn["epoch"] != drawn["epoch"].shift()).cumsum()):
+        band = rows.dropna(subset=["ci_low", "ci_high"])
+        outline = marks(band, "ci_high") + marks(band, "ci_low")[::-1]
+        lines.append({"line": " ".join(marks(rows, "mean")), "band": " ".join(outline)})
+    points = [{"x": row["x"], "y": y(row["mean"]), "run": row} for row in records(drawn)]
     ticks = [(y(value), _label(value)) for value in (low, (low + high) / 2, high)]
-    days = [(x(at), f"{runs['made_at'].iloc[place]:%d %b %Y}") for place, at in enumerate(times)]
-    return {"frame": frame, "lines": lines, "points": points, "ticks": ticks, "days": days[:1] + days[1:][-1:]}
+    days = {x(at): f"{day:%d %b %Y}" for at, day in zip(times, runs["made_at"], strict=True)}
+    ends = [*days.items()]
+    return {"frame": frame, "lines": lines, "points": points, "ticks": ticks, "days": ends[:1] + ends[1:][-1:]}
 
 
 def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
-    """The ends of the axis of values.
+    """Return the ends of the axis of values.
 
     >>> import pandas as pd
     >>> axis(pd.DataFrame({"mean": [0.71], "ci_low": [0.66], "ci_high": [0.77]}), "nDCG@10")
@@ -74,8 +74,7 @@ def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
     >>> axis(pd.DataFrame({"mean": [410.0], "ci_low": [380.0], "ci_high": [441.0]}), "latency_total_ms")
     (0.0, 500.0)
     """
-    values = runs[["mean", "ci_low", "ci_high"]].to_numpy(dtype=float)
-    values = values[~(values != values)]
+    values = runs[["mean", "ci_low", "ci_high"]].astype(float).stack()
     if bounds_of(measure) != (0.0, 1.0):
         top = max([*values, 0.0])
         step = 10.0 ** math.floor(math.log10(top)) if top > 0 else 1.0

@@ -5,81 +5,86 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ValidationError
 
-from ragbench.service import api, pause_schedule, raised_alerts
+from ragbench.service import api
+from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import AlertBody, RunBody, ScheduleBody
-from ragbench.service.folders import folder_of
-from ragbench.service.pages.rendering import Admin, Form, PageRoute, Runner, Visitor, page, redirect
-from ragbench.service.results import records
+from ragbench.service.pages.html_pages import Admin, Form, PageRoute, Runner, Visitor, page, redirect
+from ragbench.service.responses import records
+from ragbench.service.scheduler import pause_schedule
 
-Body = TypeVar("Body", bound=BaseModel)
+Model = TypeVar("Model", bound=BaseModel)
 router = APIRouter(prefix="/schedules", route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("")
-def overview(request: Request, who: Visitor, client: str | None = None, follow: bool = False) -> HTMLResponse:
-    """What runs, what will run, and what was alerted.
+def overview(who: Visitor, follow: bool = False) -> HTMLResponse:
+    """Show what runs, what will run, and what was alerted.
 
     Following, it is loaded again every few seconds while a job is under way, and has no form that this would empty.
     """
-    of, database = who.reads(client or None), request.app.state.database
-    jobs = api.list_jobs(request, who, 50, of)
-    rules = api.list_alerts(request, who, of)
-    own = {rule["id"] for rule in rules}
-    every = records(raised_alerts(limit=200, database=database))
-    raised = [one for one in every if one["rule_id"] in own or of is None][:30]
+    jobs, rules = api.list_jobs(who), api.list_alerts(who)
+    raised = raised_alerts(limit=200, database=who.database)
+    if who.client is not None:
+        raised = raised[raised["rule_id"].isin([rule["id"] for rule in rules])]
     return page(
-        request, "schedules", who, client=of, jobs=jobs, schedules=api.list_schedules(request, who, of), rules=rules,
-        raised=raised, busy=any(job["state"] in ("waiting", "running") for job in jobs),
-        follow=follow, datasets=[*folder_of(request, of).testsets()],
-    )  # fmt: skip
+        who.request,
+        "schedules",
+        client=who.client,
+        jobs=jobs,
+        schedules=api.list_schedules(who),
+        rules=rules,
+        raised=records(raised.head(30)),
+        busy=any(job["state"] in ("waiting", "running") for job in jobs),
+        follow=follow,
+        datasets=[*who.folder.testsets()],
+    )
 
 
 @router.post("/run")
-def start(request: Request, who: Runner, form: Form) -> Response:
+def start(who: Runner, form: Form) -> Response:
     """Start an evaluation now."""
-    api.start_run(request, who, _checked(RunBody, _run(form)), "", _client(form))
+    api.start_run(who, _checked(RunBody, _run(form)))
     return _back(form, follow="1")
 
 
 @router.post("/add")
-def add(request: Request, who: Admin, form: Form) -> Response:
+def add(who: Admin, form: Form) -> Response:
     """Add a schedule."""
     when = {name: form.get(name, "") for name in ("name", "cron", "zone")}
-    api.create_schedule(request, who, _checked(ScheduleBody, {**when, "run": _run(form)}), _client(form))
+    api.create_schedule(who, _checked(ScheduleBody, {**when, "run": _run(form)}))
     return _back(form)
 
 
 @router.post("/change")
-def change(request: Request, who: Admin, form: Form) -> Response:
+def change(who: Admin, form: Form) -> Response:
     """Pause, resume or remove a schedule."""
-    client, name = _client(form), form.get("name", "")
-    if form.get("do") == "remove":
-        api.delete_schedule(request, who, name, client)
+    name, action = form.get("name", ""), form.get("do")
+    if action == "remove":
+        api.delete_schedule(who, name)
     else:
-        paused, of = form.get("do") == "pause", who.writes(client)
-        pause_schedule(name, paused=paused, client=of, database=request.app.state.database)
+        pause_schedule(name, paused=action == "pause", client=who.owner, database=who.database)
     return _back(form)
 
 
 @router.post("/cancel")
-def cancel(request: Request, who: Runner, form: Form) -> Response:
+def cancel(who: Runner, form: Form) -> Response:
     """Cancel a job."""
-    api.cancel(request, who, form.get("job", ""), _client(form))
+    api.cancel_job(who, form.get("job", ""))
     return _back(form)
 
 
 @router.post("/alerts")
-def change_alerts(request: Request, who: Admin, form: Form) -> Response:
+def change_alerts(who: Admin, form: Form) -> Response:
     """Add a rule, or remove one."""
     if "remove" in form:
-        api.delete_alert(request, who, form["remove"], _client(form))
-        return _back(form)
-    fields = {"rule": form.get("rule", ""), "series": form.get("series", ""), "to": form.get("to", "").split()}
-    api.create_alert(request, who, _checked(AlertBody, fields), _client(form))
+        api.delete_alert(who, form["remove"])
+    else:
+        fields = {"rule": form.get("rule", ""), "series": form.get("series", ""), "to": form.get("to", "").split()}
+        api.create_alert(who, _checked(AlertBody, fields))
     return _back(form)
 
 
@@ -87,16 +92,12 @@ def _run(form: dict[str, str]) -> dict[str, str]:
     return {name: form.get(name, "") for name in ("dataset", "system", "series")}
 
 
-def _checked(model: type[Body], fields: Mapping[str, Any]) -> Body:
+def _checked(model: type[Model], fields: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(fields)
     except ValidationError as exc:
-        wrong = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in exc.errors())
-        raise HTTPException(422, f"the form cannot be used: {wrong}") from exc
-
-
-def _client(form: dict[str, str]) -> str | None:
-    return form.get("client") or None
+        problems = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
+        raise HTTPException(422, f"the form cannot be used: {problems}") from exc
 
 
 def _back(form: dict[str, str], **query: str) -> Response:

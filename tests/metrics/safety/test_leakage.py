@@ -20,6 +20,17 @@ NPM = "np" + "m_Kd3F9aJpE5uGb7Qm2ZtR9xLw4VnC8yHs6Kd1"
 BASIC = base64.b64encode(b"robot:kX9vT2mQ").decode()
 SLACK = "https://hooks.slack" + ".com/services/T04QK7RZL/B05XM2MNB/wQ3eR7tY1uI9oP5aS2dF6gH8"
 DISCORD = "https://discord" + ".com/api/webhooks/1039482716254839012/kX9vT2mQwQ3eR7tY1uI9oP5aS2dF6gH8jK4lZ0xC"
+MATTERMOST = "https://chat.firm.com" + "/hooks/bq4avltgkqvef3q80txayzydkp"
+POWER_AUTOMATE = (
+    "https://prod-12.westeurope.logic"
+    + ".azure.com:443/workflows/b7Qm2ZtR9Lw4/triggers/manual/paths/invoke?sig=kX9vT2mQ"
+)
+_HEX, _MIXED = "94df2f7c8038108cce38b9621289a375", "wQ3eR7tY1uI9oP5aS2dF6gH8jK4lZ0xCvB1nM7kL2p"
+SERVICE_TOKENS = [
+    "do" + f"p_v1_{_HEX}{_HEX}", "shp" + f"at_{_HEX}", "dckr" + f"_pat_{_MIXED[:27]}", "gs" + f"k_{_MIXED}",
+    "xa" + f"i-{_MIXED}{_MIXED}", "ATA" + f"TT3{_MIXED}", "lin_" + f"api_{_MIXED[:40]}", "dap" + f"i{_HEX}",
+    "hv" + f"s.{_MIXED}", "pyp" + f"i-{_MIXED}{_MIXED}", "nt" + f"n_{_MIXED}",
+]  # fmt: skip
 ANTHROPIC = "sk-" + "ant-api03-b7Qm2ZtR9xLw4VnC8yHs6KdF3aJpE5uG"
 
 
@@ -55,6 +66,10 @@ def kinds(text: str, contexts: tuple[str, ...] = ()) -> list[str]:
         (f"curl -H 'Authorization: Basic {BASIC}' x", "secret", BASIC),
         (f"post to {SLACK} then", "secret", SLACK),
         (f"or to {DISCORD}", "secret", DISCORD),
+        *((f"set {token} there", "secret", token) for token in SERVICE_TOKENS),
+        (f"notify {MATTERMOST} then", "secret", MATTERMOST),
+        (f"post to {POWER_AUTOMATE} then", "secret", POWER_AUTOMATE),
+        ("curl -u " + "admin:kX9vT2mQ https://firm.com", "secret", "kX9vT2mQ"),
         ("The encryption key is BLUE-WHALE-SEVEN, he said.", "secret", "BLUE-WHALE-SEVEN"),
         ("The encryption key is 'copper lantern'.", "secret", "copper lantern"),
         ("the decryption key is nine9lives", "secret", "nine9lives"),
@@ -95,6 +110,11 @@ def test_found_at_its_place(text: str, kind: str, found: str) -> None:
         "@decorator and a@b",
         "Authorization: Basic <credentials>, Authorization: Basic base64EncodedCredentials",
         "The encryption key is stored in a vault; the key is REQUIRED; the access key is 'optional'",
+        "The encryption key is AES-256; clone git@github.com:firm/x.git; curl -u user:password https://firm.com",
+        "http://localhost:8080 and https://firm.com:8443/path",
+        "look at python dot org; he works at acme dot com",
+        "https://firm.com/docs/webhooks/how-to-create-your-first-webhook-in-2024",
+        "https://github.com/firm/hooks/commit/94df2f7c8038108cce38b9621289a37594df2f7c",
         "look at github.com, meet at noon, write to support [at] firm.com, john at home dot",
         "https://hooks.slack.com/services/YOUR/WEBHOOK/PATH and https://discord.com/api/webhooks/<id>/<token>",
         "the code word was 'Overlord', the fee of 12 943 10 1950, the house at 10 Downing Street",

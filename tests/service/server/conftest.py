@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from ragbench.cli import app as command
 from ragbench.service import add_key
 from ragbench.service.app import create_app
-from ragbench.service.jobs import Queue
-from ragbench.service.scheduler import place_of
+from ragbench.service.job_queue import place_of
+from ragbench.service.workers import Queue
 
 CASES = [
     {"id": "reset", "question": "How do I reset my password?", "expectedAnswer": "Open settings and choose reset.",

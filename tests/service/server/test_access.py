@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from ragbench.cli import app as command
-from ragbench.service.access import COOKIE, Caller, csrf_token, needs
+from ragbench.service.access import COOKIE, Session, csrf_token, needs
 from ragbench.service.app import create_app
 
 
@@ -21,11 +21,11 @@ def client(root: Path, database: str) -> TestClient:
     app = create_app(root, database, admin_key="one-time", max_body=1000)
 
     @app.get("/who")
-    def who(caller: Annotated[Caller, Depends(needs("reader"))]) -> str:
-        return f"{caller.client} {caller.role}"
+    def who(session: Annotated[Session, needs("reader")]) -> str:
+        return f"{session.key.client_id} {session.key.role}"
 
     @app.post("/change")
-    def change(caller: Annotated[Caller, Depends(needs("runner"))]) -> str:
+    def change(session: Annotated[Session, needs("runner")]) -> str:
         return "changed"
 
     return TestClient(app)
@@ -61,8 +61,8 @@ def test_too_many_requests_are_429_with_the_time_to_wait(root: Path, database: s
     client = TestClient(create_app(root, database, rate=3))
 
     @client.app.get("/who")  # type: ignore[attr-defined]
-    def who(caller: Annotated[Caller, Depends(needs("reader"))]) -> str:
-        return caller.client
+    def who(session: Annotated[Session, needs("reader")]) -> str:
+        return session.key.client_id
 
     headers = {"X-API-Key": keys["other"]}
     answers = [client.get("/who", headers=headers) for _ in range(4)]

@@ -310,3 +310,17 @@ def test_the_coverage_by_citations_that_the_guide_asks_for_is_a_setting(
     monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", "most")
     refused = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5}, status=422)
     assert "RAG__MIN_CITATION_COVERAGE is 'most'" in refused["detail"]
+
+
+def test_a_judge_that_answers_nothing_fails_the_run_with_its_first_reason(
+    cased: Call, root: Path, loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch
+) -> None:
+    record_answers(root, reset=RIGHT, invoice=RIGHT)
+    server = loopback(lambda asked: wire.Answered({"error": {"message": "no such key"}}, status=401))
+    for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": server.url,
+                        "OPENAI_API_KEY": "sk-0"}.items():  # fmt: skip
+        llm_environment.setenv(f"RAG_EVAL_{name}", value)
+    done = cased("POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}})
+    assert done["status"] == "failed"
+    assert "401" in done["message"]
+    assert cased("GET", f"/evaluation/runs/{done['id']}")["status"] == "failed"

@@ -1,4 +1,4 @@
-"""The workers of this server: they take jobs from the queue of the database and run each in a process of its own."""
+"""The workers of a server: they take jobs from the queue of the database and run each in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.service.alert_rules import check_alerts
-from ragbench.service.scheduler import (
-    Work,
-    claim_job,
-    complete_job,
-    evaluation_enabled,
-    new_holder,
-    plan_due,
-    run_command,
-)
+from ragbench.service.job_process import run_command
+from ragbench.service.job_queue import Work, claim_job, complete_job, new_holder
+from ragbench.service.scheduler import evaluation_enabled, plan_due
 
 _LOG = logging.getLogger("ragbench.service")
 _PLAN_S = 20.0  # schedules have whole minutes
@@ -57,7 +51,7 @@ class Queue:
             thread.start()
 
     def wake(self) -> None:
-        """There is a new job."""
+        """Look for a new job."""
         self._wake.release()
 
     def stop(self) -> None:

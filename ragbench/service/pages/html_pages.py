@@ -16,7 +16,7 @@ from ragbench.errors import RagbenchError
 from ragbench.report.page import interval
 from ragbench.report.page.html import visible
 from ragbench.report.page.sentences import templates
-from ragbench.service.access import Caller, caller, csrf_token, needs
+from ragbench.service.access import Session, csrf_token, needs
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,54 +28,45 @@ def _template(name: str) -> Template:
 
     environment = templates(autoescape=True, finalize=visible)
     environment.loader = PackageLoader("ragbench.service.pages")
-    environment.filters |= {
-        "bounds": lambda row: interval(row["ci_low"], row["ci_high"]), "query": urlencode,
-        "minute": lambda at: str(at or "")[:16].replace("T", " "),
-    }  # fmt: skip
+    environment.filters["bounds"] = lambda row: interval(row["ci_low"], row["ci_high"])
+    environment.filters["query"] = urlencode
+    environment.filters["minute"] = lambda at: str(at or "")[:16].replace("T", " ")
     return environment.get_template(f"{name}.html.j2")
 
 
-def page(
-    request: Request, template: str, visitor: Caller | None, /, *, status: int = 200, **shown: Any
-) -> HTMLResponse:
-    """A page with what its template shows."""
-    text = _template(template).render(visitor=visitor, csrf=csrf_token(request), path=request.url.path, **shown)
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Render a page with what its template shows; `visitor` is the key of who sees it."""
+    visitor = getattr(request.state, "key", None)
+    text = _template(template).render(visitor=visitor, csrf=csrf_token(request), path=request.url.path, **values)
     return HTMLResponse(text, status)
 
 
 def redirect(path: str, **query: str) -> RedirectResponse:
-    """To another page, after a form was sent."""
+    """Lead to another page, after a form was sent."""
     return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
 
 
-async def visitor(request: Request) -> Caller:
-    """The caller; one without a key is sent to the login, and from there back."""
-    try:
-        found = await caller(request)
-    except HTTPException as exc:
-        if exc.status_code != 401 or request.method != "GET":
-            raise
-        wanted = quote(f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path)
-        raise HTTPException(303, headers={"Location": f"/login?to={wanted}"}) from exc
-    request.state.visitor = found
-    return found
-
-
-async def form(request: Request) -> dict[str, str]:
-    """The fields of the form that was sent."""
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of the form that was sent."""
     return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
 
 
-Visitor = Annotated[Caller, Depends(visitor)]
-Runner = Annotated[Caller, Depends(needs("runner"))]
-Admin = Annotated[Caller, Depends(needs("admin"))]
-Form = Annotated[dict[str, str], Depends(form)]
+async def client_of_page(request: Request) -> str | None:
+    """Return the client that the form or the address of a page names; None where it names none."""
+    return (await form_of(request)).get("client") or request.query_params.get("client") or None
+
+
+Visitor = Annotated[Session, needs("reader", client_of_page)]
+Runner = Annotated[Session, needs("runner", client_of_page)]
+Admin = Annotated[Session, needs("admin", client_of_page)]
+Form = Annotated[dict[str, str], Depends(form_of)]
 
 
 class PageRoute(APIRoute):
-    """Errors of a page are pages, too."""
+    """Errors of a page are pages, too; who has no key is sent to the login, and from there back."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of requests."""
         answer = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -85,13 +76,14 @@ class PageRoute(APIRoute):
             except RequestValidationError:
                 text = "The address or the form is not complete."
             except HTTPException as exc:
-                if exc.status_code == 303:
-                    raise
+                if exc.status_code == 401 and request.method == "GET":
+                    query = f"?{request.url.query}" if request.url.query else ""
+                    return redirect(f"/login?to={quote(request.url.path + query)}")
                 status, text, headers = exc.status_code, exc.detail, dict(exc.headers or {})
             except RagbenchError as exc:
                 text = str(exc).replace(f"{request.app.state.root}/", "")
-            shown = page(request, "error", getattr(request.state, "visitor", None), status=status, text=text)
-            shown.headers.update(headers)
-            return shown
+            response = page(request, "error", status, text=text)
+            response.headers.update(headers)
+            return response
 
         return handled

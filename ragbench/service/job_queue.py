@@ -1,0 +1,261 @@
+"""Jobs in the database: requested once or by a schedule, and completed by exactly one worker.
+
+A job is claimed for a minute; its worker renews that while it works, and its result is committed only while it still
+holds the job. When a worker dies, another one claims the job after that minute. Sweeps record what they finish by
+themselves; the configurations that a dead worker had finished are the same runs to the next one. A command that is
+requested once is a schedule without times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.evaluation import load_result
+from ragbench.service.history_database import add_once, connected, content_id, now, timestamp
+from ragbench.service.records import rows_of, store
+from ragbench.service.tables import job, run, schedule, series_of
+
+LEASE_S = 60.0
+_COMMANDS = ("eval", "sweep", "testset")
+_ATTEMPTS = 5
+_OUTPUT = 4000  # characters of a job's output that are kept
+_COLUMNS = ("state", "due_at", "ended_at", "attempts", "exit_code", "output")
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A job that this worker completed: the exit status of its command, and the end of what it printed."""
+
+    name: str
+    due_at: str
+    exit_code: int
+    output: str
+
+
+class QueueFullError(RagbenchError):
+    """So many jobs of a client are waiting that no other is taken."""
+
+
+Work = Callable[[Mapping[Any, Any], threading.Event], tuple[int, str, "Path | None"]]
+"""Does a job until the event is set: its exit status, output, and the folder of its result."""
+
+
+def request_job(
+    command: Sequence[str],
+    *,
+    series: str,
+    key: str = "",
+    client: str = "",
+    folder: str | Path = "",
+    max_waiting: int = 0,
+    database: str = "",
+) -> str:
+    """Put a command into the queue, to be run once; return the id of its job.
+
+    Args:
+        command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
+        series: what its run is called over time.
+        key: an idempotency key: the same one again gives the same job.
+        folder: where it runs; "" = here.
+        max_waiting: so many jobs of the client may wait; 0 = any number.
+
+    Raises:
+        ConfigError: a command that cannot be used, or the key was used for another one.
+        QueueFullError: too many are waiting.
+        DataError: the database cannot be used.
+    """
+    if not command or command[0] not in _COMMANDS:
+        raise ConfigError(f"a job runs {', '.join(_COMMANDS)}; got {' '.join(command) or 'no command'}")
+    name, at = f"once {content_id(key) if key else uuid.uuid4().hex}", now()
+    row = {
+        "id": content_id("schedule", client, name),
+        "client_id": client,
+        "name": name,
+        "cron": "",
+        "zone": "UTC",
+        "command": json.dumps(list(command)),
+        "folder": str(Path(folder).absolute()),
+        "options": json.dumps({"series": series}),
+        "enabled": False,
+        "made_at": at,
+    }
+    job_id = content_id("job", row["id"])
+    same = select(schedule).where(schedule.c.id == row["id"])
+    try:
+        with connected(database, write=True) as connection:
+            earlier = connection.execute(same).mappings().first()
+            if earlier is None:
+                waiting = select(func.count()).select_from(job).join(schedule)
+                waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
+                if max_waiting and (connection.execute(waiting).scalar() or 0) >= max_waiting:
+                    raise QueueFullError(f"{max_waiting} jobs are waiting")
+                connection.execute(insert(schedule), row)
+                values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
+                connection.execute(insert(job), values)
+                return job_id
+    except DataError as exc:
+        if not isinstance(exc.__cause__, IntegrityError):  # else the same key came at the same moment
+            raise
+        with connected(database) as connection:
+            earlier = connection.execute(same).mappings().one()
+    if any(earlier[column] != row[column] for column in ("command", "options", "folder")):
+        raise ConfigError(f"the key {key!r} was used for another request; choose a new key for a new request")
+    return job_id
+
+
+def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, database: str = "") -> list[dict[str, Any]]:
+    """Return the newest jobs, or one.
+
+    Each has id, client_id, state, due_at, ended_at, attempts, exit_code, output, series, command, run. `state` is
+    waiting, running, done, failed or cancelled; `run` is the id of the run that it recorded, or "".
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule).join(schedule)
+    query = query.order_by(job.c.due_at.desc(), job.c.id).limit(limit)
+    if job_id:
+        query = query.where(job.c.id == job_id)
+    if client is not None:
+        query = query.where(schedule.c.client_id == client)
+    with connected(database) as connection:
+        rows = connection.execute(query).mappings().all()
+        places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
+        recorded = connection.execute(select(run.c.location, run.c.id).where(run.c.location.in_(places.values())))
+        runs = {row.location: row.id for row in recorded}
+    return [
+        {
+            "id": row["job_id"],
+            **{name: row[name] for name in ("client_id", *_COLUMNS)},
+            "series": series_of(row),
+            "command": json.loads(row["command"]),
+            "run": runs.get(places.get(row["job_id"], ""), ""),
+        }
+        for row in rows
+    ]
+
+
+def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
+    """Cancel a job that has not ended; its worker kills it within a third of the lease. False without such a job.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    values = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now(), "holder": ""}
+    statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running"))).values(values)
+    if client is not None:
+        statement = statement.where(job.c.schedule_id.in_(select(schedule.c.id).where(schedule.c.client_id == client)))
+    with connected(database, write=True) as connection:
+        return bool(connection.execute(statement).rowcount)
+
+
+def new_holder() -> str:
+    """Return a name for one worker, used by no other."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> None:
+    """Add the job of a schedule at a time, unless it is there."""
+    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    add_once(connection, job, {**row, **values})
+
+
+def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
+    """Return a job that no living worker holds, now held by this one."""
+    at = datetime.now(UTC)
+    free = or_(job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(at)))
+    gave_up = {"state": "failed", "exit_code": 2, "output": f"gave up: {_ATTEMPTS} workers died at it"}
+    lease = {"state": "running", "holder": holder, "lease_until": timestamp(at + timedelta(seconds=lease_s))}
+    with connected(database, write=True) as connection:
+        tried = update(job).where(free, job.c.attempts >= _ATTEMPTS)
+        connection.execute(tried.values(**gave_up, ended_at=timestamp(at)))
+        candidates = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
+        for job_id in connection.execute(candidates).scalars().all():
+            claim = update(job).where(job.c.id == job_id, free).values(**lease, attempts=job.c.attempts + 1)
+            if connection.execute(claim).rowcount:
+                query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
+                return dict(connection.execute(query.join(schedule).where(job.c.id == job_id)).mappings().one())
+    return None
+
+
+def complete_job(
+    claimed: Mapping[Any, Any], holder: str, database: str, work: Work, lease_s: float
+) -> RunOutcome | None:
+    """Do a claimed job and commit its result; None where this worker is not the one to complete it.
+
+    Where `work` raises InterruptedError the job goes back to the queue, as if it had never been claimed.
+    """
+    held = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
+    try:
+        with _renewed(held, database, lease_s) as lost:
+            exit_code, output, place = work(claimed, lost)
+    except InterruptedError:
+        back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
+        with connected(database, write=True) as connection:
+            connection.execute(held.values(back))
+        return None
+    complete = place is not None and (place / "config.json").is_file()
+    series, output = series_of(claimed), output[-_OUTPUT:]
+    rows = rows_of(load_result(place), place, claimed["client_id"], series) if place and complete else None
+    failed = exit_code not in (0, 1) or (place is not None and not complete)
+    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output, "ended_at": now()}
+    with connected(database, write=True) as connection:
+        if not connection.execute(held.values(values)).rowcount:
+            return None  # another worker took it over: what this one made is not the result
+        if rows is not None:
+            store(connection, rows, alert=True)
+    return RunOutcome(series, claimed["due_at"], exit_code, output)
+
+
+@contextmanager
+def _renewed(held: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
+    """Renew the lease of a job in a thread; the event is set where it was lost."""
+    lost, over = threading.Event(), threading.Event()
+
+    def renew() -> None:
+        while not over.wait(lease_s / 3):
+            until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
+            try:
+                with connected(database, write=True) as connection:
+                    renewed = connection.execute(held.values(lease_until=until)).rowcount
+            except DataError:  # a busy server; the lease runs on
+                continue
+            if not renewed:
+                lost.set()
+                return
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield lost
+    finally:
+        over.set()
+        thread.join()
+
+
+def place_of(claimed: Mapping[Any, Any]) -> Path:
+    """Return the folder of an evaluation's result; every attempt has its own."""
+    due = claimed["due_at"][:16].replace(":", "").replace("-", "")
+    once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
+    return Path(claimed["folder"], "results", "eval", *owner_of(claimed), f"{due}-{once}{claimed['attempts']}")
+
+
+def owner_of(claimed: Mapping[Any, Any]) -> list[str]:
+    """Return the folders of a client and a series: no part of a name leads out of them."""
+    names = filter(None, (claimed["client_id"], series_of(claimed)))
+    return [re.sub(r"^\.+|[^\w .+-]", "-", name) for name in names]
