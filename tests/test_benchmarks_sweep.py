@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -64,8 +65,8 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
                 time.sleep(0.01)
             assert ended[0].error == ""
 
-    one_spawned, many_spawned = (cpu_seconds(lambda n=n: run(n, fork=False)) for n in (1, 6))
-    one, many = (cpu_seconds(lambda n=n: run(n, fork=True)) for n in (1, 21))
+    one_spawned, many_spawned = (cpu_seconds(partial(run, n, fork=False)) for n in (1, 6))
+    one, many = (cpu_seconds(partial(run, n, fork=True)) for n in (1, 21))
     spawned, forked = (many_spawned - one_spawned) / 5, (many - one) / 20
     print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: ratio {forked / spawned:.2f} "
           f"(and {one - forked:.2f} once for the server)")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from rich.console import Console
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES, load_results
@@ -384,14 +386,18 @@ def test_default_jobs_are_at_least_one_and_at_most_the_cores() -> None:
     assert 1 <= processes.default_jobs() <= processes.available_cores()
 
 
-def test_time_left_is_unknown_until_a_run_has_ended() -> None:
-    from rich.console import Console
-
-    progress = Progress(Console(quiet=True), 5, skipped=1, jobs=2)
-    assert progress.left() is None
-    progress.started("a")
-    progress.ended("a", 10.0, "")
-    assert progress.left() == 15.0  # three to go, ten seconds each, two at a time
+def test_progress_is_a_line_for_each_end_and_bars_on_a_terminal() -> None:
+    for terminal in (False, True):
+        output = io.StringIO()
+        progress = Progress(Console(file=output, force_terminal=terminal, width=100), 3, skipped=1)
+        with progress.bars:
+            for name in ("[a]", "b"):
+                progress.started(name)
+            progress.withdrawn("b")
+            progress.ended("[a]", 75.0, "")
+            progress.bars.refresh()
+        assert "[2/3] [a] done in 1:15" in output.getvalue()
+        assert ("all runs" in output.getvalue()) is terminal
 
 
 def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:

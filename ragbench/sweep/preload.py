@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,15 +31,15 @@ _MODULES = (
 )  # fmt: skip
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 
-VARIABLES = {
+_VARIABLES = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork has one thread
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "TQDM_DISABLE": "1",  # bars would stay in the notebook of a run
 }
-"""Environment variables of a run that modules read when they are imported."""
+"""Environment variables that modules read when they are imported."""
 
-BEFORE = dict(os.environ)
+_BEFORE = dict(os.environ)
 """The environment before the imports, which set variables too."""
 
 
@@ -61,21 +62,20 @@ def packages_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _preload() -> None:
-    from ragbench.sweep import worker
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep
     sys.path[:] = filter(None, sys.path)  # nothing is imported from the working folder
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
-    os.environ.update(VARIABLES)
+    os.environ.update(_VARIABLES)
     sweep = os.getppid()
-    # pandas asks when it is imported whether it is in a notebook, and sets its options for it.
-    builtins.get_ipython = lambda: SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
+    vars(builtins)["get_ipython"] = _get_ipython
     for name in _MODULES:
         if os.getppid() != sweep:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
             importlib.import_module(name)
-    worker.load_papermill()
+    from ragbench.sweep.worker import load_papermill
+
+    load_papermill()
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used
@@ -83,19 +83,30 @@ def _preload() -> None:
                 getattr(room, attribute)
 
 
-def become_fresh(environment: Mapping[str, str], threads: int) -> None:
-    """Make a fork of the process with the imports as if it were freshly started, with this environment."""
+def begin(job: str, environment: Mapping[str, str], threads: int, outcome: Connection[Any, Any]) -> None:
+    """Run a job (as JSON) in this process, which leads a group with all that it starts, as if freshly started."""
+    if hasattr(os, "setsid"):
+        os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    vars(builtins).pop("get_ipython", None)
     gc.freeze()
     gc.enable()
-    by_imports = {name: value for name, value in os.environ.items() if BEFORE.get(name) != value}
+    by_imports = {name: value for name, value in os.environ.items() if _BEFORE.get(name) != value}
     os.environ.clear()
-    os.environ.update({**by_imports, **VARIABLES, **environment})
+    os.environ.update({**by_imports, **_VARIABLES, **environment})
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()
+    vars(builtins)["get_ipython"] = _get_ipython
+    from ragbench.sweep.worker import run_job
+
+    vars(builtins).pop("get_ipython")
     one_line_warnings()
+    run_job(job, outcome)
+
+
+def _get_ipython() -> Any:
+    """Return what looks like a notebook: pandas asks when it is imported, and sets its options for it."""
+    return SimpleNamespace(kernel=None)
 
 
 if getattr(sys.modules["__main__"], "main", None) is forkserver.main:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from ragbench.errors import FailureKind, SweepError, printable
 from ragbench.sweep import preload
 from ragbench.sweep.job import Job
-from ragbench.sweep.worker import run_job, tidy
+from ragbench.sweep.worker import tidy
 
 _GRACE = 60.0  # a run that is too slow reports so by itself; this is for code that lets no thread do so
 _MEMORY_PER_RUN = 1.5e9
@@ -170,7 +170,7 @@ class LocalExecutor:
         threads = threads_environment(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **threads}
         share = min(int(value) for value in threads.values() if value.isdigit())
-        process = self._context.Process(target=run_job, args=(job, environment, share, sender))  # type: ignore[attr-defined]
+        process = self._context.Process(target=preload.begin, args=(job.to_json(), environment, share, sender))  # type: ignore[attr-defined]
         with sender, _without_main():
             process.start()
         now = time.monotonic()

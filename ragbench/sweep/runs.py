@@ -40,7 +40,7 @@ def run_all(
     failed: dict[str, str] = {}
     budget = False
     try:
-        with progress.shown():
+        with progress.bars:
             # Once the maximum is reached no other run is begun; those at work may finish from what is stored.
             while (waiting and not budget) or running:
                 while waiting and not budget and len(running) < executor.side_by_side:

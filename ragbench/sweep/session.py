@@ -180,7 +180,7 @@ class _Session:
                 self.log(f"Note: {note}")
             at_once = min(executor.side_by_side, len(to_run))
             self.log(f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} finished already")
-        progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped), jobs=executor.side_by_side)
+        progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped))
         return run_all(self.grid.notebook.text, self.folder, to_run, progress, executor)
 
 

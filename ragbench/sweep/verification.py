@@ -105,7 +105,7 @@ def verify(
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         side_by_side = min(jobs or default_jobs(), max(1, len(stored)))
         console = Console(stderr=True)
-        progress = Progress(console, len(stored), jobs=side_by_side)
+        progress = Progress(console, len(stored))
         packages = packages_of(one.parameters for one in stored)
         log = partial(console.print, highlight=False, markup=False, soft_wrap=True)
         executor = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=log)

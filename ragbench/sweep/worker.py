@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import connection, parent_process
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.files import write_durably
-from ragbench.sweep import preload
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.systems.loader import RECORDED
@@ -28,17 +26,15 @@ class _UnusableError(SweepError):
     """The notebook ran, but left nothing that a sweep can use."""
 
 
-def run_job(job: Job, environment: Mapping[str, str], threads: int, outcome: connection.Connection[Any, Any]) -> None:
-    """Execute a job in this process, which leads a group with all that it starts, and send error and kind of failure.
+def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
+    """Execute a job (as JSON) in this process, and send its error and the kind of its failure.
 
-    It ends with the process that has started it, and at the job's time limit.
+    The process ends with the one that has started it, and at the job's time limit.
     """
-    if hasattr(os, "setsid"):
-        os.setsid()
+    job = Job.from_json(job_text)
     log = os.open(job.staging / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    preload.become_fresh(environment, threads)
     managers: list[Any] = []  # of the notebook at work, as soon as there is one
     threading.Thread(target=_end_in_time, args=(job, managers, outcome), daemon=True).start()
     error, failure = "", None

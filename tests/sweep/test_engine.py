@@ -158,7 +158,7 @@ def test_a_fork_is_as_a_fresh_process(
     assert fresh["models"] == []
     assert fresh["stdin"] == ""
     assert (fresh["group"], fresh["main"], fresh["gc"], fresh["getter"]) == (True, True, True, True)
-    assert fresh["history"] is False
+    assert (fresh["history"], fresh["columns"]) == (False, 20)
     first, second = (json.loads((tmp_path / name / "random.json").read_text()) for name in ("a", "b"))
     assert first[0] != second[0]
     assert first[1] != second[1]
