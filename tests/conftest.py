@@ -321,8 +321,9 @@ def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
     def execute(path: Path, cwd: Path, **parameters: Any) -> Any:
         staging = tmp_path_factory.mktemp("staging")
-        job = Job("out", staging, cwd, cwd, 0.0, path.name, parameters, None, {}, {}, False)
-        job.input.write_bytes(path.read_bytes())
+        job = Job(
+            "out", staging, cwd, cwd, 0.0, path.name, path.read_text(encoding="utf-8"), parameters, None, {}, {}, False
+        )
         executor.start(job)
         while not executor.ended():
             time.sleep(0.02)

@@ -53,13 +53,14 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     parameters = nbformat.v4.new_code_cell("x: int = 1", metadata={"tags": ["parameters"]})
     notebook.cells = [parameters, nbformat.v4.new_code_cell("print(x)")]
 
+    text = nbformat.writes(notebook)
+
     def run(count: int, *, fork: bool) -> None:
         executor = LocalExecutor([], side_by_side=2, fork=fork)
         for i in range(count):
             folder = tmp_path / f"{fork}-{count}-{i}"
             folder.mkdir()
-            job = Job("a", folder, folder, folder, 100.0, "n.ipynb", {"x": i}, None, {}, {}, False)
-            job.input.write_text(nbformat.writes(notebook), encoding="utf-8")
+            job = Job("a", folder, folder, folder, 100.0, "n.ipynb", text, {"x": i}, None, {}, {}, False)
             executor.start(job)
             while not (ended := executor.ended()):
                 time.sleep(0.01)

@@ -133,6 +133,7 @@ class LocalExecutor:
 
     def start(self, job: Job) -> None:
         """Start the process of one run."""
+        job.input.write_text(job.text, encoding="utf-8")
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
         (job.staging / "worker.log").touch()
         for attempt in range(3):

@@ -25,7 +25,7 @@ from ragbench.files import expanded, write_durably
 from ragbench.store import database
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import is_path, read_notebook
+from ragbench.sweep.notebooks import is_path
 from ragbench.sweep.processes import LocalExecutor, Outcome
 from ragbench.systems.loader import system_digest
 
@@ -46,13 +46,13 @@ class Packer:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
     """
 
-    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
-        self._notebook, self._store, self._packages, jobs = notebook, store, list(packages), list(jobs)
+    def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
+        self._store, self._packages, jobs = store, list(packages), list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
         places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
         self._base = Path(os.path.commonpath([*places, *inputs]))
         for job in jobs:
-            _check_secrets(job.name, self._moved(job), notebook)
+            _check_secrets(job.name, self._moved(job), job.text)
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
@@ -60,7 +60,6 @@ class Packer:
         journal = job.results / JOURNAL
         return {
             "job": self._moved(job),
-            "notebook": self._notebook,
             "journal": journal.read_bytes() if journal.is_file() else None,
             "versions": versions(),
             "store": self._store,
@@ -95,7 +94,6 @@ def execute(
                 path.mkdir(parents=True, exist_ok=True)
             with zipfile.ZipFile(io.BytesIO(inputs)) as file:
                 file.extractall(root)
-            job.input.write_text(task["notebook"], encoding="utf-8")
             if task["journal"] is not None:
                 job.results.mkdir()
                 (job.results / JOURNAL).write_bytes(task["journal"])
@@ -155,8 +153,6 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
 def _check_source(job: Job) -> None:
     """Refuse a notebook or a data set that is not what the result would be recorded as made from."""
     source = job.source or {}
-    if read_notebook(job.input).digest != source.get("notebook_sha256"):
-        raise SweepError("the notebook that came to the worker is not the one of this sweep; start the sweep again")
     system = str(job.parameters.get("system", ""))
     if system and system_digest(system, job.cwd) != source.get("system_sha256"):
         raise SweepError(f"the system {system!r} on the worker {platform.node()} is not the one of this sweep")

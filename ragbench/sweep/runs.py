@@ -27,13 +27,12 @@ class RunOutcomes(NamedTuple):
 
 
 def run_all(
-    text: str,
     folder: SweepFolder,
     jobs: Mapping[str, Job],
     progress: Progress,
     executor: Executor,
 ) -> RunOutcomes:
-    """Run the notebook `text` for every job, as many side by side as the executor is made for."""
+    """Run every job, as many side by side as the executor is made for."""
     waiting = list(jobs)
     running: set[str] = set()
     losses: Counter[str] = Counter()
@@ -46,7 +45,6 @@ def run_all(
                 while waiting and not budget and len(running) < executor.side_by_side:
                     name = waiting.pop(0)
                     jobs[name].staging.mkdir()
-                    jobs[name].input.write_text(text, encoding="utf-8")
                     journal = folder.journal(name, jobs[name].source or {})
                     if journal.is_file():
                         jobs[name].results.mkdir()

@@ -150,7 +150,9 @@ class _Session:
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
-        place = Place(self.grid.notebook.path, working_folder(self.grid), self.grid.run_timeout)
+        place = Place(
+            self.grid.notebook.path, self.grid.notebook.text, working_folder(self.grid), self.grid.run_timeout
+        )
         stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
         for name in names:
@@ -171,7 +173,7 @@ class _Session:
         from ragbench.sweep.remote import Packer
 
         store = budget.check_shared(address, [self.grid.runs[name] for name in to_run], self.settings)
-        packer = Packer(self.grid.notebook.text, to_run.values(), store, packages)
+        packer = Packer(to_run.values(), store, packages)
         return DaskExecutor(address, packer, jobs, self.log)
 
     def run(self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]) -> RunOutcomes:
@@ -181,7 +183,7 @@ class _Session:
             at_once = min(executor.side_by_side, len(to_run))
             self.log(f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} finished already")
         progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped))
-        return run_all(self.grid.notebook.text, self.folder, to_run, progress, executor)
+        return run_all(self.folder, to_run, progress, executor)
 
 
 @contextmanager
@@ -237,11 +239,11 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         _write_all(texts)
     if not current:
         # It works where it will lie, so that opened there "Run All" works too.
-        place = Place(grid.compare.path, folder.path, grid.run_timeout)
+        place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp)
         progress = Progress(session.console, 1)
-        if failed := run_all(grid.compare.text, folder, {COMPARISON: job}, progress, executor).failed:
+        if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
             return replace(result, failed={**result.failed, **failed})
     return replace(result, comparison=folder.notebook(COMPARISON))
 

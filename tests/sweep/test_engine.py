@@ -76,8 +76,8 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
     def execute(executor: LocalExecutor, name: str, *cells: str, run_timeout: float = 0.0) -> Outcome:
         folder = tmp_path / name
         folder.mkdir()
-        job = Job(name, folder, folder, folder, run_timeout, "n.ipynb", {"x": 2}, None, {}, {"OWN": "1"}, False)
-        write_notebook(job.input, *cells)
+        text = Path(write_notebook(folder / "n.ipynb", *cells)).read_text(encoding="utf-8")
+        job = Job(name, folder, folder, folder, run_timeout, "n.ipynb", text, {"x": 2}, None, {}, {"OWN": "1"}, False)
         executor.start(job)
         while not (ended := executor.ended()):
             time.sleep(0.02)
@@ -165,13 +165,14 @@ def test_a_fork_is_as_a_fresh_process(
 
 
 def test_a_script_that_guards_nothing_runs_its_sweep_once(tmp_path: Path) -> None:
-    write_notebook(tmp_path / "source.ipynb", "print(x)")
+    write_notebook(tmp_path / "n.ipynb", "print(x)")
     script = tmp_path / "script.py"
     script.write_text(
         "import time\nfrom pathlib import Path\nfrom ragbench.sweep.job import Job\n"
         "from ragbench.sweep.processes import LocalExecutor\nprint('begun', flush=True)\n"
         "here = Path(__file__).parent\n"
-        "job = Job('a', here, here, here, 0.0, 'n.ipynb', {}, None, {}, {}, False)\n"
+        "text = (here / 'n.ipynb').read_text()\n"
+        "job = Job('a', here, here, here, 0.0, 'n.ipynb', text, {}, None, {}, {}, False)\n"
         "executor = LocalExecutor([], side_by_side=1)\nexecutor.start(job)\n"
         "while not (ended := executor.ended()):\n    time.sleep(0.02)\nprint(ended[0].error or 'ended')\n"
     )
