@@ -11,7 +11,6 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import calibrations, cases, diagnose
 from ragbench.evaluation import perspectives as views
@@ -36,6 +35,7 @@ from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.systems import FunctionSystem
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Dataset, System
 
 
@@ -62,15 +62,15 @@ def evaluate(
         options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge, targets and others.
 
     Returns:
-        The result: `scores` of every question, `questions` with answers and causes of failure, `summary` with targets,
-        `passed`. `save` keeps it, `write_report` shows it.
+        The result: `scores` of every question, `questions` with answers and causes of failure, `measures` with targets,
+        `claims` in doubt, `passed`. `save` keeps it, `write_report` shows it.
 
     >>> from ragbench.types import Case, Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day."), "dogs": Document("dogs", "Dogs bark.")}
     >>> case = Case("q1", "How long do cats sleep each day?", gold_facts=(("most of the day",),))
     >>> data = Dataset("pets", "test", corpus, [case], {"q1": {"cats": 1}})
     >>> result = evaluate(data, "bm25", perspectives=["retrieval"])
-    >>> result.summary.set_index("measure").loc["nDCG@5", "verdict"]
+    >>> result.measures.set_index("measure").loc["nDCG@5", "verdict"]
     'passed'
 
     Raises:

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 
 from ragbench import store
 from ragbench.cli import app
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
 from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
+from ragbench.testsets.loader import load_dataset
 
 KEY = "sk-marked-0123456789-marked"
 

@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.evaluation.schema import read_report
 from ragbench.testing import LabelledCase
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 

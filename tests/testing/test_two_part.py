@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.evaluation import answer_all, two_part_table
 from ragbench.llms import load_llm, unavailable
 from ragbench.testing import assert_context_recall, labelled_cases
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
 
 NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")

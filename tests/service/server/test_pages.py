@@ -18,7 +18,8 @@ from ragbench.evaluation import Result, new_result, save
 from ragbench.service import add_alert, add_schedule, history, record, trend
 from ragbench.service.access import COOKIE
 from ragbench.service.app import create_app
-from ragbench.testsets.forms import load_testset, save_testset
+from ragbench.testsets.forms import save_testset
+from ragbench.testsets.loader import load_testset
 from ragbench.types import Case, Dataset, Document
 from tests.report.page.test_html import ATTACKS
 from tests.service.test_history import nights, result
