@@ -373,13 +373,11 @@ def test_machine_paths_go_and_other_text_stays() -> None:
 # --- processes --------------------------------------------------------------------------------------------------
 
 
-def test_threads_are_shared_among_jobs_and_a_smaller_wish_is_kept() -> None:
+def test_threads_are_shared_among_jobs_and_a_smaller_number_of_the_user_holds() -> None:
     cores = processes.available_cores()
-    alone = processes.threads_environment(1, {"MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "9999"})
-    assert alone["OMP_NUM_THREADS"] == str(cores)
-    assert alone["MKL_NUM_THREADS"] == "1"
-    crowded = processes.threads_environment(10 * cores, {})
-    assert set(crowded.values()) == {"1", "false"}
+    assert processes.threads_of(1, {"OMP_NUM_THREADS": "9999", "MKL_NUM_THREADS": "0"}) == cores
+    assert processes.threads_of(1, {"MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "9999"}) == 1
+    assert processes.threads_of(10 * cores, {}) == 1
 
 
 def test_default_jobs_are_at_least_one_and_at_most_the_cores() -> None:

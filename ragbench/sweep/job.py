@@ -65,11 +65,6 @@ class Job:
         return self.staging / self.name
 
     @property
-    def outcome(self) -> Path:
-        """How the run ended."""
-        return self.staging / "outcome.json"
-
-    @property
     def configuration(self) -> dict[str, Any]:
         """The parameters but those that only say where results go."""
         return configuration(self.parameters)
@@ -94,7 +89,7 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """The job of a file that `to_json` wrote."""
         fields = json.loads(text)
-        return cls(**{**fields, **{name: Path(fields[name]) for name in ("staging", "cwd", "started_in")}})
+        return cls(**{**fields, **{name: Path(fields[name]) for name in cls.PATHS}})
 
 
 def make_job(

@@ -93,6 +93,7 @@ def begin(job: str, environment: Mapping[str, str], threads: int, outcome: Conne
     by_imports = {name: value for name, value in os.environ.items() if _BEFORE.get(name) != value}
     os.environ.clear()
     os.environ.update({**by_imports, **_VARIABLES, **environment})
+    os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
     threadpool_limits(threads)
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()

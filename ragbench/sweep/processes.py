@@ -87,20 +87,16 @@ def _free_memory() -> float:
     return free
 
 
-def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that keep `jobs` runs side by side from using more threads than there are cores.
+def threads_of(jobs: int, environment: Mapping[str, str]) -> int:
+    """Return how many threads each of `jobs` runs side by side may use, so that all have as many as there are cores.
 
-    A smaller number that the user has set stays.
+    A smaller number in a variable such as OMP_NUM_THREADS holds.
 
-    >>> threads_environment(10_000, {})["OMP_NUM_THREADS"]
-    '1'
+    >>> threads_of(1, {"OMP_NUM_THREADS": "1"}), threads_of(10_000, {})
+    (1, 1)
     """
-    share = max(1, available_cores() // jobs)
-    own = {}
-    for name in _THREADS:
-        value = environment.get(name, "")
-        own[name] = str(min(int(value), share) if value.isdigit() and int(value) > 0 else share)
-    return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
+    limits = [int(value) for name in _THREADS if (value := environment.get(name, "")).isdigit() and int(value) > 0]
+    return min([max(1, available_cores() // jobs), *limits])
 
 
 class Executor(Protocol):
@@ -168,10 +164,9 @@ class LocalExecutor:
 
     def _started(self, job: Job) -> _Running:
         receiver, sender = self._context.Pipe(duplex=False)
-        threads = threads_environment(self.side_by_side, os.environ)
-        environment = {**os.environ, **job.environment, **threads}
-        share = min(int(value) for value in threads.values() if value.isdigit())
-        process = self._context.Process(target=preload.begin, args=(job.to_json(), environment, share, sender))  # type: ignore[attr-defined]
+        threads = threads_of(self.side_by_side, os.environ)
+        environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
+        process = self._context.Process(target=preload.begin, args=(job.to_json(), environment, threads, sender))  # type: ignore[attr-defined]
         with sender, _without_main():
             process.start()
         now = time.monotonic()

@@ -19,7 +19,7 @@ from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.job import Place, make_job
+from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.notebooks import read_notebook
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
@@ -45,17 +45,6 @@ class Verification:
     compared: int
     differences: tuple[str, ...]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A stored configuration, ready to be made again."""
-
-    name: str
-    place: Place
-    parameters: Mapping[str, Any]
-    source: Mapping[str, str]
-    notes: tuple[str, ...]
 
 
 def verify(
@@ -95,34 +84,32 @@ def verify(
     settings = budget.on_account(current_settings(replies, max_cost), folder)
     with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
         verified: dict[str, Verification] = {}
-        stored: dict[str, _Stored] = {}
+        again = SweepFolder(Path(temporary) / folder.resolve().name)
+        made: dict[str, Job] = {}
+        notes: dict[str, tuple[str, ...]] = {}
         for path in results:
             try:
-                stored[path.name] = _stored(folder, path.name, settings)
+                made[path.name], notes[path.name] = _job_of(folder, path.name, again, settings)
             except DataError as exc:
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
-        again = SweepFolder(Path(temporary) / folder.resolve().name)
-        made = {
-            name: make_job(again, name, run.place, run.parameters, settings, source=run.source, stamp={})
-            for name, run in stored.items()
-        }
         console = Console(stderr=True)
         executor = LocalExecutor(
-            packages_of(run.parameters for run in stored.values()),
-            side_by_side=min(jobs or default_jobs(), max(1, len(stored))),
+            packages_of(job.parameters for job in made.values()),
+            side_by_side=min(jobs or default_jobs(), max(1, len(made))),
             fork=fork,
             log=partial(console.print, highlight=False, markup=False, soft_wrap=True),
         )
         with again.locked():
             ended = run_all(again, made, Progress(console, len(made)), executor)
         errors = {**dict.fromkeys(ended.left, "not begun: the maximum cost is reached"), **ended.failed}
-        for name, run in stored.items():
-            verified[name] = _compared(folder, again.path, run, errors.get(name, ""), tolerance)
+        for name in made:
+            verified[name] = _compared(folder / name, again.path / name, notes[name], errors.get(name, ""), tolerance)
     board = [] if any(result.compared == 0 for result in verified.values()) else _board(folder, tolerance)
     return [*(verified[path.name] for path in results), *board]
 
 
-def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
+def _job_of(folder: Path, name: str, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
+    """Return the job that makes a stored result again, and notes on what is not as it was."""
     config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = read_json(notebook, "")
@@ -154,7 +141,7 @@ def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
     cwd = (folder / grid).resolve().parent
     place = Place(folder / written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
     notes = (*recorded, *_changed_notebook(folder / written, digest), *_changed_environment(config))
-    return _Stored(name, place, parameters, source, notes)
+    return make_job(again, name, place, parameters, settings, source=source, stamp={}), notes
 
 
 def _is_injected(cell: Mapping[str, Any]) -> bool:
@@ -188,21 +175,20 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance: float) -> Verification:
-    name = stored.name
+def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str, tolerance: float) -> Verification:
     if error:
-        return Verification(name, 0, (f"it could not be made again: {error}",), stored.notes)
+        return Verification(path.name, 0, (f"it could not be made again: {error}",), notes)
     try:
-        then, now = load_result(folder / name), load_result(again / name)
+        then, now = load_result(path), load_result(again)
     except RagbenchError as exc:
-        return Verification(name, 0, (str(exc),), stored.notes)
+        return Verification(path.name, 0, (str(exc),), notes)
     fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
     differences = []
     if fingerprints[0] != fingerprints[1]:
         differences.append(f"the dataset has changed: fingerprint {fingerprints[0][:12]}, now {fingerprints[1][:12]}")
     before = _numbers(then)
     differences += _differences(before, _numbers(now), tolerance)
-    return Verification(name, len(before), tuple(differences), stored.notes)
+    return Verification(path.name, len(before), tuple(differences), notes)
 
 
 def _board(folder: Path, tolerance: float) -> Iterator[Verification]:

@@ -143,16 +143,16 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
 
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would give the same.
     """
-    asked: list[dict[str, Any]] = []
+    replies: list[dict[str, Any]] = []
     for name in ("answers.jsonl", "judgements.jsonl"):
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
             record = json.loads(line) if line.strip() else {}
             usage = record.get("usage")
-            asked += usage if isinstance(usage, list) else [usage] if usage else [record] if record.get("error") else []
+            replies += usage if isinstance(usage, list) else [usage or record]
     return [
-        (FailureKind(one.get("failure") or FailureKind.ERROR), " ".join(one["error"].split()))
-        for one in asked
-        if one.get("error") is not None
+        (FailureKind(reply.get("failure") or FailureKind.ERROR), " ".join(reply["error"].split()))
+        for reply in replies
+        if reply.get("error") is not None
     ]
 
 
@@ -209,19 +209,10 @@ def tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-        if "injected-parameters" in tags or "parameters" in tags:  # what was found is on the first screen
+        if "injected-parameters" in tags or "parameters" in tags:  # the results are on the first screen
             cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
-    text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    try:
-        write_durably(job.output, text)
-    except OSError:
-        job.output.unlink(missing_ok=True)  # the room of the old file is there for the new one
-        try:
-            job.output.write_bytes(text.encode())
-        except OSError:
-            job.output.unlink(missing_ok=True)
-            raise
+    write_durably(job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
