@@ -50,7 +50,8 @@ results_dir: str = ""
 WORK = """
 import pandas as pd
 import ragbench as rb
-from ragbench import evaluation, report
+from ragbench import evaluation
+from ragbench.judges import agreement
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
@@ -64,7 +65,7 @@ result = evaluation.new_result(
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-report.agreement_table(judgements, given.repeated)
+agreement(judgements, given.repeated)
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'
