@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
@@ -111,11 +110,10 @@ class GenerateBody(Body):
 
 
 class DatasetBody(Body, json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}):
-    """A recipe, or the files of a form that is a folder."""
+    """A recipe."""
 
     name: Name
-    generate: GenerateBody | None = None
-    files: Mapping[str, str] = Field({}, max_length=20, description="Name -> content, such as cases.jsonl.")
+    generate: GenerateBody
 
 
 class ScheduleBody(

@@ -33,7 +33,6 @@ from ragbench.types import Dataset, Document
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
-_MEMBER = re.compile(rf"(?:qrels/)?{NAME}")
 
 
 class Folder:
@@ -135,28 +134,18 @@ def cases_in(path: Path) -> dict[str, dict[str, Any]]:
     return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
 
 
-def save_upload(path: Path, content: bytes, form: str, files: Mapping[str, str]) -> None:
-    """Check a test set that a request sent, in any form, and save it in ragbench's own.
-
-    Args:
-        form: "yaml", "json" or "jsonl", of `content`.
-        files: of a form that is a folder: name -> content.
+def save_upload(path: Path, content: bytes, form: str) -> None:
+    """Check a test set that a request sent as "yaml", "json" or "jsonl", and save it in ragbench's own form.
 
     Raises:
         DataError: it has problems, or refers to documents that are elsewhere.
     """
     with tempfile.TemporaryDirectory() as staging:
-        upload = Path(staging, path.stem if files else f"{path.stem}.{form}")
-        for name, text in files.items():
-            if not _MEMBER.fullmatch(name):
-                raise DataError(f"{name!r} is not the name of a file of a test set; expected such as cases.jsonl")
-            (upload / name).parent.mkdir(parents=True, exist_ok=True)
-            (upload / name).write_text(text, encoding="utf-8")
+        upload = Path(staging, f"{path.stem}.{form}")
+        upload.write_bytes(content)
         try:
-            if not files:
-                upload.write_bytes(content)
-                if any(_references(upload, form)):
-                    raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
+            if any(_references(upload, form)):
+                raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
             save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
         except DataError as exc:
             raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__

@@ -19,6 +19,8 @@ from ragbench.service import tables
 from ragbench.store.engines import DRIVERS, WAIT_S, engine_of
 from ragbench.store.engines import database_url as database_url  # a public name of ragbench.service
 
+Json = dict[str, Any]
+"""Plain data: the row of a table, or what a request sends and gets."""
 _LOCK = 7241  # a name among the locks of a server
 
 

@@ -22,7 +22,7 @@ WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
 
 _COLUMNS = (
     "made_at", "kind", "client_id", "series", "configuration", "dataset", "passed", "questions", "questions_passed",
-    "cost_usd", "seconds", "location",
+    "cost_usd", "seconds", "location", "categories",
 )  # fmt: skip
 _LINE = ("client_id", "series", "configuration")
 _TREND = ("made_at", "series", "configuration", "run", "mean", "ci_low", "ci_high", "n_scored", "n", "epoch")
@@ -36,7 +36,7 @@ def history(
     """Return the newest runs, the newest first, and what changed since the run before of the same configuration.
 
     Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed, questions,
-    questions_passed, cost_usd, seconds, location, changed.
+    questions_passed, cost_usd, seconds, location, categories (name -> pass rate, number of questions), changed.
 
     Args:
         series: only these: the name of a sweep or an evaluation.
@@ -56,6 +56,7 @@ def history(
         changes = [_changed(previous_run(connection, row), row) for row in rows]
     frame = pd.DataFrame(rows, columns=["id", *_COLUMNS]).rename(columns={"id": "run"})
     types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
+    frame["categories"] = [json.loads(text) for text in frame["categories"]]
     return frame.assign(changed=pd.Series(changes, dtype="object")).astype(types)
 
 
@@ -105,26 +106,6 @@ def trend(
     numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
     columns = [*_TREND, "changed", "state", "note", "passed", "cost_usd"]
     return frame[columns].astype({"passed": "boolean", **numbers})
-
-
-def categories(*, series: str = "", client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the fraction of passed questions per category over time.
-
-    Columns: made_at, series, configuration, category, pass_rate, n.
-
-    Raises:
-        ConfigError, DataError: the database cannot be used.
-    """
-    with connected(database) as connection:
-        rows = _runs(connection, series, client, 0)
-    records = [
-        (row["made_at"], row["series"], row["configuration"], category, *values)
-        for row in reversed(rows)
-        for category, values in json.loads(row["categories"]).items()
-    ]
-    columns = ["made_at", "series", "configuration", "category", "pass_rate", "n"]
-    frame = pd.DataFrame(records, columns=columns).astype({"pass_rate": "float64"})
-    return frame.assign(made_at=pd.to_datetime(frame["made_at"], utc=True))
 
 
 def drifts(measure: str, *, series: str = "", client: str | None = None, database: str = "") -> dict[str, Drift]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from sqlalchemy import or_, select
@@ -16,7 +16,7 @@ from ragbench.report.page.html import forest_marks
 from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.api import compare, list_schedules
-from ragbench.service.history_database import connected
+from ragbench.service.history_database import Json, connected
 from ragbench.service.pages.charts import PANEL, SPARKLINE, line_chart
 from ragbench.service.responses import records, run_row
 from ragbench.service.tables import run, score
@@ -73,7 +73,7 @@ def state_of(drift: Drift | None, measure: str) -> State:
     return State("few", "too few runs", drift.text)
 
 
-def overview(session: Session, measure: str = "") -> tuple[list[dict[str, Any]], int]:
+def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
     """Return a row per client, series and configuration, and how many there are; those that got worse first.
 
     `measure` is shown where a configuration has it, else its first one of `MAIN`. The state is that of what is shown
@@ -89,7 +89,7 @@ def overview(session: Session, measure: str = "") -> tuple[list[dict[str, Any]],
         newest = records(lines.head(1).head(_LINES))
         shown_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
         scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest]), shown_or_aimed)
-        scores: dict[str, dict[str, Any]] = {}
+        scores: dict[str, Json] = {}
         for value in connection.execute(scored).mappings():
             scores.setdefault(value["run_id"], {})[value["measure"]] = value
     recorded = hash(tuple(runs["id"]))
@@ -151,12 +151,12 @@ def configurations_of(session: Session, series: str) -> dict[str, str]:
 
 def panels(
     session: Session, series: str, configuration: str, measure: str, names: list[str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Json], list[Json]]:
     """Return the charts of the measures that matter most, and what changed between the runs, numbered."""
-    where: dict[str, Any] = {"series": series, "client": session.owner, "database": session.database}
+    where: Json = {"series": series, "client": session.owner, "database": session.database}
     first = (next((name for name in group if name in names), "") for group in ((measure,), MAIN, *PANELS))
     chosen = list(dict.fromkeys(filter(None, [*first, *names[:1]])))
-    charts, marks, runs = [], list[dict[str, Any]](), pd.DataFrame()
+    charts, marks, runs = [], list[Json](), pd.DataFrame()
     for name in reversed(chosen):  # the main one last: it has the marks, and its runs the costs
         runs = trends.trend(name, **where, tested=name == chosen[0])
         runs = runs[runs["configuration"] == configuration].tail(_RUNS)
@@ -174,7 +174,7 @@ def panels(
     return charts[::-1], marks
 
 
-def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> dict[str, Any]:
+def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> Json:
     epochs = [drifts[run_id] for run_id in runs["run"] if run_id in drifts]
     return {
         "measure": measure,
@@ -188,7 +188,7 @@ def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> dict[s
     }
 
 
-def differences(session: Session, before: str, after: str) -> dict[str, Any]:
+def differences(session: Session, before: str, after: str) -> Json:
     """Compare two runs: the conclusion, a row per measure that both have, questions newly failing and fixed.
 
     Runs without a question in common have their means side by side and no test.
@@ -205,13 +205,13 @@ def differences(session: Session, before: str, after: str) -> dict[str, Any]:
     rows = found["measures"]
     for row in rows:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
-    fields: dict[str, Any] = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
+    fields: Json = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
     marks = forest_marks([Change(**{name: row[name] for name in _CHANGE}, **fields) for row in rows])
     rows.sort(key=lambda row: not row["kind"])
     return {**found, **sides, "tested": True, "forest": marks, "sentence": conclusion(rows)}
 
 
-def conclusion(rows: list[dict[str, Any]]) -> str:
+def conclusion(rows: list[Json]) -> str:
     """Return what is shown, in a sentence.
 
     >>> conclusion([{"measure": "RR", "decision": "worse", "difference": -0.1, "n": 60, "mde": 0.05}])
