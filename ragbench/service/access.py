@@ -15,6 +15,7 @@ from fastapi import Depends, Header, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.service.folders import Folder
+from ragbench.service.history_database import Json
 from ragbench.service.keys import EVERY_CLIENT, ROLES, ApiKey, find_key
 
 COOKIE = "ragbench_key"
@@ -44,6 +45,16 @@ class Session:
     def database(self) -> str:
         """The database of the server."""
         return str(self.request.app.state.database)
+
+    @property
+    def scope(self) -> Json:
+        """The client and the database, as arguments of what reads."""
+        return {"client": self.client, "database": self.database}
+
+    @property
+    def ownership(self) -> Json:
+        """The owner and the database, as arguments of what writes."""
+        return {"client": self.owner, "database": self.database}
 
     @property
     def root(self) -> Path:

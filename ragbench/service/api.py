@@ -19,7 +19,7 @@ from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs, too_many
 from ragbench.service.bodies import AlertBody, DatasetBody, KeyBody, Name, RunBody, ScheduleBody
-from ragbench.service.folders import Folder, cases_in, described, etag, load, save_upload
+from ragbench.service.folders import Folder, cases_in, described, load, save_upload
 from ragbench.service.history_database import Json, connected
 from ragbench.service.keys import EVERY_CLIENT, add_key, api_keys, remove_key
 from ragbench.service.responses import (
@@ -47,11 +47,9 @@ Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the r
 Key = Annotated[
     str, Header(max_length=200, pattern=r"^[\x21-\x7e]*$", description="The same key again gives the same job.")
 ]
-Match = Annotated[str, Header(max_length=200, description="Of the case that was read; 412 where it has changed.")]
 CASES = "test-cases"
 """The data set of cases that name none."""
 _CASE = {"dataset": "support", "query_id": "reset", "text": "How do I reset my password?", "relevant": {"guide": 1}}
-_CHANGED: dict[int | str, Json] = {412: {"description": "It has changed."}}
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -89,7 +87,7 @@ def list_cases(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> list[Json]:
-    """List the cases of a data set, or of all; each with the name of its data set and the ETag of its version."""
+    """List the cases of a data set, or of all; each with the name of its data set."""
     folder = session.folder
     names = [dataset] if dataset else folder.testsets()
     cases = [(name, record) for name in names for record in cases_in(folder.testset(name)).values()]
@@ -98,49 +96,37 @@ def list_cases(
 
 
 @router.post("/test-cases", status_code=201)
-def create_case(session: Runner, record: Annotated[Json, Body(examples=[_CASE])], response: Response) -> Json:
+def create_case(session: Runner, record: Annotated[Json, Body(examples=[_CASE])]) -> Json:
     """Add a case, in ragbench's own form, to `dataset`, which is made where it is not there."""
-    return _tagged(add_record(session.folder, str(record.pop("dataset", CASES)), record), response)
+    return add_record(session.folder, str(record.pop("dataset", CASES)), record)
 
 
 @router.get("/test-cases/{case_id}")
-def read_case(session: Reader, case_id: str, response: Response, dataset: Word = "") -> Json:
+def read_case(session: Reader, case_id: str, dataset: Word = "") -> Json:
     """Read a case; without `dataset` that of any data set, 409 where several have it."""
     name = holder_of(session.folder, case_id, dataset)
     record = case_record(load(session.folder.testset(name)), case_id)
-    return _tagged(case_response(name, record), response)
+    return case_response(name, record)
 
 
-@router.put("/test-cases/{case_id}", responses=_CHANGED)
+@router.put("/test-cases/{case_id}")
 def update_case(
-    session: Runner,
-    case_id: str,
-    fields: Annotated[Json, Body(examples=[{"category": "x"}])],
-    response: Response,
-    dataset: Word = "",
-    if_match: Match = "",
+    session: Runner, case_id: str, fields: Annotated[Json, Body(examples=[{"category": "x"}])], dataset: Word = ""
 ) -> Json:
-    """Change the fields that are given; null takes a label away."""
+    """Change the fields that are sent; null takes a label away."""
     name = holder_of(session.folder, case_id, str(fields.pop("dataset", "") or dataset))
-    return _tagged(change_record(session.folder, name, case_id, fields, if_match), response)
+    return change_record(session.folder, name, case_id, fields)
 
 
-@router.delete("/test-cases/{case_id}", status_code=204, responses=_CHANGED)
-def delete_case(session: Runner, case_id: str, dataset: Word = "", if_match: Match = "") -> None:
+@router.delete("/test-cases/{case_id}", status_code=204)
+def delete_case(session: Runner, case_id: str, dataset: Word = "") -> None:
     """Take a case out of its data set."""
-    path = session.folder.testset(holder_of(session.folder, case_id, dataset))
-    check_match(case_record(load(path), case_id), if_match)
-    remove_case(path, case_id, force=True)
-
-
-def _tagged(case: Json, response: Response) -> Json:
-    response.headers["ETag"] = case["etag"]
-    return case
+    remove_case(session.folder.testset(holder_of(session.folder, case_id, dataset)), case_id, force=True)
 
 
 def case_response(name: str, record: Json) -> Json:
     """Return a case as the API shows it."""
-    return {"dataset": name, **record, "etag": etag(record)}
+    return {"dataset": name, **record}
 
 
 def holder_of(folder: Folder, case_id: str, dataset: str = "") -> str:
@@ -172,22 +158,15 @@ def add_record(folder: Folder, name: str, record: Json) -> Json:
     return case_response(name, case_record(load(path), case.query_id))
 
 
-def change_record(folder: Folder, name: str, case_id: str, fields: Mapping[str, Any], if_match: str = "") -> Json:
-    """Change fields of a case, if its version is still the one that is named."""
+def change_record(folder: Folder, name: str, case_id: str, fields: Mapping[str, Any]) -> Json:
+    """Change fields of a case."""
 
     def change(record: Json) -> Json:
-        check_match(record, if_match)
         return {key: value for key, value in {**record, **fields}.items() if value is not None}
 
     path = folder.testset(name)
     change_case(path, case_id, change, force=True)
     return case_response(name, case_record(load(path), case_id))
-
-
-def check_match(record: Json, if_match: str) -> None:
-    """Raise 412 where a version is named, and it is another one."""
-    if if_match.strip() not in ("", "*") and etag(record) not in map(str.strip, if_match.split(",")):
-        raise HTTPException(412, "the case has changed since it was read; read it again", {"ETag": etag(record)})
 
 
 def _checked_name(name: str) -> str:
@@ -262,10 +241,9 @@ def submit(session: Session, command: list[str], series: str, key: str = "") -> 
             command,
             series=series,
             key=key,
-            client=session.owner,
             folder=path,
             max_waiting=state.max_jobs,
-            database=session.database,
+            **session.ownership,
         )
     except job_queue.QueueFullError as exc:
         raise too_many("waiting jobs", 30) from exc
@@ -306,9 +284,7 @@ def list_runs(
     session: Reader, dataset: Word = "", series: Word = "", before: Time = "", limit: Limit = 20
 ) -> list[Json]:
     """List the newest runs with what changed since the run before; `before` is the made_at of one."""
-    runs = trends.history(
-        series=series, dataset=dataset, before=before, limit=limit, client=session.client, database=session.database
-    )
+    runs = trends.history(series=series, dataset=dataset, before=before, limit=limit, **session.scope)
     return records(runs.rename(columns={"run": "id"}).drop(columns=["location", "categories"]))
 
 
@@ -321,7 +297,7 @@ def read_run(session: Reader, run_id: str) -> Json:
 @router.get("/jobs")
 def list_jobs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest jobs."""
-    jobs = job_queue.jobs(client=session.client, limit=limit, database=session.database)
+    jobs = job_queue.jobs(limit=limit, **session.scope)
     return [job_response(session, job) for job in jobs]
 
 
@@ -335,7 +311,7 @@ def read_job(session: Reader, job_id: str) -> Json:
 def cancel_job(session: Runner, job_id: str) -> Json:
     """Cancel a job that has not ended."""
     job = job_document(session, job_id)
-    if not job_queue.cancel_job(job_id, client=session.client, database=session.database):
+    if not job_queue.cancel_job(job_id, **session.scope):
         raise HTTPException(409, f"the job is {job['state']} already")
     return job_document(session, job_id)
 
@@ -350,7 +326,7 @@ def metrics(
 ) -> Json:
     """Read a measure over runs: aggregates of its means, its points, and the trend's verdict per configuration."""
     try:
-        frame = trends.trend(measure, series=series, client=session.client, database=session.database)
+        frame = trends.trend(measure, series=series, **session.scope)
     except ConfigError as exc:
         raise HTTPException(404, "no run has this measure in this series") from exc
     times = frame["made_at"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
@@ -403,7 +379,7 @@ def _passed(session: Session, run_id: str) -> pd.DataFrame:
 @router.get("/schedules")
 def list_schedules(session: Reader) -> list[Json]:
     """List the schedules: when each is due, and how its last job ended."""
-    return records(scheduler.schedules(client=session.client, database=session.database).drop(columns="command"))
+    return records(scheduler.schedules(**session.scope).drop(columns="command"))
 
 
 @router.post("/schedules", status_code=201)
@@ -423,13 +399,13 @@ def delete_schedule(session: Admin, name: str) -> None:
     """Remove a schedule and its jobs; its runs stay."""
     if name not in [row["name"] for row in list_schedules(session.of(session.owner))]:
         raise HTTPException(404, "there is no such schedule")
-    scheduler.remove_schedule(name, client=session.owner, database=session.database)
+    scheduler.remove_schedule(name, **session.ownership)
 
 
 @router.get("/alerts")
 def list_alerts(session: Reader) -> list[Json]:
     """List the rules, how often each raised an alert, and when last."""
-    return records(alert_rules.alerts(client=session.client, database=session.database))
+    return records(alert_rules.alerts(**session.scope))
 
 
 @router.post("/alerts", status_code=201)
@@ -458,7 +434,7 @@ def delete_alert(session: Admin, rule_id: str) -> None:
 @router.get("/keys")
 def list_keys(session: Admin) -> list[Json]:
     """List the keys, without what is secret."""
-    return records(api_keys(client=session.client, database=session.database))
+    return records(api_keys(**session.scope))
 
 
 @router.post("/keys", status_code=201)
@@ -476,4 +452,4 @@ def delete_key(session: Admin, key_id: str) -> None:
     """Remove a key, by its id: it opens nothing from then on."""
     if key_id not in [row["id"] for row in list_keys(session)]:
         raise HTTPException(404, "there is no such key")
-    remove_key(key_id, client=session.client, database=session.database)
+    remove_key(key_id, **session.scope)

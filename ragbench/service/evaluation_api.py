@@ -213,7 +213,7 @@ def _summary(row: Json) -> Json:
 @router.get("/evaluation/runs")
 def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
-    runs = trends.history(limit=limit, client=session.client, database=session.database)
+    runs = trends.history(limit=limit, **session.scope)
     return [_summary(row) for row in records(runs.rename(columns={"run": "id"}))]
 
 
@@ -277,7 +277,7 @@ def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
 def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
     runs = []
-    for run_id in trends.history(limit=50, client=session.client, database=session.database)["run"]:
+    for run_id in trends.history(limit=50, **session.scope)["run"]:
         row, scores = run_row(session, run_id)
         runs.append(_metrics(row, scores, _times(result_of_run(session, row))))
     frame = pd.DataFrame(runs, dtype=float)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,7 +25,6 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.service.history_database import content_id
 from ragbench.testsets import parser
 from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, save_testset
 from ragbench.testsets.single_file import own_record
@@ -178,8 +177,3 @@ def described(path: Path) -> dict[str, Any]:
         "created_at": provenance.get("created_at") or changed_at,
         "changed_at": changed_at,
     }
-
-
-def etag(record: Mapping[str, Any]) -> str:
-    """Return the version of a case, for ETag and If-Match."""
-    return f'"{content_id(record)[:32]}"'

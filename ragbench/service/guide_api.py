@@ -17,7 +17,7 @@ from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, start_run, submit
 from ragbench.service.bodies import Body, GenerateBody, RunBody, Text
 from ragbench.service.folders import clients_in, described, load, testset_name
-from ragbench.service.history_database import Json, canonical, connected, timestamp
+from ragbench.service.history_database import Json, canonical, connected, read_rows, timestamp
 from ragbench.service.records import number_of_dataset
 from ragbench.service.responses import waited
 from ragbench.service.tables import dataset
@@ -116,18 +116,15 @@ def _dataset(session: Session, path: Path) -> Json:
 def _testset(session: Session, number: int) -> tuple[Session, Path]:
     """Return the session of the client of the test set with a number, and its path."""
     query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
-    with connected(session.database) as connection:
-        row = connection.execute(query).first()
-    if row is not None and session.client in (None, row.client_id):
-        owner = session.of(row.client_id)
-        for path in owner.folder.testsets().values():
-            if load(path).name == row.name:
-                return owner, path
+    for row in read_rows(session.database, query):
+        if session.client in (None, row["client_id"]):
+            owner = session.of(row["client_id"])
+            for path in owner.folder.testsets().values():
+                if load(path).name == row["name"]:
+                    return owner, path
     raise HTTPException(404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them")
 
 
 def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
-    with connected(session.database) as connection:
-        rows = connection.execute(query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)).mappings()
-        return [dict(row) for row in rows]
+    return read_rows(session.database, query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit))

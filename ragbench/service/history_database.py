@@ -11,7 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, insert, inspect, select, text
+import pandas as pd
+from sqlalchemy import Connection, Engine, Executable, Select, Table, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ragbench.errors import ConfigError, DataError
@@ -45,6 +46,24 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
     except (SQLAlchemyError, OSError) as exc:
         reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()
         raise DataError(f"the database {shown} cannot be used: {reason[0] if reason else type(exc).__name__}") from exc
+
+
+def read_rows(database: str, query: Select[Any]) -> list[Json]:
+    """Return the rows of a query, in a transaction of its own."""
+    with connected(database) as connection:
+        return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
+    """Return the rows of a query as a frame, in a transaction of its own."""
+    with connected(database) as connection:
+        return pd.read_sql(query, connection)
+
+
+def write(database: str, statement: Executable) -> int:
+    """Change rows, in a transaction of its own; return how many."""
+    with connected(database, write=True) as connection:
+        return connection.execute(statement).rowcount
 
 
 _ready: set[tuple[int, str]] = set()

@@ -142,7 +142,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
     values = result.scores.pivot(index="query_id", columns="measure", values="value").reindex(sorted(texts))
-    values = values.astype("<f8")
+    values = values.astype("float64")
     made_at, content = _made_at(result, folder), _content(folder, values)
     passed = report.passed if report.settings.get("named") else None
     if passed is None and report.comparison is not None:
@@ -219,7 +219,9 @@ def _content(folder: Path | None, values: pd.DataFrame) -> str:
     """Return the SHA-256 of scores.csv; of a result without files, of its scores."""
     if folder is not None and (folder / "scores.csv").is_file():
         return sha256((folder / "scores.csv").read_bytes()).hexdigest()
-    return sha256(b"".join(name.encode() + values[name].to_numpy().tobytes() for name in sorted(values))).hexdigest()
+    return sha256(
+        b"".join(name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values)))
+    ).hexdigest()
 
 
 def _made_at(result: Result, folder: Path | None) -> str:

@@ -82,7 +82,7 @@ def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
 
 def job_document(session: Session, job_id: str) -> Json:
     """Return a job; 404 where the client has none of this id."""
-    rows = jobs(client=session.client, job_id=job_id, database=session.database) if job_id.isalnum() else []
+    rows = jobs(job_id=job_id, **session.scope) if job_id.isalnum() else []
     if not rows:
         raise HTTPException(404, "there is no such job")
     return job_response(session, rows[0])

@@ -44,7 +44,7 @@ TIME = String(32)
 
 def _table(name: str, *parts: SchemaItem) -> Table:
     # Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
-    mysql = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+    mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
     return Table(name, metadata, *parts, **mysql)
 
 

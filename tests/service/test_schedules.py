@@ -236,7 +236,7 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"):
         import_schedules(file, database=database)
     file.write_text("jobs: []")
-    with pytest.raises(DataError, match="cron is "):
+    with pytest.raises(DataError, match="expected cron: jobs"):
         import_schedules(file, database=database)
 
 

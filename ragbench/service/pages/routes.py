@@ -102,7 +102,7 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
     names = views.measures_of([newest[configuration]], who.database)
     charts, marks = views.panels(who, series, configuration, measure, names)
     limit = _NEWEST * len(newest)
-    recent = trends.history(series=series, client=who.owner, limit=limit, database=who.database)
+    recent = trends.history(series=series, limit=limit, **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
     lists: Json = {
         "charts": charts,
@@ -160,7 +160,7 @@ def compare(
     who: Visitor, a: str = "", b: str = "", client_a: str | None = None, client_b: str | None = None
 ) -> HTMLResponse:
     """Compare two runs, or the newest runs of two clients."""
-    recent = records(trends.history(client=who.client, limit=200, database=who.database))
+    recent = records(trends.history(limit=200, **who.scope))
     if client_a is not None and client_b is not None:
         newest = {row["client_id"]: row["run"] for row in reversed(recent)}
         a, b = (newest.get(who.of(client).owner, "") for client in (client_a, client_b))
@@ -211,7 +211,7 @@ def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
         alerts = alerts[alerts["rule_id"].isin([rule["id"] for rule in rules])]
     busy = any(job["state"] in ("waiting", "running") for job in jobs)
     values: Json = {"client": who.client, "follow": follow, "busy": busy, "jobs": jobs, "rules": rules}
-    lists = {"schedules": api.list_schedules(who), "datasets": [*who.folder.testsets()]}
+    lists: Json = {"schedules": api.list_schedules(who), "datasets": [*who.folder.testsets()]}
     return page(who.request, "schedules", **values, **lists, raised=records(alerts.head(30)))
 
 
@@ -231,7 +231,7 @@ def start_run(who: Runner, form: FormFields) -> Response:
 def change_schedule(who: Admin, form: FormFields) -> Response:
     """Pause or resume a schedule."""
     paused = form.get("do") == "pause"
-    pause_schedule(form.get("name", ""), paused=paused, client=who.owner, database=who.database)
+    pause_schedule(form.get("name", ""), paused=paused, **who.ownership)
     return redirect("/schedules", client=who.owner)
 
 
