@@ -1,27 +1,25 @@
-"""/api/v1: data sets and their cases, runs and jobs, metrics over time, schedules, alerts and keys."""
+"""/api/v1: data sets, runs and jobs, metrics over time, schedules and alerts."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
-from fastapi import APIRouter, Body, Header, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import text
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs, too_many
-from ragbench.service.bodies import AlertBody, DatasetBody, KeyBody, Name, RunBody, ScheduleBody
-from ragbench.service.folders import Folder, cases_in, described, load, save_upload
+from ragbench.service.bodies import DatasetBody, Name, RunBody
+from ragbench.service.folders import cases_in, described, save_upload
 from ragbench.service.history_database import Json, connected
-from ragbench.service.keys import EVERY_CLIENT, add_key, api_keys, remove_key
 from ragbench.service.responses import (
     folder_of_run,
     job_document,
@@ -31,10 +29,6 @@ from ragbench.service.responses import (
     run_row,
     waited,
 )
-from ragbench.testsets.edits import add_case, case_record, change_case, record_case, remove_case
-from ragbench.testsets.forms import save_testset
-from ragbench.testsets.validation import derived_id
-from ragbench.types import Dataset
 
 Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
@@ -47,9 +41,6 @@ Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the r
 Key = Annotated[
     str, Header(max_length=200, pattern=r"^[\x21-\x7e]*$", description="The same key again gives the same job.")
 ]
-CASES = "test-cases"
-"""The data set of cases that name none."""
-_CASE = {"dataset": "support", "query_id": "reset", "text": "How do I reset my password?", "relevant": {"guide": 1}}
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -77,96 +68,6 @@ def health(request: Request) -> dict[str, str]:
     with connected(request.app.state.database) as connection:
         connection.execute(text("SELECT 1"))
     return {"status": "ok", "version": own_version()}
-
-
-@router.get("/test-cases")
-def list_cases(
-    session: Reader,
-    dataset: Word = "",
-    category: Word = "",
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-) -> list[Json]:
-    """List the cases of a data set, or of all; each with the name of its data set."""
-    folder = session.folder
-    names = [dataset] if dataset else folder.testsets()
-    cases = [(name, record) for name in names for record in cases_in(folder.testset(name)).values()]
-    chosen = [(name, record) for name, record in cases if category in ("", record.get("category", ""))]
-    return [case_response(name, record) for name, record in chosen[offset : offset + limit]]
-
-
-@router.post("/test-cases", status_code=201)
-def create_case(session: Runner, record: Annotated[Json, Body(examples=[_CASE])]) -> Json:
-    """Add a case, in ragbench's own form, to `dataset`, which is made where it is not there."""
-    return add_record(session.folder, str(record.pop("dataset", CASES)), record)
-
-
-@router.get("/test-cases/{case_id}")
-def read_case(session: Reader, case_id: str, dataset: Word = "") -> Json:
-    """Read a case; without `dataset` that of any data set, 409 where several have it."""
-    name = holder_of(session.folder, case_id, dataset)
-    record = case_record(load(session.folder.testset(name)), case_id)
-    return case_response(name, record)
-
-
-@router.put("/test-cases/{case_id}")
-def update_case(
-    session: Runner, case_id: str, fields: Annotated[Json, Body(examples=[{"category": "x"}])], dataset: Word = ""
-) -> Json:
-    """Change the fields that are sent; null takes a label away."""
-    name = holder_of(session.folder, case_id, str(fields.pop("dataset", "") or dataset))
-    return change_record(session.folder, name, case_id, fields)
-
-
-@router.delete("/test-cases/{case_id}", status_code=204)
-def delete_case(session: Runner, case_id: str, dataset: Word = "") -> None:
-    """Take a case out of its data set."""
-    remove_case(session.folder.testset(holder_of(session.folder, case_id, dataset)), case_id, force=True)
-
-
-def case_response(name: str, record: Json) -> Json:
-    """Return a case as the API shows it."""
-    return {"dataset": name, **record}
-
-
-def holder_of(folder: Folder, case_id: str, dataset: str = "") -> str:
-    """Return the data set that has a case: 404 where none has, 409 where several have."""
-    names = [dataset] if dataset else folder.testsets()
-    holders = [name for name in names if any(case.query_id == case_id for case in load(folder.testset(name)).cases)]
-    if len(holders) > 1:
-        raise HTTPException(409, f"several datasets have this case: {', '.join(holders)}; name one with ?dataset=")
-    if not holders:
-        raise HTTPException(404, "there is no such case")
-    return holders[0]
-
-
-def add_record(folder: Folder, name: str, record: Json) -> Json:
-    """Add a case to a data set, which is made where it is not there."""
-    record.setdefault("query_id", derived_id(str(record.get("text", ""))))
-    case, relevant = record_case(record)
-    if name not in folder.testsets():
-        path = folder.new_testset(_checked_name(name))
-        try:
-            save_testset(Dataset(name, "test", {}, (), {}), path, "jsonl")
-        except DataError:
-            if not path.exists():  # else another request was faster
-                raise
-    path = folder.testset(name)
-    if any(other.query_id == case.query_id for other in load(path).cases):
-        raise HTTPException(409, f"{name} has a case of this id already")
-    add_case(path, case, relevant, force=True)
-    return case_response(name, case_record(load(path), case.query_id))
-
-
-def change_record(folder: Folder, name: str, case_id: str, fields: Mapping[str, Any]) -> Json:
-    """Change fields of a case."""
-
-    def change(record: Json) -> Json:
-        return {key: value for key, value in {**record, **fields}.items() if value is not None}
-
-    path = folder.testset(name)
-    change_case(path, case_id, change, force=True)
-    return case_response(name, case_record(load(path), case_id))
 
 
 def _checked_name(name: str) -> str:
@@ -222,7 +123,7 @@ def _dataset_body(content: bytes) -> DatasetBody | None:
 def read_dataset(session: Reader, name: str) -> Json:
     """Read a data set with its cases."""
     path = session.folder.testset(name)
-    return {**described(path), "cases": [case_response(name, record) for record in cases_in(path).values()]}
+    return {**described(path), "cases": [*cases_in(path).values()]}
 
 
 @router.delete("/datasets/{name}", status_code=204)
@@ -382,74 +283,7 @@ def list_schedules(session: Reader) -> list[Json]:
     return records(scheduler.schedules(**session.scope).drop(columns="command"))
 
 
-@router.post("/schedules", status_code=201)
-def create_schedule(session: Admin, body: ScheduleBody) -> Json:
-    """Add a schedule, or replace the one of this name; its runs are called by its name."""
-    owner, command, path = session.of(session.owner), command_of(session, body.run), session.folder.path
-    path.mkdir(parents=True, exist_ok=True)
-    where: Json = {"client": session.owner, "database": session.database}
-    scheduler.add_schedule(body.name, body.cron, command, zone=body.zone, folder=path, **where)
-    if body.paused:
-        scheduler.pause_schedule(body.name, **where)
-    return next(row for row in list_schedules(owner) if row["name"] == body.name)
-
-
-@router.delete("/schedules/{name}", status_code=204)
-def delete_schedule(session: Admin, name: str) -> None:
-    """Remove a schedule and its jobs; its runs stay."""
-    if name not in [row["name"] for row in list_schedules(session.of(session.owner))]:
-        raise HTTPException(404, "there is no such schedule")
-    scheduler.remove_schedule(name, **session.ownership)
-
-
 @router.get("/alerts")
 def list_alerts(session: Reader) -> list[Json]:
     """List the rules, how often each raised an alert, and when last."""
     return records(alert_rules.alerts(**session.scope))
-
-
-@router.post("/alerts", status_code=201)
-def create_alert(session: Admin, body: AlertBody) -> Json:
-    """Add a rule. `to` refers to variables of the server's environment.
-
-    With a key of one client, these begin with RAGBENCH_ALERT_ and the client's name in capitals.
-    """
-    client = session.owner
-    prefix = "RAGBENCH_ALERT_" + "".join(c if c.isalnum() else "_" for c in client.upper())
-    allowed = tuple(f"${{{prefix}{end}" for end in "_}")
-    if session.key.client_id != EVERY_CLIENT and not all(target.startswith(allowed) for target in body.to):
-        raise HTTPException(403, f"this key may only name variables that begin with {prefix}_")
-    rule_id = alert_rules.add_alert(**body.model_dump(), client=client, database=session.database)
-    return {"id": rule_id, "rule": body.rule, "series": body.series, "client_id": client}
-
-
-@router.delete("/alerts/{rule_id}", status_code=204)
-def delete_alert(session: Admin, rule_id: str) -> None:
-    """Remove a rule; what it raised stays listed."""
-    if rule_id not in [row["id"] for row in list_alerts(session)]:
-        raise HTTPException(404, "there is no such alert")
-    alert_rules.remove_alert(rule_id, database=session.database)
-
-
-@router.get("/keys")
-def list_keys(session: Admin) -> list[Json]:
-    """List the keys, without what is secret."""
-    return records(api_keys(**session.scope))
-
-
-@router.post("/keys", status_code=201)
-def create_key(session: Admin, body: KeyBody) -> dict[str, str]:
-    """Make a key; it is shown this once."""
-    client = session.owner
-    if client != EVERY_CLIENT:
-        Folder(session.root, client)
-    key = add_key(**body.model_dump(), client=client, database=session.database)
-    return {"id": key.split("_")[1], "name": body.name, "client_id": client, "key": key}
-
-
-@router.delete("/keys/{key_id}", status_code=204)
-def delete_key(session: Admin, key_id: str) -> None:
-    """Remove a key, by its id: it opens nothing from then on."""
-    if key_id not in [row["id"] for row in list_keys(session)]:
-        raise HTTPException(404, "there is no such key")
-    remove_key(key_id, **session.scope)

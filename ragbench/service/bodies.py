@@ -1,4 +1,4 @@
-"""What requests send: evaluations, schedules, alerts and keys, and the commands that they become."""
+"""What requests send: evaluations and recipes, and the commands that they become."""
 
 from __future__ import annotations
 
@@ -114,35 +114,3 @@ class DatasetBody(Body, json_schema_extra={"examples": [{"name": "drafts", "gene
 
     name: Name
     generate: GenerateBody
-
-
-class ScheduleBody(
-    Body,
-    json_schema_extra={"examples": [{"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}}]},
-):
-    """An evaluation at set times."""
-
-    name: Name
-    cron: Annotated[str, Field(min_length=9, max_length=100)]
-    zone: Annotated[str, Field(max_length=60)] = "UTC"
-    paused: StrictBool = False
-    run: RunBody
-
-
-class AlertBody(Body, json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}):
-    """A rule about runs; see `ragbench alert add`."""
-
-    rule: Text
-    series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
-    point: StrictBool = False
-    to: list[Annotated[str, Field(pattern=r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$", max_length=100)]] = Field(
-        [], max_length=10
-    )
-
-
-class KeyBody(Body, json_schema_extra={"examples": [{"name": "ci", "role": "runner"}]}):
-    """A new key."""
-
-    name: Text
-    role: Literal["reader", "runner", "admin"] = "reader"
-    expires: Annotated[str, Field(pattern=r"^([1-9]\d{0,3}[hd])?$")] = ""

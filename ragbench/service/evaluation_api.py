@@ -12,18 +12,24 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from ragbench.errors import DataError
 from ragbench.evaluation import Result
 from ragbench.service import trends
 from ragbench.service.access import Session, client_of_header, needs
-from ragbench.service.api import CASES, Limit, Wait, add_record, change_record, holder_of, start_run
+from ragbench.service.api import Limit, Wait, start_run
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import cases_in
 from ragbench.service.history_database import Json, timestamp
 from ragbench.service.responses import cases_of, job_document, records, result_of_run, run_row, waited
-from ragbench.testsets.edits import remove_case
+from ragbench.testsets.edits import add_case, change_case, record_case, remove_case
+from ragbench.testsets.forms import save_testset
+from ragbench.testsets.validation import derived_id
+from ragbench.types import Dataset
 
 Reader = Annotated[Session, needs("reader", client_of_header)]
 Runner = Annotated[Session, needs("runner", client_of_header)]
+CASES = "test-cases"
+"""The data set of the cases of this interface."""
 Fraction = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall",
@@ -147,7 +153,18 @@ def create_case(session: Runner, body: CaseBody) -> Json:
     if not body.text:
         raise HTTPException(422, "question is missing")
     record = {name: value for name, value in body.record().items() if value is not None}
-    return _case(add_record(session.folder, CASES, record))
+    case, relevant = record_case({"query_id": derived_id(body.text), **record})
+    if CASES not in session.folder.testsets():
+        path = session.folder.new_testset(CASES)
+        try:
+            save_testset(Dataset(CASES, "test", {}, (), {}), path, "jsonl")
+        except DataError:
+            if not path.exists():  # else another request was faster
+                raise
+    if case.query_id in _cases(session):
+        raise HTTPException(409, "there is a case of this id already")
+    add_case(session.folder.testset(CASES), case, relevant, force=True)
+    return read_case(session, case.query_id)
 
 
 @router.get("/evaluation/test-cases/{case_id}")
@@ -162,13 +179,20 @@ def read_case(session: Reader, case_id: str) -> Json:
 def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     """Change the fields that are given; the id stays."""
     fields = {name: value for name, value in body.record().items() if name != "query_id"}
-    return _case(change_record(session.folder, holder_of(session.folder, case_id, CASES), case_id, fields))
+
+    def change(record: Json) -> Json:
+        return {name: value for name, value in {**record, **fields}.items() if value is not None}
+
+    read_case(session, case_id)
+    change_case(session.folder.testset(CASES), case_id, change, force=True)
+    return read_case(session, case_id)
 
 
 @router.delete("/evaluation/test-cases/{case_id}", status_code=204)
 def delete_case(session: Runner, case_id: str) -> None:
     """Remove a test case."""
-    remove_case(session.folder.testset(holder_of(session.folder, case_id, CASES)), case_id, force=True)
+    read_case(session, case_id)
+    remove_case(session.folder.testset(CASES), case_id, force=True)
 
 
 @router.post("/evaluation/run")
