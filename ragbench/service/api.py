@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 from typing import Annotated
 
 import pandas as pd
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import text
 from starlette.concurrency import run_in_threadpool
 
@@ -17,8 +15,8 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs, too_many
-from ragbench.service.bodies import DatasetBody, Name, RunBody
-from ragbench.service.folders import cases_in, described, save_upload
+from ragbench.service.bodies import RunBody
+from ragbench.service.folders import NAME, cases_in, described, save_upload
 from ragbench.service.history_database import Json, connected
 from ragbench.service.responses import (
     folder_of_run,
@@ -49,13 +47,9 @@ _FORMS = {  # content type -> form
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
 }
+_CASES = [{"id": "reset", "question": "How do I reset it?", "expectedAnswer": "In settings."}]
 _CONTENT: Json = {
-    "application/json": {
-        "examples": {
-            "cases": {"value": [{"id": "reset", "question": "How do I reset it?", "expectedAnswer": "In settings."}]},
-            "recipe": {"value": {"name": "drafts", "generate": {"sample_size": 40}}},
-        }
-    },
+    "application/json": {"examples": {"cases": {"value": _CASES}}},
     "application/yaml": {"schema": {"type": "string"}},
     "application/jsonl": {"schema": {"type": "string"}},
 }
@@ -70,53 +64,24 @@ def health(request: Request) -> dict[str, str]:
     return {"status": "ok", "version": own_version()}
 
 
-def _checked_name(name: str) -> str:
-    """Return a name that a data set can have; 422 for another one."""
-    try:
-        return str(TypeAdapter(Name).validate_python(name))
-    except ValidationError as exc:
-        raise HTTPException(422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - .") from exc
-
-
 @router.get("/datasets")
 def list_datasets(session: Reader) -> list[Json]:
     """List the data sets of a client."""
     return [described(path) for path in session.folder.testsets().values()]
 
 
-@router.post(
-    "/datasets",
-    status_code=201,
-    openapi_extra={"requestBody": {"content": _CONTENT, "required": True}},
-    responses={202: {"description": "It is being generated: a job."}},
-)
-async def create_dataset(session: Runner, response: Response, name: Word = "", idempotency_key: Key = "") -> Json:
-    """Save a test set in any form of a single file as `name`, or generate one: {"name", "generate"}."""
+@router.post("/datasets", status_code=201, openapi_extra={"requestBody": {"content": _CONTENT, "required": True}})
+async def create_dataset(session: Runner, name: Word = "") -> Json:
+    """Save a test set, in any form of a single file."""
     content = await session.request.body()
     content_type = session.request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if (form := _FORMS.get(content_type)) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
-    if form == "json" and (body := _dataset_body(content)):
-        command = body.generate.command(session.folder, body.name)
-        response.status_code = 202
-        return await run_in_threadpool(submit, session, command, body.name, idempotency_key)
-    path = session.folder.new_testset(_checked_name(name))
+    if not re.fullmatch(NAME, name):
+        raise HTTPException(422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - .")
+    path = session.folder.new_testset(name)
     await run_in_threadpool(save_upload, path, content, form)
     return await run_in_threadpool(described, path)
-
-
-def _dataset_body(content: bytes) -> DatasetBody | None:
-    """Return a recipe; None where the body is a test set itself."""
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise HTTPException(422, "the body is not JSON") from exc
-    if not isinstance(value, dict) or "generate" not in value:
-        return None
-    try:
-        return DatasetBody.model_validate(value)
-    except ValidationError as exc:
-        raise RequestValidationError(exc.errors(include_url=False, include_context=False)) from exc
 
 
 @router.get("/datasets/{name}")

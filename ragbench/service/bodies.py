@@ -107,10 +107,3 @@ class GenerateBody(Body):
             raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
         options += [f"--docs={folder.documents}", f"--n={self.sample_size}", f"--out={path.with_suffix('.yaml')}"]
         return ["testset", "draft", *options]
-
-
-class DatasetBody(Body, json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}):
-    """A recipe."""
-
-    name: Name
-    generate: GenerateBody

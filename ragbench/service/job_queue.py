@@ -213,6 +213,8 @@ def complete_job(
         back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
         write(database, held.values(back))
         return None
+    except (RagbenchError, OSError) as exc:
+        exit_code, output, place = 2, str(exc), None
     complete = place is not None and (place / "config.json").is_file()
     series, output = series_of(claimed), output[-_OUTPUT:]
     rows = rows_of(load_result(place), place, claimed["client_id"], series) if place and complete else None

@@ -50,21 +50,20 @@ class Rows(NamedTuple):
 
 
 def record(
-    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = "",
-    alert: bool = True,
-) -> list[str]:  # fmt: skip
+    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
+) -> list[str]:
     """Add results with the folders that they were saved in; return the ids of those that were not known yet.
 
     `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made, else the name of
     their sweep, or the dataset and the system of an evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT
-    named. `alert`: check the rules of `add_alert`, and send what they raise.
+    named. The rules of `add_alert` are checked, and what they raise is sent.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
     rows = [rows_of(result, folder, client, series) for result, folder in results]
-    added = [row.run["id"] for row in rows if _added(row, database, alert=alert)]
-    if added and alert:
+    added = [row.run["id"] for row in rows if _added(row, database, alert=True)]
+    if added:
         send_or_warn(database)
     return added
 

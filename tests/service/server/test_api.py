@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -107,17 +106,6 @@ def test_the_same_idempotency_key_is_the_same_job(filled: Call) -> None:
     assert len(set(made)) == 1
     filled("POST", f"{API}/runs", {**body, "suite": "smoke"}, headers=headers, status=422)
     filled("GET", f"{API}/jobs/{made[0]}", key="other", status=404)
-
-
-def test_a_recipe_drafts_questions_in_a_job(filled: Call) -> None:
-    job = filled("POST", f"{API}/datasets", {"name": "drafts", "generate": {"sample_size": 2}}, status=202)
-    while (job := filled("GET", f"{API}/jobs/{job['id']}"))["state"] not in ("done", "failed"):
-        time.sleep(0.05)
-    assert job["state"] == "done", job["output"]
-    assert filled("GET", f"{API}/datasets/drafts")["questions"] >= 1
-    recent = {"name": "new", "generate": {"strategy": "recent"}}
-    filled("POST", f"{API}/datasets", recent, status=422)
-    filled("POST", f"{API}/datasets", {"name": "new", "generate": {"sample_size": "x"}}, status=422)
 
 
 def test_the_trend_has_a_verdict(client: TestClient, call: Call, database: str) -> None:
