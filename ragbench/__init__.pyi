@@ -15,7 +15,7 @@ from . import (
 )
 from .datasets import load_dataset
 from .errors import RagbenchError
-from .evaluation import Result, Results, diagnose, evaluate, load_result, load_results, save
+from .evaluation import EvaluationSpec, Result, Results, diagnose, evaluate, load_result, load_results, save
 from .generation import generate_answers
 from .judges import judge
 from .llms import dry_run, load_llm
@@ -55,6 +55,7 @@ __all__ = [
     "Dataset",
     "Document",
     "Embedder",
+    "EvaluationSpec",
     "FunctionSystem",
     "HttpSystem",
     "Judgement",

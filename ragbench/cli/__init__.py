@@ -24,7 +24,6 @@ from ragbench.cli.score import score_command
 from ragbench.cli.serve import serve_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
-from ragbench.cli.viewer import open_command
 
 app = typer.Typer(
     name="ragbench",
@@ -65,7 +64,6 @@ for name, command, example in (
     ("score", score_command, "score qrels.txt bm25.run dense.run --measures nDCG@10,AP"),
     ("explore", explore_command, "explore results/quickstart -o explore.html"),
     ("export", export_command, "export results/quickstart -o scores.parquet"),
-    ("open", open_command, "open results/quickstart"),
     ("list", list_names, "list retrievers"),
     ("label", label_command, LABEL_EXAMPLE),
     ("notebooks", notebooks_command, "notebooks my-notebooks"),

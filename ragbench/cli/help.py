@@ -25,8 +25,6 @@ First steps:
       evaluate BM25 on built-in questions: seconds, no language model
   ragbench sweep quickstart
       run a grid of configurations: one executed notebook each, and a comparison
-  ragbench open results/quickstart
-      show the comparison, or a report, in the browser
 
 `ragbench --help` shows all commands, `ragbench COMMAND --help` one of them with
 an example, and `ragbench list retrievers` the names of retrievers (also:

@@ -74,19 +74,20 @@ def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **op
             "other scores, see ragbench.calibrate_threshold"
         )
     recorded = Path(source, "answers.jsonl")
-    answered = evaluation.answer_all(dataset, str(recorded) if recorded.is_file() else source)
-    scores = evaluation.result_of(answered, perspectives=[about.perspective]).scores
+    system = str(recorded) if recorded.is_file() else source
+    result = evaluation.evaluate(dataset, system, perspectives=[about.perspective])
+    scores, gave = result.scores, result.output
     scores = scores[scores["measure"] == about.name].dropna(subset=["value"])
-    texts = {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(answered)}
+    texts = {} if gave is None else {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(gave)}
     count = labelling.write_score_sheet(
         dataset.cases,
-        answered.answers,
+        result.answers,
         dict(zip(scores["query_id"], scores["value"], strict=True)),
-        {answer.query_id: [texts.get(one, "") for one in answer.contexts] for answer in answered.answers},
+        {answer.query_id: [texts.get(one, "") for one in answer.contexts] for answer in result.answers},
         output,
         measure=about.name,
         model="minilm",
-        source=str(answered.system["name"]),
+        source=str(result.parameters["system"]),
         **options,
     )
     asked = "does the answer say the same as the reference"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import typer
 
@@ -55,6 +56,27 @@ Yes = Annotated[
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies come from the store.")]
+
+
+def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option for each field of `EvaluationSpec`, which its `**options` take."""
+    from ragbench.evaluation import spec
+
+    hints = get_type_hints(command, include_extras=True)
+    declared = [one for one in inspect.signature(command).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    parameters = [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in declared]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    for name, field in spec.EvaluationSpec.model_fields.items():
+        kind = spec.plain_type(field)
+        option = typer.Option(
+            spec.option_name(name, field), help=field.description, rich_help_panel=spec.detail(field, "panel")
+        )
+        default = field.default if kind is not str else spec.plain_text(field.default)
+        annotation = Annotated[kind, option]  # type: ignore[valid-type]
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
 @contextmanager

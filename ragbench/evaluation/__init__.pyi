@@ -3,6 +3,9 @@ from .calibrations import (
     load_calibrations,
     with_probabilities,
 )
+from .cases import (
+    failure_traces,
+)
 from .causes import (
     CAUSES,
     CORRECTNESS,
@@ -23,9 +26,9 @@ from .costs import (
 )
 from .evaluator import (
     check_evaluation,
-    check_perspectives,
+    decide,
     evaluate,
-    result_of,
+    score,
 )
 from .folder import (
     FILES,
@@ -58,8 +61,7 @@ from .recommendations import (
     recommend,
 )
 from .requests import (
-    CRITERIA,
-    Answered,
+    SystemOutput,
     answer_all,
     ask_all,
     system_of,
@@ -71,16 +73,22 @@ from .results import (
     leaderboard,
     new_result,
 )
-from .rows import (
-    failure_traces,
-)
 from .schema import (
     read_report,
     report_schema,
 )
-from .suites import (
+from .spec import (
+    CRITERIA,
     SUITES,
+    EvaluationOptions,
+    EvaluationPlan,
+    EvaluationSpec,
+    spec_of,
+    spec_of_texts,
+)
+from .suites import (
     select_categories,
+    select_questions,
     select_sample,
     select_suite,
 )
@@ -102,10 +110,13 @@ __all__ = [
     "STAGE_OF",
     "SUITES",
     "WHERE",
-    "Answered",
+    "EvaluationOptions",
+    "EvaluationPlan",
+    "EvaluationSpec",
     "Recommendation",
     "Result",
     "Results",
+    "SystemOutput",
     "Targets",
     "Timings",
     "answer_all",
@@ -117,7 +128,6 @@ __all__ = [
     "check_gates_measured",
     "check_models",
     "check_parameters",
-    "check_perspectives",
     "check_requests",
     "check_same",
     "compare_reports",
@@ -126,6 +136,7 @@ __all__ = [
     "cost_facts",
     "costs_of",
     "count_causes",
+    "decide",
     "diagnose",
     "doubt_labels",
     "environment",
@@ -143,12 +154,15 @@ __all__ = [
     "recommend",
     "report_schema",
     "result_folders",
-    "result_of",
     "save",
     "save_baseline",
+    "score",
     "select_categories",
+    "select_questions",
     "select_sample",
     "select_suite",
+    "spec_of",
+    "spec_of_texts",
     "system_of",
     "texts_of",
     "two_part_table",

@@ -23,10 +23,10 @@ _PARTS = {"semantic": "semantic_similarity", "hallucination": "claim_support", "
 # Part of a case's verdict -> the heuristic score that it is judged by.
 _LOWEST = 3
 
-Given = Calibration | str | Path | Sequence[Calibration | str | Path]
+CalibrationLike = Calibration | str | Path | Sequence[Calibration | str | Path]
 
 
-def load_calibrations(given: Given) -> dict[str, Calibration]:
+def load_calibrations(given: CalibrationLike) -> dict[str, Calibration]:
     """measure -> its calibration, from calibrations or the files that hold them; a text names files, commas between.
 
     Raises:

@@ -1,66 +1,52 @@
-"""evaluate: a dataset, a system, every perspective, targets -> one result."""
+"""evaluate: check -> ask -> judge -> score -> decide. The only sequence; every surface calls it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 
 from ragbench.datasets import load_dataset
-from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.evaluation import calibrations, diagnose
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import calibrations, cases, diagnose
 from ragbench.evaluation import perspectives as views
-from ragbench.evaluation import rows as case_rows
 from ragbench.evaluation.comparison import check_comparable, compare_reports
 from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
+from ragbench.evaluation.judge_failures import JudgeFailures, judge_failures
 from ragbench.evaluation.provenance import environment
-from ragbench.evaluation.records import BUILT_IN, Made, MeasureResult, Perspective, Report, TestSet
-from ragbench.evaluation.requests import CRITERIA, Answered, ask_all, criteria_named, judgements_of, texts_of
+from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, Provenance, Report, TestSet
+from ragbench.evaluation.requests import SystemOutput, ask_all, texts_of
 from ragbench.evaluation.results import Result, name_of, new_result
-from ragbench.evaluation.safety import SafetyResults, safety_results
+from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
+from ragbench.evaluation.safety import SafetyResults
+from ragbench.evaluation.spec import EvaluationOptions, EvaluationPlan, EvaluationSpec
+from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.judges import prompts as judge_prompts
 from ragbench.llms import check_servers, load_llm
-from ragbench.metrics import score_ablations, score_judgements, score_own
-from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
-from ragbench.metrics.groundedness.checks import STRICT
-from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics import score_ablations
+from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
 from ragbench.metrics.safety import load_detector
-from ragbench.metrics.safety_scores import WARN
-from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
-from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
+from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.systems import FunctionSystem
-from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
-
-CLAIMS = "claim_support"
-_ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
-_MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
+from ragbench.types import Answer, Dataset, System
 
 
 def evaluate(
     dataset: Dataset | str | Path,
     system: str | Path | System | Callable[..., Any] | Sequence[Answer] = "bm25",
+    spec: EvaluationSpec | None = None,
     *,
-    perspectives: Sequence[str] = (),
-    targets: Targets | None = None,
-    embedder: EmbedderLike = "minilm",
-    support_model: str = "",
-    detector: str | Callable[[str], float] | None = None,
-    judge: LLMLike = "",
-    criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = KS,
-    calibration: calibrations.Given = (),
-    measures: str | Iterable[str | Measure] = (),
-    baseline: Result | Report | str | Path | None = None,
-    name: str = "",
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+    journal: str | Path = "",
+    **options: Unpack[EvaluationOptions],
 ) -> Result:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
@@ -69,26 +55,11 @@ def evaluate(
         system: a retriever's name for ragbench's own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes
             a pipeline or a service, a file of recorded answers, any `System`, a function from a question to its answer
             or a retriever, chain or engine of a framework (as `FunctionSystem` takes them), or the answers themselves.
-        perspectives: of "retrieval", "context", "groundedness", "answer", "pipeline", "safety"; () means all. One
-            without labels is reported as not measured, never as 0.
-        targets: from `load_targets`; None means the defaults.
-        embedder: what measures likeness of texts.
-        support_model: what measures whether contexts support claims, as in `claim_support`: "minilm", "lexical", or
-            the folder or hub name of a cross-encoder for NLI; "" means "minilm" with that embedder, else "lexical".
-        detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
-            classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
-            built-in one.
-        judge: the language model that judges the answers; "" means none.
-        criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
-        ks: the depths at which rankings are measured.
-        calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
-            calibrated measure M gets "calibrated:M", the probability that a person would judge yes, and its threshold
-            decides in place of the one in `targets`. Without one, reports show how the scores rank, marked
-            "uncalibrated".
-        measures: of your own: `Measure(name, function)`, or "package.module:attribute".
-        baseline: an earlier result to compare with, or its folder; refused before any request if its questions
-            differ.
-        name: of the result; "" makes one from the dataset and the system.
+        spec: all options as one object; None means the defaults.
+        parameters: of the configuration, as in `new_result`; none keep the name of the system.
+        journal: a file or folder in which the answers of a service are kept as they come, so that the same call
+            continues after an interruption; "" keeps nothing.
+        options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge, targets and others.
 
     Returns:
         The result: `scores` of every question, `questions` with answers and causes of failure, `summary` with targets,
@@ -103,315 +74,293 @@ def evaluate(
     'passed'
 
     Raises:
-        ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached, or of a perspective
-            that is not evaluated. One that turns out to have no value makes `Result.passed` False.
+        ConfigError: an unknown option, perspective or system, a gate (`fail_under`) that cannot be reached, or of a
+            perspective that is not evaluated. One that turns out to have no value makes `Result.passed` False.
         DataError: the dataset has neither questions nor safety samples.
+        ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
     """
-    dataset = load_dataset(dataset) if isinstance(dataset, str | Path) else dataset
-    judge = judge if isinstance(judge, str) else load_llm(judge)
-    embedder = embedder if isinstance(embedder, str) else load_embedder(embedder)
+    spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
     if not isinstance(system, str | Path | Sequence | System):
         system = FunctionSystem(system)
-    chosen = check_perspectives(perspectives)
-    aims = load_targets() if targets is None else targets
-    earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
-    earlier = earlier.report if isinstance(earlier, Result) else earlier
-    options: dict[str, Any] = {"embedder": embedder, "support_model": support_model, "judge": judge}
-    options |= {"criteria": criteria, "ks": ks, "calibration": calibration}
-    check_evaluation(dataset, chosen, aims, earlier, **options)
-    own = load_measures(measures)
-    check_servers(judge)
-    if isinstance(detector, str):
-        detector = load_detector(detector)
-    start = time.perf_counter()
-    answered = ask_all(dataset, system, judge=judge, criteria=_criteria(criteria, aims), attacks="safety" in chosen)
-    asked = time.perf_counter() - start
-    return result_of(
-        answered, perspectives=chosen, targets=aims, detector=detector, measures=own, baseline=earlier, name=name,
-        seconds={"ask": round(asked, 3)}, **options,
-    )  # fmt: skip
+    plan = check_evaluation(load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec)
+    output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
+    return decide(plan, score(plan, output), parameters)
 
 
-def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
-    """The perspectives named, in the order of a report; all for ().
-
-    Raises:
-        ConfigError: one that does not exist.
-    """
-    if isinstance(names, str):
-        raise ConfigError(f"perspectives is a list of names such as ['retrieval'], not {names!r}")
-    names = [_ALIASES.get(name, name) for name in names]
-    for name in names:
-        if name not in _MEASURED:
-            raise ConfigError(unknown("perspective", name, _MEASURED))
-    return tuple(name for name in _MEASURED if not names or name in names)
-
-
-def check_evaluation(
-    dataset: Dataset,
-    perspectives: Sequence[str],
-    targets: Targets,
-    baseline: Report | None = None,
-    *,
-    embedder: str | Embedder = "minilm",
-    support_model: str = "",
-    judge: str | LLM = "",
-    criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = KS,
-    calibration: calibrations.Given = (),
-) -> None:
-    """Everything that can be refused before the system is asked.
+def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
+    """Refuse everything that can be refused before the system is asked, and load what the spec names.
 
     Raises:
         DataError: nothing to ask.
-        ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; an unknown
-            criterion, a depth below 1, or a support model that is not one for NLI.
-        ModelError: the support model could not be loaded.
+        ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; a calibration
+            of scores by another model.
+        ModelError: the support model could not be loaded, or the judge's server takes no connections.
         ComparisonError: a baseline of other data.
     """
+    spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
+    measures = tuple(load_measures(spec.measures))
+    targets = (spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)).gated(spec.fail_under)
+    baseline = load_result(spec.baseline) if isinstance(spec.baseline, str | Path) else spec.baseline
+    dataset = select_questions(dataset, spec)
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
-    judged = ("judge",) if judge else ()
-    models = {CLAIMS: support_model or "minilm", "semantic_similarity": _name(embedder)}
-    calibrations.check_models(calibrations.load_calibrations(calibration), models)
-    _criteria(criteria, targets)
-    views.at_depths(ks)
-    if support_model:
-        check_support_model(support_model)
-        if support_model not in SUPPORT_MODELS and "groundedness" in perspectives:
-            load_support_model(support_model)
-    for gate in sorted(targets.gates):
-        wanted = perspective_of(gate)
-        if wanted not in (*perspectives, *judged, "own", "overall"):
-            raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
-        if wanted in perspectives and (reason := views.unlabelled(wanted, dataset, targets.named)):
-            raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
-    tops = {name: case_rows.bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
-    tops |= views.document_ceilings(dataset, targets.named)
-    check_reachable(targets, {name: top for name, top in tops.items() if top is not None})
-    if baseline is not None:
+    embedder = spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder)
+    judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))
+    plan = EvaluationPlan(
+        spec,
+        dataset,
+        targets,
+        deciding=_deciding(targets, dataset, spec),
+        criteria=EvaluationSpec(criteria=(*spec.criteria, *judged)).criteria,
+        depths=tuple(views.at_depths(spec.ks)),
+        embedder=embedder,
+        detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
+        calibrations=calibrations.load_calibrations(spec.calibration),
+        measures=measures,
+        baseline=baseline.report if isinstance(baseline, Result) else baseline,
+    )
+    models = {"claim_support": plan.support_model, "semantic_similarity": _name(embedder)}
+    calibrations.check_models(plan.calibrations, models)
+    if spec.support_model and spec.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
+        load_support_model(spec.support_model)
+    _check_gates(plan)
+    if plan.baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
-        settings = _settings(perspectives, targets, embedder, judge, support_model)
-        check_comparable(baseline, dataset.fingerprint, query_ids, settings)
+        check_comparable(plan.baseline, dataset.fingerprint, query_ids, _compared_settings(plan, targets))
+    check_servers(spec.judge)
+    return plan
 
 
-def result_of(
-    answered: Answered,
-    *,
-    perspectives: Sequence[str] = (),
-    targets: Targets | None = None,
-    embedder: str | Embedder = "minilm",
-    support_model: str = "",
-    detector: Callable[[str], float] | None = None,
-    judge: str | LLM = "",
-    criteria: str | Sequence[str] = CRITERIA,
-    ks: Sequence[int] = KS,
-    calibration: calibrations.Given = (),
-    measures: str | Iterable[str | Measure] = (),
-    baseline: Report | None = None,
-    name: str = "",
-    settings: Mapping[str, Any] = MappingProxyType({}),
-    parameters: Mapping[str, Any] = MappingProxyType({}),
-    seconds: Mapping[str, float] = MappingProxyType({}),
-) -> Result:
-    """The result of answers that are there, judged now where `ask_all` has not asked the judge already.
-
-    Args:
-        settings: further settings, kept with the others.
-        parameters: of the configuration, as in `new_result`; none keep the name of the system.
-        seconds: of what was done before.
-        The other arguments are those of `evaluate`.
-    """
-    chosen = check_perspectives(perspectives)
-    wanted = load_targets() if targets is None else targets
-    known = calibrations.load_calibrations(calibration)
-    dataset, aims = answered.dataset, wanted
+def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
+    """Return the targets without the default ones that decide nothing about the system under test."""
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
-        aims = aims.without(aims.defaults)
-    if detector is None:  # the figures are about ragbench and not about the system
-        aims = aims.without(name for name in aims.defaults if name.startswith("attack_"))
-    criteria, named = _criteria(criteria, aims), (*views.at_depths(ks), *aims.named)
-    limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
+        targets = targets.without(targets.defaults)
+    if not spec.detector:  # the figures are about ragbench and not about the system
+        targets = targets.without(name for name in targets.defaults if name.startswith("attack_"))
+    return targets
+
+
+def _check_gates(plan: EvaluationPlan) -> None:
+    targets, dataset = plan.targets, plan.dataset
+    looked_at = {kind.name for kind in views.kinds_of(plan)} | {"own", "overall"}
+    for gate in sorted(targets.gates):
+        if (perspective := perspective_of(gate)) not in looked_at:
+            raise ConfigError(
+                f"--fail-under names {gate}, of the perspective {perspective!r}, which is not evaluated here"
+            )
+        kind = views.KINDS.get(perspective)
+        if kind is not None and (reason := kind.unlabelled(dataset, targets.named)):
+            raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
+    best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
+    best |= views.document_ceilings(dataset, targets.named)
+    check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What the perspectives show of a system's output: `frames` perspective -> scores of single questions.
+
+    `measured` are those frames of which something was scored, `states` why others were not; `taken` is seconds.
+    """
+
+    output: SystemOutput
+    frames: Mapping[str, pd.DataFrame]
+    states: Sequence[Perspective]
+    rows: Sequence[MeasureResult]
+    safety: SafetyResults
+    taken: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> dict[str, pd.DataFrame]:
+        """Return the frames of the perspectives that were measured."""
+        return {one.name: self.frames[one.name] for one in self.states if one.measured}
+
+    @property
+    def judge_failures(self) -> JudgeFailures:
+        """Return how often the judge failed."""
+        return judge_failures(self.output.judgements or ())
+
+
+def score(plan: EvaluationPlan, output: SystemOutput) -> Scored:
+    """Score an output from every perspective of the plan that can be measured."""
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
-    taken: dict[str, float] = {**seconds, **answered.seconds}
+    rows: list[MeasureResult] = []
     safety = SafetyResults((), (), [])
-    judgements: list[Judgement] = []
-    judging = case_rows.Judging()
-    with progress_bar(len(chosen) + bool(judge), "scoring", "perspective") as bar:
-        for one in (*chosen, *(["judge"] if judge else [])):
-            bar.set_postfix_str(one, refresh=False)
+    taken = dict(output.seconds)
+    kinds = views.kinds_of(plan)
+    with progress_bar(len(kinds), "scoring", "perspective") as bar:
+        for kind in kinds:
+            bar.set_postfix_str(kind.name, refresh=False)
             start = time.perf_counter()
-            reason = views.unmeasurable(one, answered, aims.named)
-            notes, warning = [], ""
-            if not reason:
-                if one == "judge":
-                    given = answered.judgements
-                    judgements = judgements_of(answered, judge, criteria) if given is None else list(given)
-                    frames[one] = score_judgements(judgements)
-                    judging = case_rows.judging_of(judgements)
-                    warning = judging.warning
-                else:
-                    scored = views.measure(
-                        one, answered, embedder=embedder, support_model=support_model, named=named, threshold=limit
-                    )
-                    frames[one] = calibrations.with_probabilities(scored, known)
-                if one == "safety":
-                    warn = known[calibrations.INJECTION].threshold if calibrations.INJECTION in known else WARN
-                    safety = safety_results(dataset, detector, answered.safety_answers, warn=warn)
-                timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
-                if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and safety.figures):
-                    reason = warning or _nothing_scored(answered)
-            if not reason and one == "retrieval":
-                notes, warning = [views.judged_by(answered)], views.passages_in_doubt(answered)
-            if not reason and one != "judge":
-                notes.append(calibrations.scale_note(one, frames[one], known))
-            if one == "safety" and not (dataset.safety_inputs or dataset.safety_outputs):
-                reason = reason and "no safety samples"
-                notes.append("not measured: no safety samples; only leaks in the answers were looked for")
-            elif one == "safety" and any(figure.kind != "system" for figure in safety.figures):
-                notes = ["leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"]
-            states.append(Perspective(one, not reason, reason, "; ".join(filter(None, notes)), warning))
-            taken[one] = round(time.perf_counter() - start, 3)
+            if reason := kind.missing(plan, output):
+                states.append(Perspective(kind.name, False, reason))
+            else:
+                measurement = kind.measure(plan, output)
+                scores = calibrations.with_probabilities(measurement.scores, plan.calibrations)
+                measurement = replace(measurement, scores=scores)
+                frames[kind.name] = scores
+                states.append(_state(kind.name, plan, output, measurement))
+                if states[-1].measured:
+                    rows.extend(measurement.rows)
+                    safety = measurement.safety or safety
+            taken[kind.name] = round(taken.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    if own := load_measures(measures):
-        frames["own"] = score_own(dataset, answered.answers, own, texts_of(answered))
-        reason = "" if frames["own"]["value"].notna().any() else _nothing_scored(answered)
-        states.append(Perspective("own", not reason, reason))
-    measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
-    if measured.keys().isdisjoint(case_rows.OF_ANSWERS):
-        aims = aims.without(["pass_rate"])  # which is about answers
-    thresholds = calibrations.case_thresholds(wanted.cases, known)
-    decided = case_rows.decide(answered, measured, thresholds, aims.weights, judging.lost)
-    frames["overall"] = decided.scores
-    note = calibrations.verdict_note(thresholds, pd.concat([*measured.values(), decided.scores.head(0)]), known)
-    passing = any(passed is not None for passed in decided.passed.values())
+    return Scored(output, frames, states, rows, safety, taken)
+
+
+def _state(name: str, plan: EvaluationPlan, output: SystemOutput, measurement: views.Measurement) -> Perspective:
+    if measurement.is_empty(plan.deciding.named):
+        return Perspective(name, False, measurement.reason or _nothing_scored(output), warning=measurement.warning)
+    notes = [*measurement.notes, calibrations.scale_note(name, measurement.scores, plan.calibrations)]
+    return Perspective(name, True, "", "; ".join(filter(None, notes)), measurement.warning)
+
+
+def decide(plan: EvaluationPlan, scored: Scored, parameters: Mapping[str, Any] = MappingProxyType({})) -> Result:
+    """Decide which questions pass and which targets are reached, and return the result."""
+    measured, output = scored.measured, scored.output
+    deciding = plan.deciding
+    if measured.keys().isdisjoint(cases.OF_ANSWERS):
+        deciding = deciding.without(["pass_rate"])  # which is about answers
+    thresholds = calibrations.case_thresholds(plan.targets.cases, plan.calibrations)
+    verdicts = cases.decide(output, measured, thresholds, deciding.weights, scored.judge_failures.lost)
+    note = calibrations.verdict_note(
+        thresholds, pd.concat([*measured.values(), verdicts.scores.head(0)]), plan.calibrations
+    )
+    passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
-    states.append(Perspective("overall", passing, reason, note))
-    best = views.ceilings_of(answered, named)
-    check_reachable(aims, best)
-    rows = [row for part in frames.values() for row in case_rows.rows_of(part, aims, best)]
-    rows += [case_rows.aimed(row, aims) for row in safety.rows]
-    there = {one.name for one in states if one.measured}
-    rows = [row for row in rows if row.perspective in there]
-    if "pipeline" in there:
-        rows += case_rows.latency_rows(answered, aims)
-    for absent in aims.named:
-        if absent not in {row.measure for row in rows}:
-            none = MeasureResult(absent, perspective_of(absent), None, None, None, 0, len(dataset.cases))
-            rows.append(case_rows.aimed(none, aims))
-    model, grounded = support_model or "minilm", "groundedness" in measured
-    claims = views.claims_of(answered, list(dataset.queries), model, limit) if grounded else {}
-    if answered.ablations:
-        frames["ablations"] = score_ablations(dataset, answered.ablations, answered.ablation_judgements)
-    cases = case_rows.cases_of(answered, frames, decided, claims, judgements)
-    spent = case_rows.evaluation_costs(answered, judgements)
+    frames = {**scored.frames, "overall": verdicts.scores}
+    states = [*scored.states, Perspective("overall", passing, reason, note)]
+    scored = replace(scored, frames=frames, states=states)
+    rows = _rows(plan, scored, deciding)
+    if output.ablations:
+        ablated = score_ablations(plan.dataset, output.ablations, output.ablation_judgements)
+        scored = replace(scored, frames={**frames, "ablations": ablated})
+    report = _report(plan, scored, verdicts, rows, thresholds, deciding)
+    return _result(plan, scored, measured, report, parameters)
+
+
+def _rows(plan: EvaluationPlan, scored: Scored, deciding: Targets) -> list[MeasureResult]:
+    """Return a row for each measure, and one for each named measure of which there is no score."""
+    best = views.ceilings_of(scored.output, plan.named)
+    check_reachable(deciding, best)
+    there = {state.name for state in scored.states if state.measured}
+    rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
+    rows = [row for row in [*rows, *scored.rows] if row.perspective in there]
+    missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
+    n = len(plan.dataset.cases)
+    empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
+    return rows + [compare_with_target(row, deciding) for row in empty]
+
+
+def _report(
+    plan: EvaluationPlan,
+    scored: Scored,
+    verdicts: cases.CaseVerdicts,
+    rows: Sequence[MeasureResult],
+    thresholds: Mapping[str, float],
+    deciding: Targets,
+) -> Report:
+    dataset, output, measured = plan.dataset, scored.output, scored.measured
+    judgements = output.judgements or ()
+    grounded = "groundedness" in measured
+    claims: Mapping[str, Any] = {}
+    if grounded:
+        claims = views.claims_of(output, list(dataset.queries), plan.support_model, views.support_threshold(plan))
+    questions = cases.cases_of(output, scored.frames, verdicts, claims, judgements)
     report = Report(
-        name=name or f"{name_of(dataset)}-{answered.system['name']}",
+        name=_result_name(plan, output),
         test_set=TestSet(
             name_of(dataset), dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
             len(dataset.safety_inputs), len(dataset.safety_outputs),
         ),
-        system=answered.system,
-        settings={
-            **settings,
-            **_settings(chosen, aims, embedder, judge, support_model),
-            "named": list(aims.named),
-            "cases": thresholds,
-            **({"calibration": calibrations.plain(known)} if known else {}),
-            "detector": getattr(detector, "name", "given") if detector else "built-in",
-            "k": list(ks),
-            **({"criteria": list(criteria)} if judge else {}),
-            **({"measures": [declaration(one) for one in own]} if own else {}),
-        },
-        perspectives=tuple(states),
+        system=output.system,
+        settings=_settings(plan, deciding, thresholds),
+        perspectives=tuple(scored.states),
         measures=tuple(rows),
-        cases=cases,
-        categories=case_rows.categories_of(cases),
-        safety=safety.figures,
-        samples=safety.samples,
-        counts=case_rows.counts_of(cases, claimed=grounded, judging=judging),
-        costs=spent,
-        chunks=views.chunk_statistics(answered),
-        made=Made(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=taken, environment=environment(),
-            latency=case_rows.latency_of(answered),
+        cases=questions,
+        categories=cases.categories_of(questions),
+        safety=scored.safety.figures,
+        samples=scored.safety.samples,
+        counts=cases.counts_of(questions, claimed=grounded, failures=scored.judge_failures),
+        costs=cases.evaluation_costs(output, judgements),
+        chunks=views.chunk_statistics(output),
+        made=Provenance(
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=scored.taken, environment=environment(),
+            latency=latency_of(output),
         ),
     )  # fmt: skip
-    report = replace(
-        report,
-        advice=case_rows.advice_for(report, answered, wanted),
-        comparison=None if baseline is None else compare_reports(baseline, report),
-    )
+    comparison = None if plan.baseline is None else compare_reports(plan.baseline, report)
+    return replace(report, advice=cases.advice_for(report, output, plan.targets), comparison=comparison)
+
+
+def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
+    spec = plan.spec
+    name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
+    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.sample} questions"] * (spec.sample > 0)
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def _result(
+    plan: EvaluationPlan,
+    scored: Scored,
+    measured: Mapping[str, pd.DataFrame],
+    report: Report,
+    parameters: Mapping[str, Any],
+) -> Result:
+    output, frames = scored.output, scored.frames
     filled = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
     scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
-    scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
-    facts = {"chunks": len(answered.chunks)} if answered.system.get("kind") == "Pipeline" else {}
-    facts |= {name: value for name, value in answered.system.items() if name.startswith("ann_recall@")}
-    searched = {} if answered.search_ms is None else {"search_ms": answered.search_ms}
+    scores = scores[scores["query_id"].isin(plan.dataset.queries)].reset_index(drop=True)
+    facts = {"chunks": len(output.chunks)} if output.system.get("kind") == "Pipeline" else {}
+    facts |= {name: value for name, value in output.system.items() if name.startswith("ann_recall@")}
+    searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     result = new_result(
         name=report.name,
-        parameters=parameters or {"system": str(answered.system["name"])},
-        dataset=dataset,
-        run=answered.documents,
+        parameters=parameters or {"system": str(output.system["name"])},
+        dataset=plan.dataset,
+        run=output.documents,
         scores=scores,
-        answers=answered.answers,
-        judgements=judgements,
-        timings=taken,
-        facts={**facts, **searched, **cost_facts(spent, answered.answers)},
-        diagnosis=_diagnosed(answered, measured, judgements, scores, known),
+        answers=output.answers,
+        judgements=output.judgements or (),
+        timings=scored.taken,
+        facts={**facts, **searched, **cost_facts(report.costs, output.answers)},
+        diagnosis=_diagnosed(plan, output, measured, scores),
         verdicts=report,
     )
-    return replace(result, answered=answered)
+    return replace(result, output=output)
 
 
 def _diagnosed(
-    answered: Answered,
-    measured: Mapping[str, pd.DataFrame],
-    judgements: Sequence[Judgement],
-    scores: pd.DataFrame,
-    calibrations: Mapping[str, Calibration],
+    plan: EvaluationPlan, output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
 ) -> pd.DataFrame | None:
-    """The first cause of each failure, where both retrieval and answers were looked at."""
-    if "retrieval" not in measured or measured.keys().isdisjoint(case_rows.OF_ANSWERS):
+    """Return the first cause of each failure, where both retrieval and answers were looked at."""
+    if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
-    texts = texts_of(answered)
+    texts = texts_of(output)
     held = {chunk.chunk_id for chunk in texts}
-    run = {query: {one: score for one, score in found.items() if one in held}
-           for query, found in answered.ranking.items()}  # fmt: skip
+    run = {
+        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in held}
+        for query_id, ranked in output.ranking.items()
+    }
     return diagnose(
-        answered.dataset, run, answered.answers, judgements, scores, texts,
-        depth=answered.depth, calibrations=calibrations,
+        output.dataset, run, output.answers, output.judgements or (), scores, texts,
+        depth=output.depth, calibrations=plan.calibrations,
     )  # fmt: skip
 
 
-def _criteria(criteria: str | Sequence[str], targets: Targets) -> tuple[str, ...]:
-    """The criteria of the judge: those given, and those of measures that the user named a target for.
-
-    Raises:
-        ConfigError: a criterion that does not exist.
-    """
-    criteria = criteria_named(criteria)
-    named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
-    for name in (*criteria, *named):
-        if name not in judge_prompts.CRITERIA:
-            raise ConfigError(unknown("criterion", name, judge_prompts.CRITERIA))
-    return tuple(dict.fromkeys([*criteria, *named]))
+def _name(model: Any) -> str:
+    return model if isinstance(model, str) else str(model.name)
 
 
-def _name(model: str | Embedder | LLM) -> str:
-    return model if isinstance(model, str) else model.name
-
-
-def _settings(
-    perspectives: Sequence[str], targets: Targets, embedder: str | Embedder, judge: str | LLM, support_model: str
-) -> dict[str, Any]:
+def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
+    """Return the settings in which an evaluation and its baseline should agree."""
     return {
-        "perspectives": list(perspectives),
-        "embedder": _name(embedder),
-        "support_model": support_model or "minilm",
-        "judge": _name(judge),
+        "perspectives": list(plan.spec.perspective_names),
+        "embedder": _name(plan.embedder),
+        "support_model": plan.support_model,
+        "judge": plan.judge_name,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
         "weights": {name: weight for name, weight in targets.weights.items() if weight},
@@ -419,8 +368,26 @@ def _settings(
     }
 
 
-def _nothing_scored(answered: Answered) -> str:
-    failed = sum(answer.failed for answer in answered.answers)
-    if failed and failed == len(answered.answers):
-        return f"nothing to score: all {failed} answers failed, first {answered.answers[0].error}"
+def _settings(plan: EvaluationPlan, deciding: Targets, thresholds: Mapping[str, float]) -> dict[str, Any]:
+    spec = plan.spec
+    detector = getattr(plan.detector, "name", "given") if plan.detector else "built-in"
+    return {
+        "suite": spec.suite,
+        **({"categories": list(spec.categories)} if spec.categories else {}),
+        **({"sample": spec.sample, "seed": spec.seed} if spec.sample else {}),
+        **_compared_settings(plan, deciding),
+        "named": list(deciding.named),
+        "cases": thresholds,
+        **({"calibration": calibrations.plain(plan.calibrations)} if plan.calibrations else {}),
+        "detector": detector,
+        "k": list(spec.ks),
+        **({"criteria": list(plan.criteria)} if spec.judge else {}),
+        **({"measures": [declaration(measure) for measure in plan.measures]} if plan.measures else {}),
+    }
+
+
+def _nothing_scored(output: SystemOutput) -> str:
+    failed = sum(answer.failed for answer in output.answers)
+    if failed and failed == len(output.answers):
+        return f"nothing to score: all {failed} answers failed, first {output.answers[0].error}"
     return "nothing to score: no question has both the labels and an answer for any of its measures"

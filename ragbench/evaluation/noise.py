@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation.evaluator import evaluate
-from ragbench.evaluation.records import Report
+from ragbench.evaluation.spec import EvaluationOptions, EvaluationSpec
 from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Dataset, System
 
 
 def verdict_noise(
-    dataset: Dataset, system: str | Path | System, runs: int, *, baseline: Report | None = None, **options: Any
+    dataset: Dataset,
+    system: str | Path | System,
+    runs: int,
+    spec: EvaluationSpec | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> pd.DataFrame:
     """Evaluate a system several times, and count how often the verdict is not the usual one.
 
     Nothing may come from a store of replies (`--no-cache`, RAGBENCH_REPLIES=off): a reply that is read again has no
     noise. Few evaluations show too little: verdicts that flip in 27 % of them are reported as .20 by 3, .24 by 5 and
-    .26 by 10, on average. Without a `baseline` one more evaluation comes first, and the others are compared with it.
+    .26 by 10, on average. Without a baseline in the spec one more evaluation comes first, and the others are compared
+    with it.
 
     Args:
         dataset, system: as in `evaluate`.
         runs: the number of evaluations, 2 or more.
-        baseline: of the gate.
-        options: of `evaluate`: targets, judge and others.
+        spec, options: as in `evaluate`: targets, judge and others.
 
     Returns:
         A row for the gate's verdict (passed or not), and one for those on single questions (passed, failed or not
@@ -49,8 +53,10 @@ def verdict_noise(
     """
     if runs < 2:
         raise ConfigError(f"{runs} evaluations cannot differ from each other; expected 2 or more, such as 20")
-    baseline = baseline or evaluate(dataset, system, **options).report
-    reports = [evaluate(dataset, system, baseline=baseline, **options).report for _ in range(runs)]
+    spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
+    if spec.baseline is None:
+        spec = spec.replaced(baseline=evaluate(dataset, system, spec))
+    reports = [evaluate(dataset, system, spec).report for _ in range(runs)]
     verdicts: list[Sequence[bool | None]] = [[report.passed for report in reports]]
     verdicts += zip(*([case.passed for case in report.cases] for report in reports), strict=True)
     flips = [runs - Counter(repeated).most_common(1)[0][1] for repeated in verdicts]

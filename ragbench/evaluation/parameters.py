@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+from ragbench.evaluation.spec import EvaluationSpec, plain_type, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
-from ragbench.judges.prompts import CRITERIA
 from ragbench.llms import Settings, check_llm, check_servers
-from ragbench.metrics.groundedness import check_support_model
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
@@ -34,11 +33,11 @@ OF_PIPELINE = (
 
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has them.
 _READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
-_OF_ABLATIONS = ("oracle",)
+_OF_ABLATIONS = ("ablations",)
 # The smallest value of each number.
 _MINIMUM = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
-    "max_tokens": 1, "temperature": 0, "judge_apart": 0, "seed": 0,
+    "max_tokens": 1, "temperature": 0,
 }  # fmt: skip
 
 
@@ -68,7 +67,8 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """The parameters of the notebook that calls this, as its parameters cell (or papermill) has set them.
 
     Args:
-        types: the type of each parameter; no other name may be declared with a type before this is called.
+        types: the type of each parameter that is not an option of an evaluation; those have the types of
+            `EvaluationSpec`. No other name may be declared with a type before this is called.
 
     Raises:
         ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a value of another
@@ -80,10 +80,12 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """
     namespace = sys._getframe(1).f_globals
     declared = namespace.get("__annotations__", {})
-    if foreign := [name for name in declared if name not in types]:
-        for name in foreign:  # forgotten, so that the corrected cell can be run again in the same kernel
+    options = {name: plain_type(option) for name, option in EvaluationSpec.model_fields.items() if name in declared}
+    types = {**options, **types}
+    if strange := [name for name in declared if name not in types]:
+        for name in strange:  # forgotten, so that the corrected cell can be run again in the same kernel
             del declared[name]
-        raise ConfigError(unknown("parameter", foreign[0], types))
+        raise ConfigError(unknown("parameter", strange[0], {**types, **EvaluationSpec.model_fields}))
     if missing := [name for name in types if name not in namespace]:
         raise ConfigError(f"parameter {missing[0]} is not set; run the parameters cell, and check its names")
     return {name: typed(name, namespace[name], [kind]) for name, kind in types.items()}
@@ -188,16 +190,14 @@ def check_parameters(
         check_reranker(parameters["reranker"])
     if "retriever" in parameters:
         check_retriever(parameters["retriever"])
-    if "support_model" in parameters:
-        check_support_model(parameters["support_model"])
     if "llm" in parameters:
         check_generator(parameters["llm"], settings)
     if "prompt" in parameters:
         check_prompt(parameters["prompt"])
     if parameters.get("measures"):
         load_measures(parameters["measures"])
-    if parameters.get("judge"):
-        _check_judge(parameters, settings)
+    if judge := spec_of(parameters).judge:
+        check_llm(judge, settings)
     for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
@@ -239,12 +239,3 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
             raise ModelError(
                 f"every one of {len(failed)} requests for {what} failed, the first: {first.error}", first.failure
             )
-
-
-def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> None:
-    if parameters["judge"] == "extractive":
-        raise ConfigError("judge is 'extractive', which is not a language model; name one, or \"\" for no judge")
-    check_llm(parameters["judge"], settings)
-    for name in parameters.get("criteria", "correctness").replace(" ", "").split(","):
-        if name not in CRITERIA:
-            raise ConfigError(unknown("criterion", name, CRITERIA))

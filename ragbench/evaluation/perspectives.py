@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import ConfigError
-from ragbench.evaluation.records import score_frame
-from ragbench.evaluation.requests import Answered, texts_of
-from ragbench.evaluation.safety import score_leaks
-from ragbench.metrics import score_answers, score_chunks, score_run, score_spans
+from ragbench.evaluation.calibrations import INJECTION
+from ragbench.evaluation.judge_failures import judge_failures
+from ragbench.evaluation.records import MeasureResult, score_frame
+from ragbench.evaluation.requests import SystemOutput, texts_of
+from ragbench.evaluation.rows import compare_with_target, latency_rows
+from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
+from ragbench.evaluation.spec import EvaluationPlan
+from ragbench.metrics import score_answers, score_chunks, score_judgements, score_own, score_run, score_spans
 from ragbench.metrics.context_scores import context_ceilings, score_context
 from ragbench.metrics.groundedness.checks import STRICT
 from ragbench.metrics.groundedness_scores import claim_table, score_groundedness
@@ -21,6 +25,7 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.pipeline_scores import score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
+from ragbench.metrics.safety_scores import WARN
 from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
@@ -43,47 +48,7 @@ _NO_MATCHES = "no passage of the system is in a document of the test set"
 _NO_TEXTS = "the system does not report which texts it answered from"
 
 
-def unmeasurable(perspective: str, answered: Answered, named: Sequence[str] = ()) -> str:
-    """Why a perspective cannot be measured here; "" where it can."""
-    dataset = answered.dataset
-    if reason := unlabelled(perspective, dataset, named):
-        return reason
-    if perspective in ("groundedness", "answer", "pipeline", "judge") and not answered.has_answers:
-        return _NO_ANSWERS
-    if perspective == "retrieval" and not answered.has_contexts:
-        return _NO_CONTEXTS
-    if perspective == "retrieval" and answered.system.get("is_foreign"):
-        return _NO_MATCHES
-    if perspective in ("context", "groundedness") and not answered.has_texts:
-        return _NO_TEXTS
-    return ""
-
-
-def unlabelled(perspective: str, dataset: Dataset, named: Sequence[str] = ()) -> str:
-    """Why the labels of a test set do not allow a perspective; "" where they do.
-
-    Latency and cost need no label: where a target of the user names them, the pipeline is measured.
-    """
-    cases = dataset.cases
-    if perspective == "safety":  # leaks in answers to questions need no label
-        return (
-            ""
-            if dataset.safety_inputs or dataset.safety_outputs or cases
-            else "no labels: the test set has no safety samples"
-        )
-    if not cases:
-        return "no labels: the test set has no questions"
-    if perspective == "retrieval" and not any(map(bool, dataset.qrels.values())) and not any(map(_wanted, cases)):
-        return "no labels: no question names a relevant document, passage or chunk"
-    if perspective == "answer" and not any(map(_answer_label, cases)):
-        return "no labels: no question has a reference answer, gold facts or required keywords"
-    free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
-    if perspective == "pipeline" and not free and not any(map(_pipeline_label, cases)):
-        return "no labels: no question has an expected outcome, flags, citations or a latency budget"
-    return ""
-
-
-def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame:
+def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataFrame:
     """Ranking measures at every level that the labels allow, evidence found, and what reached the context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
@@ -125,21 +90,16 @@ def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[s
 
 
 def at_depths(depths: Sequence[int] = KS) -> list[str]:
-    """The names of the measures that are reported at several depths: rankings at every level, and gold evidence.
+    """Return the names of the measures that are reported at several depths: rankings at every level, gold evidence.
 
     >>> at_depths([7])[:8]
     ['nDCG@7', 'P@7', 'R@7', 'F1@7', 'RR@7', 'AP@7', 'Success@7', 'span:nDCG@7']
-
-    Raises:
-        ConfigError: no depth, or one that is not a whole number from 1.
     """
-    if not depths or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in depths):
-        raise ConfigError(f"k is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, 5, 10]")
     ranked = [f"{prefix}{name}@" for prefix in _PREFIX.values() for name in FAMILIES]
     return [f"{name}{k}" for name in (*ranked, "span_recall@", "span_precision@", "span_iou@") for k in depths]
 
 
-def chunk_statistics(answered: Answered) -> dict[str, float]:
+def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     """`score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not known.
 
     Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as many.
@@ -153,17 +113,17 @@ def chunk_statistics(answered: Answered) -> dict[str, float]:
     return {"chunks": len(answered.chunks), **{n: float(v) for n, v in found.items() if n != "chunks" and v == v}}
 
 
-def levels_of(answered: Answered) -> tuple[str, ...]:
+def levels_of(answered: SystemOutput) -> tuple[str, ...]:
     """The levels that the ranking can be scored at, of "document", "span" and "chunk"."""
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def judged_by(answered: Answered) -> str:
+def judged_by(answered: SystemOutput) -> str:
     """What the ranking is judged by, in words."""
     return f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(answered))}"
 
 
-def passages_in_doubt(answered: Answered) -> str:
+def passages_in_doubt(answered: SystemOutput) -> str:
     """Return what makes the ranking less certain: passages that are not attributable to a document, or to several."""
     counts = answered.system.get("matched_passages", {})
     several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
@@ -192,7 +152,7 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     )
 
 
-def _credited_equally(answered: Answered) -> str:
+def _credited_equally(answered: SystemOutput) -> str:
     dataset, names = answered.dataset, ["nDCG@5", "R@5"]
     if "document" not in levels_of(answered):
         return ""
@@ -206,7 +166,7 @@ def _credited_equally(answered: Answered) -> str:
     )
 
 
-def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, float]:
+def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, float]:
     """measure -> the mean of the best values that any system could reach, over the judged questions.
 
     unique_token_ratio has what is usual for texts of the length of these contexts.
@@ -233,7 +193,7 @@ def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, 
     return {str(name): float(value) for name, value in best.dropna().items()}
 
 
-def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
+def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
     """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
     given = {answer.query_id: answer for answer in answered.answers}
     rows = [
@@ -272,40 +232,166 @@ def _pipeline_label(case: Case) -> bool:
     )
 
 
-def measure(
-    perspective: str,
-    answered: Answered,
-    *,
-    embedder: str | Embedder,
-    support_model: str = "",
-    named: Sequence[str] = (),
-    threshold: float = STRICT,
-) -> pd.DataFrame:
-    """The scores of a perspective other than "judge", `named` measures among them: query_id, measure, value."""
-    if perspective == "retrieval":
-        return score_ranking(answered, named)
-    if perspective == "context":
-        context = score_context(answered.dataset, answered.answers, texts_of(answered))
-        return context[~context["measure"].isin(_REACHED)]
-    if perspective == "groundedness":
-        return score_groundedness(
-            answered.dataset,
-            answered.answers,
-            texts_of(answered),
-            model=support_model or "minilm",
-            threshold=threshold,
-        )
-    if perspective == "pipeline":
-        return score_pipeline(answered.dataset, answered.answers)
-    if perspective == "answer":
-        return score_answer(answered, embedder)
-    if perspective == "safety":
-        return score_leaks(answered.dataset, answered.answers if answered.has_answers else (), answered.chunks)
-    return score_frame([])
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What a perspective shows: its scores, rows of measures that are not about single questions, and safety samples.
+
+    `notes` state how it was measured, `warning` what makes its numbers less certain, `reason` why there may be none.
+    """
+
+    scores: pd.DataFrame
+    rows: Sequence[MeasureResult] = ()
+    safety: SafetyResults | None = None
+    notes: tuple[str, ...] = ()
+    warning: str = ""
+    reason: str = ""
+
+    def is_empty(self, named: Collection[str]) -> bool:
+        """Return True if nothing was scored, nor any row has a measure that is `named`."""
+        scored = self.scores["value"].notna().any() or (self.safety is not None and self.safety.figures)
+        return not scored and not any(row.measure in named for row in self.rows)
+
+
+def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    scores = score_ranking(output, plan.named)
+    return Measurement(scores, notes=(judged_by(output),), warning=passages_in_doubt(output))
+
+
+def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    scores = score_context(output.dataset, output.answers, texts_of(output))
+    return Measurement(scores[~scores["measure"].isin(_REACHED)])
+
+
+def support_threshold(plan: EvaluationPlan) -> float:
+    """Return the claim support from which on a claim counts as supported."""
+    calibration = plan.calibrations.get("claim_support")
+    return STRICT if calibration is None else calibration.threshold
+
+
+def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    scores = score_groundedness(
+        output.dataset, output.answers, texts_of(output), model=plan.support_model, threshold=support_threshold(plan)
+    )
+    return Measurement(scores)
+
+
+def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    return Measurement(score_answer(output, plan.embedder))
+
+
+def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    rows = latency_rows(output, plan.deciding)
+    return Measurement(score_pipeline(output.dataset, output.answers), rows=rows)
+
+
+def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    dataset, calibration = output.dataset, plan.calibrations.get(INJECTION)
+    scores = score_leaks(dataset, output.answers if output.has_answers else (), output.chunks)
+    warn = WARN if calibration is None else calibration.threshold
+    safety = safety_results(dataset, plan.detector, output.safety_answers, warn=warn)
+    rows = [compare_with_target(row, plan.deciding) for row in safety.rows]
+    note = reason = ""
+    if not (dataset.safety_inputs or dataset.safety_outputs):
+        reason = "no safety samples"
+        note = f"not measured: {reason}; only leaks in the answers were looked for"
+    elif any(figure.kind != "system" for figure in safety.figures):
+        note = "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
+    return Measurement(scores, rows, safety, notes=(note,), reason=reason)
+
+
+def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    judgements = list(output.judgements or ())
+    warning = judge_failures(judgements).warning
+    return Measurement(score_judgements(judgements), warning=warning, reason=warning)
+
+
+def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    return Measurement(score_own(output.dataset, output.answers, plan.measures, texts_of(output)))
+
+
+@dataclass(frozen=True)
+class PerspectiveKind:
+    """One way of looking at a system: what it needs of a system's output, and what it measures.
+
+    `needs` are names in `_NEEDS`. `is_labelled` states whether a dataset has the labels, with the measures that the
+    user named; `labels` names them. Perspectives `of_answers` decide whether a question passes; one `of_samples` also
+    looks at safety samples.
+    """
+
+    name: str
+    measure: Callable[[EvaluationPlan, SystemOutput], Measurement]
+    needs: tuple[str, ...] = ()
+    is_labelled: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: True
+    labels: str = ""
+    of_answers: bool = False
+    of_samples: bool = False
+
+    def unlabelled(self, dataset: Dataset, named: Sequence[str] = ()) -> str:
+        """Return why the labels of a dataset do not allow it; "" where they do."""
+        if not dataset.cases and not (self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)):
+            return "no labels: the test set has no questions"
+        return "" if self.is_labelled(dataset, named) else f"no labels: no question {self.labels}"
+
+    def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
+        """Return why it cannot be measured here; "" where it can."""
+        reasons = (_NEEDS[need](output) for need in self.needs)
+        return self.unlabelled(output.dataset, plan.deciding.named) or next(filter(None, reasons), "")
+
+
+def _ranks(dataset: Dataset, named: Sequence[str]) -> bool:
+    return any(map(bool, dataset.qrels.values())) or any(map(_wanted, dataset.cases))
+
+
+def _corrects(dataset: Dataset, named: Sequence[str]) -> bool:
+    return any(map(_answer_label, dataset.cases))
+
+
+def _expects(dataset: Dataset, named: Sequence[str]) -> bool:
+    """Return True if there are labels, or a target of the user names latency or cost, which need none."""
+    free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
+    return free or any(map(_pipeline_label, dataset.cases))
+
+
+_NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
+    "answers": lambda output: "" if output.has_answers else _NO_ANSWERS,
+    "contexts": lambda output: "" if output.has_contexts else _NO_CONTEXTS,
+    "documents": lambda output: _NO_MATCHES if output.system.get("is_foreign") else "",
+    "texts": lambda output: "" if output.has_texts else _NO_TEXTS,
+}
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        PerspectiveKind(
+            "retrieval", _retrieval, ("contexts", "documents"), _ranks,
+            "names a relevant document, passage or chunk",
+        ),
+        PerspectiveKind("context", _context, ("texts",)),
+        PerspectiveKind("groundedness", _groundedness, ("answers", "texts"), of_answers=True),
+        PerspectiveKind(
+            "answer", _answer, ("answers",), _corrects, "has a reference answer, gold facts or required keywords",
+            of_answers=True,
+        ),
+        PerspectiveKind(
+            "pipeline", _pipeline, ("answers",), _expects,
+            "has an expected outcome, flags, citations or a latency budget", of_answers=True,
+        ),
+        PerspectiveKind("safety", _safety, of_samples=True),
+        PerspectiveKind("judge", _judge, ("answers",), of_answers=True),
+        PerspectiveKind("own", _own),
+    )
+}  # fmt: skip
+"""Every perspective that is measured, in the order of a report."""
+
+
+def kinds_of(plan: EvaluationPlan) -> list[PerspectiveKind]:
+    """Return the perspectives that an evaluation looks at."""
+    extra = {"judge": bool(plan.spec.judge), "own": bool(plan.measures)}
+    return [kind for name, kind in KINDS.items() if name in plan.spec.perspective_names or extra.get(name)]
 
 
 def claims_of(
-    answered: Answered, query_ids: Sequence[str], model: str, threshold: float = STRICT
+    answered: SystemOutput, query_ids: Sequence[str], model: str, threshold: float = STRICT
 ) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and citations; `model` as in `claim_support`."""
     chosen = answered.dataset.select(query_ids)

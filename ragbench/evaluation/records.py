@@ -284,7 +284,7 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """When and where the evaluation was made and how long it took: all that differs when it is repeated."""
 
     at: str = ""
@@ -315,7 +315,7 @@ class Report:
     samples: tuple[SampleResult, ...] = ()
     advice: tuple[Advice, ...] = ()
     comparison: Comparison | None = None
-    made: Made = field(default_factory=Made)
+    made: Provenance = field(default_factory=Provenance)
     counts: Mapping[str, int] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
     chunks: Mapping[str, float] = field(default_factory=dict)

@@ -1,7 +1,6 @@
 """Everything that is asked for one configuration: the system's answers, their judgements, and ablations.
 
-The answers are in the same form for every kind of system. The notebook, `evaluate`, the command line and the dry run of
-a sweep all ask through `ask_all`.
+The answers are in the same form for every kind of system. `evaluate` and a dry run ask through the same functions.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ import hashlib
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
+from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.judges import judge as judge_answers
 from ragbench.judges import spread
-from ragbench.llms import Settings, active_dry_run, check_llm
+from ragbench.llms import active_dry_run, check_llm
 from ragbench.metrics.pipeline import split_budget
 from ragbench.progress import progress_bar
 from ragbench.retrieval.retrievers import to_documents
@@ -37,10 +38,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import AnswerJournal, JournaledSystem, warn_of_failures
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike, Run, System
-
-CRITERIA = ("correctness", "faithfulness", "relevance")
-"""What a judge is asked about each answer, unless other criteria are named."""
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -48,7 +46,7 @@ _TIMED_S = 60.0  # seconds
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class SystemOutput:
     """The answers of one system with what they were made from.
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
@@ -62,8 +60,8 @@ class Answered:
     data what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for its chunks,
     where that is known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
-    `ask_all` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`, answers to
-    the same questions from other contexts, with theirs.
+    `judge_output` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`,
+    answers to the same questions from other contexts, with theirs.
     """
 
     dataset: Dataset
@@ -90,7 +88,7 @@ class Answered:
     ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
 
-def system_of(parameters: Mapping[str, Any], dataset: Dataset, settings: Settings | None = None) -> str | Pipeline:
+def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
     """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a `Pipeline`.
 
     A `system` that is a retriever's name is the pipeline with that retriever. Constructing the pipeline is indexing.
@@ -110,79 +108,107 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset, settings: Setting
         return str(own["system"])
     options = {name: own[name] for name in OF_PIPELINE if name in own}
     options["max_context_tokens"] = own.get("max_context_tokens") or None
-    if settings is not None and own.get("llm", "extractive") != "extractive":
-        options["llm"] = check_llm(own["llm"], settings)
     return Pipeline(dataset, **options)
 
 
 def ask_all(
     dataset: Dataset,
     system: str | Path | System | Sequence[Answer],
+    spec: EvaluationSpec,
     *,
-    judge: str | LLM = "",
-    criteria: str | Sequence[str] = CRITERIA,
-    judge_again: int = 0,
-    ablations: bool = False,
-    attacks: bool = False,
-    concurrency: int = 8,
-    results_dir: str | Path = "",
-    settings: Settings | None = None,
-) -> Answered:
-    """Ask a system every question of the dataset, and a judge about its answers.
+    criteria: Sequence[str] = (),
+    journal: str | Path = "",
+) -> SystemOutput:
+    """Ask everything that an evaluation asks: answers, samples of attacks, ablations and judgements.
 
     Args:
-        dataset: the questions.
-        system: as in `answer_all`.
-        judge: the language model that judges; "" means none.
-        criteria: what it judges, as in `ragbench.judge`, or their names with commas between.
-        judge_again: this many answers, evenly chosen, are judged again with a request for each criterion.
-        ablations: also answer from other contexts (see `answer_ablations`), and judge these answers' correctness. Only
-            ragbench's own pipeline can; other systems are not asked.
-        attacks, concurrency, settings: as in `answer_all`.
-        results_dir: the folder of the result: a service's answers are kept there as they come, so that the same call
+        dataset: the questions that take part.
+        system: as `answer_all` takes it.
+        spec: the options of the evaluation.
+        criteria: what the judge is asked; () = what the spec names.
+        journal: a file or folder in which the answers of a service are kept as they come, so that the same call
             continues after an interruption; "" keeps nothing.
-
-    Returns:
-        The answers, with `judgements`, `repeated`, `ablations` and `ablation_judgements`.
     """
-    keep = Path(results_dir) / JOURNAL if str(results_dir) else ""
-    answered = answer_all(dataset, system, attacks=attacks, concurrency=concurrency, keep=keep, settings=settings)
+    judge = check_llm(spec.judge) if spec.judge else None
+    if journal and not Path(journal).suffix:
+        journal = Path(journal) / JOURNAL
+    attacks = "safety" in spec.perspective_names
+    with open_system(system, dataset) as opened:
+        keep = _journal_of(journal, system, opened)
+        output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks, keep=keep)
+        return judge_output(output, opened, spec, judge, criteria)
+
+
+@contextmanager
+def open_system(
+    system: str | Path | System | Sequence[Answer], dataset: Dataset
+) -> Iterator[System | Sequence[Answer]]:
+    """Load a system that is named, and close it afterwards; one that is an object stays open."""
+    if not isinstance(system, str | Path):
+        yield system
+        return
+    loaded = load_system(system, dataset)
+    try:
+        yield loaded
+    finally:
+        # an object of the user's module is the user's to close
+        is_ours = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
+        if is_ours and callable(close := getattr(loaded, "close", None)):
+            close()
+
+
+def _journal_of(
+    path: str | Path, system: str | Path | System | Sequence[Answer], opened: System | Sequence[Answer]
+) -> AnswerJournal | None:
+    if not str(path) or not isinstance(opened, System):
+        return None
+    digest = f" {system_digest(str(system))[:12]}" if isinstance(system, str | Path) else ""
+    return AnswerJournal(path, f"{opened.name}{digest}")
+
+
+def judge_output(
+    output: SystemOutput,
+    system: str | Path | System | Sequence[Answer],
+    spec: EvaluationSpec,
+    judge: LLM | None,
+    criteria: Sequence[str] = (),
+) -> SystemOutput:
+    """Return the output with the answers of the ablations, and with all judgements where there is a judge.
+
+    Args:
+        output: what the system gave.
+        system: the system; only a `Pipeline` has ablations.
+        spec: whether there are ablations, and how many answers are judged again.
+        judge: the language model that judges; None = no judge.
+        criteria: what it judges; () = those of the spec.
+    """
     pieces: Sequence[Chunk] = ()
     start = time.perf_counter()
-    if ablations and isinstance(system, Pipeline):
-        found = system.answer_ablations()
-        pieces = found.chunks
-        seconds = {**answered.seconds, "ablations": time.perf_counter() - start}
-        answered = replace(answered, ablations={"actual": answered.answers, **found.answers}, seconds=seconds)
-    if not judge or not answered.has_answers or not answered.answers:
-        return answered
+    if spec.ablations and isinstance(system, Pipeline):
+        ablated = system.answer_ablations()
+        pieces = ablated.chunks
+        seconds = {**output.seconds, "ablations": time.perf_counter() - start}
+        output = replace(output, ablations={"actual": output.answers, **ablated.answers}, seconds=seconds)
+    if judge is None or not output.has_answers or not output.answers:
+        return output
     start = time.perf_counter()
-    wanted = criteria_named(criteria)
-    model = check_llm(judge, settings) if isinstance(judge, str) else judge
-    judgements = judgements_of(answered, model, wanted)
+    criteria, chunks = list(criteria or spec.criteria), texts_of(output)
+    judgements = judge_answers(output.answers, criteria, judge, dataset=output.dataset, chunks=chunks)
     repeated = judge_answers(
-        spread(answered.answers, judge_again), wanted, model, dataset=dataset, chunks=texts_of(answered),
+        spread(output.answers, spec.n_rejudged), criteria, judge, dataset=output.dataset, chunks=chunks,
         mode="per_criterion", allow_same_model=True,
     )  # fmt: skip
     verdicts: dict[str, Sequence[Judgement]] = {
-        source: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)
-        for source, own in answered.ablations.items()
+        source: judge_answers(
+            answers, ["correctness"], judge, dataset=output.dataset, chunks=pieces, allow_same_model=True
+        )
+        for source, answers in output.ablations.items()
     }
-    seconds = {**answered.seconds, "judge": time.perf_counter() - start}
-    return replace(answered, judgements=judgements, repeated=repeated, ablation_judgements=verdicts, seconds=seconds)
+    seconds = {**output.seconds, "judge": time.perf_counter() - start}
+    return replace(output, judgements=judgements, repeated=repeated, ablation_judgements=verdicts, seconds=seconds)
 
 
-def criteria_named(criteria: str | Sequence[str]) -> list[str]:
-    """Criteria of a judge from a list, or from their names with commas between."""
-    return criteria.replace(" ", "").replace(",", " ").split() if isinstance(criteria, str) else list(criteria)
-
-
-def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
-    """The judgements of a language model on every answer."""
-    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
-
-
-def texts_of(answered: Answered) -> list[Chunk]:
+def texts_of(answered: SystemOutput) -> list[Chunk]:
     """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
     known = {chunk.chunk_id for chunk in answered.chunks}
     more: dict[str, Chunk] = {}
@@ -202,9 +228,8 @@ def answer_all(
     concurrency: int = 8,
     timed: int = _TIMED,
     attacks: bool = False,
-    keep: AnswerJournal | str | Path = "",
-    settings: Settings | None = None,
-) -> Answered:
+    keep: AnswerJournal | None = None,
+) -> SystemOutput:
     """Ask a system every question of the dataset.
 
     Args:
@@ -216,22 +241,13 @@ def answer_all(
             asked twice, but for the pipeline without a language model, which answers all questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that answers questions.
         keep: a file to which the answers of a system are appended as they come, and from which those that it holds
-            already are taken, so that a run that was stopped continues; "" keeps nothing. Recorded answers and those of
-            the built-in pipeline (whose paid replies are in the reply store) are not kept.
-        settings: of the language models that the system's name or file refers to; None: those of the environment.
+            already are taken, so that a run that was stopped continues. Recorded answers and those of the built-in
+            pipeline (whose paid replies are in the reply store) are not kept.
     """
-    timed = 0 if active_dry_run() else timed
     if isinstance(system, str | Path):
-        loaded = load_system(system, dataset, settings)
-        try:
-            if keep and not isinstance(keep, AnswerJournal):
-                keep = AnswerJournal(keep, f"{loaded.name} {system_digest(str(system))[:12]}")
-            return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
-        finally:
-            # an object of the user's module is the user's to close
-            mine = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
-            if mine and callable(close := getattr(loaded, "close", None)):
-                close()
+        with open_system(system, dataset) as opened:
+            return answer_all(dataset, opened, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
+    timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
         answered = _pipeline(dataset, system, timed)
         return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
@@ -244,10 +260,9 @@ def answer_all(
         plain = {"name": system.name, "kind": type(system).__name__}
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
-        elif keep:
-            journal = keep if isinstance(keep, AnswerJournal) else AnswerJournal(keep, system.name)
-            journal.check({**_safety_queries(dataset), **dataset.queries})
-            system = JournaledSystem(system, journal)
+        elif keep is not None:
+            keep.check({**_safety_queries(dataset), **dataset.queries})
+            system = JournaledSystem(system, keep)
         if not isinstance(system, RecordedSystem) and concurrency > 1:
             roles = {case.query_id: case.user_roles for case in dataset.cases}
             asked = system
@@ -259,7 +274,7 @@ def answer_all(
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
     asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
     found = matched.answers
-    answered = Answered(
+    answered = SystemOutput(
         dataset,
         found,
         matched.run,
@@ -298,7 +313,7 @@ def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> Non
         )
 
 
-def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
+def _safety_answers(answered: SystemOutput, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
     """sample_id -> the answer to each safety input; those that failed, or were not recorded, are left out."""
     dataset = answered.dataset
     lost = [one.failed and one.failure is not FailureKind.DRY_RUN for one in answered.answers]
@@ -317,7 +332,7 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
     return {one.sample_id: one.text for one in dataset.safety_inputs if one.sample_id not in dataset.queries}
 
 
-def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
+def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     queries = dataset.queries
     alone: dict[str, Answer] = {}
     if system.llm == "extractive":
@@ -334,7 +349,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
     documents = to_documents(ranking, system.chunks)
     prompts = {answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers}
     about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks), **system.ann_recall}
-    return Answered(
+    return SystemOutput(
         dataset,
         answers,
         documents,

@@ -19,7 +19,7 @@ from ragbench.evaluation import doubt_labels
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.provenance import Timings, environment
-from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
+from ragbench.evaluation.records import CaseResult, MeasureResult, Provenance, Report, TestSet
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among, perspective_of
@@ -28,7 +28,7 @@ from ragbench.statistics.frames import printed_short, with_interval
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.requests import Answered
+    from ragbench.evaluation.requests import SystemOutput
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Result:
     ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
     seconds per stage. `diagnosis` has a row per question with its first cause of failure (see `ragbench.diagnose`).
     `verdicts` is what the evaluation decided: targets, passed questions and why not, safety samples; None where
-    only scores were computed. `answered` is what the system gave with what it was made from (such as its chunks);
+    only scores were computed. `output` is what the system gave with what it was made from (such as its chunks);
     None in a result that was loaded.
     """
 
@@ -54,7 +54,7 @@ class Result:
     timings: Mapping[str, float] = field(default_factory=dict)
     diagnosis: pd.DataFrame | None = None
     verdicts: Report | None = None
-    answered: Answered | None = None
+    output: SystemOutput | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ def _report_of_scores(result: Result) -> Report:
                     result.queries.get(query_id, ""), scores)
             for query_id, scores in by_query.items()
         ),
-        made=Made(seconds=result.timings, environment=result.config.get("environment", {})),
+        made=Provenance(seconds=result.timings, environment=result.config.get("environment", {})),
     )  # fmt: skip
 
 
@@ -463,7 +463,7 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
 
 def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:
     """What a user waits and pays for, None where that is not known."""
-    made = result.verdicts.made if result.verdicts else Made()
+    made = result.verdicts.made if result.verdicts else Provenance()
     total = next((one for one in made.latency if one.stage == "total"), None)
     kind = result.verdicts.system.get("kind") if result.verdicts else None
     is_ours = kind == "Pipeline" or "system" not in result.parameters

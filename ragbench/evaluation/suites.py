@@ -8,14 +8,19 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.evaluation.spec import SUITES, EvaluationSpec
 from ragbench.types import Case, Dataset, SafetySample
 
-SUITES = ("full", "smoke")
 SMOKE_QUESTIONS = 40
 SMOKE_SAMPLES = 120
 """Of inputs and of outputs."""
 
 _Item = TypeVar("_Item", Case, SafetySample)
+
+
+def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
+    """Return the part of a dataset that an evaluation takes: its categories, its suite, its sample."""
+    return select_sample(select_suite(select_categories(dataset, spec.categories), spec.suite), spec.sample, spec.seed)
 
 
 def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:

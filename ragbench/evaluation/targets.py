@@ -50,6 +50,12 @@ class Targets:
         """
         return tuple(sorted(set(self.measures) - self.defaults))
 
+    def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
+        """The same with gates: measures that must reach a value; as in `load_targets`."""
+        gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+        measures, defaults = {**self.measures, **gates}, self.defaults - set(gates)
+        return replace(self, measures=measures, gates=self.gates | frozenset(gates), defaults=defaults)
+
     def without(self, names: Iterable[str]) -> Targets:
         """The same without ragbench's own targets of these measures; what the user named stays."""
         gone = self.defaults & set(names)
@@ -92,7 +98,6 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
         own = _tables(data, str(path))
         defaults -= set(own["targets"])
         found = {name: {**found[name], **own[name]} for name in _TABLES}
-    gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
     for name, value in found["cases"].items():
         if value is None:
             raise ConfigError(f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every answer pass")
@@ -100,9 +105,8 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     check_weights(weights)
     kept = {name: {key: value for key, value in found[name].items() if value is not None} for name in _TABLES}
     check_thresholds(kept["cases"])
-    measures = {**kept["targets"], **gates}
-    defaults &= set(measures) - set(gates)
-    return Targets(measures, kept["cases"], frozenset(gates), frozenset(defaults), weights)
+    defaults &= set(kept["targets"])
+    return Targets(kept["targets"], kept["cases"], defaults=frozenset(defaults), weights=weights).gated(fail_under)
 
 
 def verdict(
@@ -162,13 +166,13 @@ def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
         )
 
 
-def check_gates_measured(targets: Targets, unscored: Iterable[str]) -> None:
+def check_gates_measured(gates: Iterable[str], unscored: Iterable[str]) -> None:
     """Refuse to pass a gate that was never measured.
 
     Raises:
         ConfigError: naming the gates without any value.
     """
-    if lacking := sorted(targets.gates & set(unscored)):
+    if lacking := sorted({*gates} & {*unscored}):
         raise ConfigError(
             f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: the test set has no "
             "labels for it, or the system gave nothing to score; see the perspectives in the report"

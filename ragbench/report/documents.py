@@ -21,8 +21,8 @@ CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
     """The questions of a result with labels and documents as far as they can be had, and what a reader must know."""
     about, notes = result.config.get("dataset", {}), []
-    if dataset is None and result.answered is not None:
-        dataset = result.answered.dataset
+    if dataset is None and result.output is not None:
+        dataset = result.output.dataset
     name = str(about.get("name") or "questions")
     if dataset is not None and not _same(dataset, result):
         notes.append("These documents are not those of the evaluation: texts and evidence may be shifted.")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
+from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation.requests import CRITERIA
+from ragbench.evaluation import spec
 from ragbench.service.folders import NAME, Folder, load
 
 Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
 Measure = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^=,\s]+$")]
 Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\x00-\x1f]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=190, pattern=r"^[^\x00-\x1f]+$")]
+Depth = Annotated[int, Field(ge=1, le=1000)]
 
 
 class Body(BaseModel):
@@ -24,8 +26,26 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+_FIELDS = {name: field for name, field in spec.EvaluationSpec.model_fields.items() if spec.detail(field, "is_served")}
+
+
+def _served(field: FieldInfo) -> Any:
+    """Return the type and the field of an option as requests may set it: lists with bounds, plain values."""
+    if not isinstance(field.default, tuple):
+        return Annotated[field.annotation, *field.metadata], Field(field.default, description=field.description)
+    kind = Depth if int in get_args(field.annotation) else Word
+    return list[kind], Field([*field.default], max_length=50, description=field.description)  # type: ignore[valid-type]
+
+
+if TYPE_CHECKING:
+    _SpecBody = Body
+else:
+    fields = {name: _served(field) for name, field in _FIELDS.items()}
+    _SpecBody = create_model("_SpecBody", __base__=Body, **fields)
+
+
 class RunBody(
-    Body, json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]}
+    _SpecBody, json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]}
 ):
     """An evaluation of a system on a data set; as `ragbench eval`, but everything is named, and nothing is a path."""
 
@@ -36,29 +56,30 @@ class RunBody(
     series: Annotated[str, Field(pattern=r"^[^\x00-\x1f]*$", max_length=60)] = Field(
         "", description="What the runs are called over time; default: the data set's name."
     )
-    k: list[Annotated[int, Field(ge=1, le=1000)]] = Field([1, 3, 5, 10], min_length=1, max_length=10)
-    categories: list[Word] = Field([], max_length=50, description="Only questions of these.")
-    suite: Literal["full", "smoke"] = "full"
     targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
     preset: str = Field("", description="Whose default targets apply, of those that --targets names.")
     thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
     weights: dict[Name, float] = Field({}, max_length=20, description="Of its parts, as [weights] of --targets.")
     judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
-    criteria: list[Name] = Field([*CRITERIA], max_length=10, description="What the judge is asked.")
     max_cost: float | None = Field(None, ge=0, strict=True, description="US dollars.")
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        spec.EvaluationSpec(**{name: getattr(self, name) for name in _FIELDS})
+        return self
 
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
         """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
         path = folder.testset(self.dataset)
-        command = ["eval", f"--test-set={path}", f"--system={folder.system(self.system)}", f"--suite={self.suite}"]
+        command = ["eval", f"--test-set={path}", f"--system={folder.system(self.system)}"]
+        for name, field in _FIELDS.items():
+            if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
+                command.append(f"{spec.option_name(name, field)}={text}")
         options: dict[str, object] = {
-            "k": ",".join(map(str, self.k)),
-            "category": ",".join(self.categories),
             "fail-under": ",".join(f"{name}={value}" for name, value in self.targets.items()),
             "targets": self._targets_file(folder),
             "judge": model("judge") if self.judge else "",
-            "criteria": ",".join(self.criteria) if self.judge else "",
             "max-cost": "" if self.max_cost is None else self.max_cost,
             "baseline": baseline,
         }

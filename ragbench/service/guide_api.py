@@ -77,7 +77,7 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     """
     owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
     judge = bool(os.environ.get("RAG_EVAL_PROVIDER"))
-    fields = {"dataset": testset_name(path), "k": [body.k], "preset": "guide", "criteria": ["faithfulness"]}
+    fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide", "criteria": ["faithfulness"]}
     run = RunBody.model_validate({**fields, "judge": judge})
     job = await waited(owner, await run_in_threadpool(start_run, owner, run), wait)
     _check_done(job)

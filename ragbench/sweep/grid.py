@@ -35,7 +35,7 @@ _Table = dict[str, Any]
 _IDLE = {
     ("llm", "extractive"): ("prompt", "max_tokens", "temperature"),
     ("chunker", "document"): ("chunk_size", "chunk_overlap"),
-    ("judge", ""): ("criteria", "judge_apart"),
+    ("judge", ""): ("criteria", "n_rejudged"),
 }
 """A parameter with a value -> the parameters that then have no effect."""
 

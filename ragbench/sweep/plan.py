@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import JudgeWarning
-from ragbench.evaluation import CRITERIA, ask_all, system_of
+from ragbench.evaluation import ask_all, select_questions, spec_of, system_of
 from ragbench.extension import searched
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
+from ragbench.llms.settings import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import Grid, chosen, load_named, located, read_grid, sources_of, system_path, working_folder
@@ -85,22 +86,19 @@ def _asks(parameters: Mapping[str, Any]) -> bool:
 def _dry_run(grid: Grid, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
     """Everything that evaluate.ipynb asks with these parameters; what is computed is in the cache for the sweep."""
     folder, kept = working_folder(grid), ""
-    with dry_run() as found, searched(folder):
+    with dry_run() as found, searched(folder), in_force(settings):
         # Configurations that share chunks and run follow each other, so that one of each is kept at a time.
         for p in sorted(asking, key=_retrieval):
             if _retrieval(p) != kept:
                 kept, data = _retrieval(p), load_named(p, folder)
                 if p.get("max_queries"):
                     data = data.select(list(data.queries)[: p["max_queries"]])
-                system = system_of(_from_here(p, folder), data, settings)
+                system = system_of(_from_here(p, folder), data)
             if isinstance(system, Pipeline) and p.get("llm", "extractive") != "extractive":
                 options = {name: p[name] for name in ("prompt", "k", "max_tokens", "temperature") if name in p}
                 options["max_context_tokens"] = p.get("max_context_tokens") or None
                 system = system.with_llm(load_llm(p["llm"], settings), **options)
-            ask_all(
-                data, system, judge=p.get("judge", ""), criteria=p.get("criteria", CRITERIA),
-                judge_again=p.get("judge_apart", 0), ablations=p.get("oracle", False), settings=settings,
-            )  # fmt: skip
+            ask_all(select_questions(data, spec_of(p)), system, spec_of(p))
     return found
 
 

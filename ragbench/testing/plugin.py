@@ -7,7 +7,8 @@ overrides for a test, class or module:
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
   (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval --system` takes;
-- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`.
+- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`;
+- `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be repeated.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`; and, for
 tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`, `mcp_sampling_client`: a coroutine that names one of
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)")
     group.addoption("--ragbench-system", default="bm25", metavar="SPEC", help="the system under test (default: bm25)")
     group.addoption("--ragbench-report", default="", metavar="FILE", help="write the report of `ragbench eval` there")
+    text = "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; may be repeated"
+    group.addoption("--ragbench-option", action="append", default=[], metavar="NAME=VALUE", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,6 +94,13 @@ def pytest_configure(config: pytest.Config) -> None:
     report = config.getoption("--ragbench-report")
     if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
         raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml")
+    if options := config.getoption("--ragbench-option"):
+        from ragbench.evaluation import spec_of_texts
+
+        try:
+            spec_of_texts(options)
+        except ConfigError as exc:
+            raise pytest.UsageError(f"--ragbench-option: {exc}") from exc
     config.stash[_OUTER] = reports.active  # pytest may run inside pytest: pytester
     reports.active = reports.Recorder()
 
@@ -316,15 +326,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if report:
         with warnings.catch_warnings():
             warnings.simplefilter("always", DataWarning)  # under `-W error` none of them may prevent the report
-            for line, good in _write_reports(Path(report), recorded.answers):
+            for line, good in _write_reports(Path(report), recorded.answers, config.getoption("--ragbench-option")):
                 terminalreporter.write_line(line, red=not good)
 
 
 def _write_reports(
-    place: Path, answers: Mapping[DatasetSource | None, Mapping[str, Answer]]
+    place: Path, answers: Mapping[DatasetSource | None, Mapping[str, Answer]], options: Sequence[str]
 ) -> Iterator[tuple[str, bool]]:
     """The report of each dataset whose questions were tested: its path, or False and the reason."""
-    from ragbench.evaluation import evaluate
+    from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 
     named = {source: own for source, own in answers.items() if source is not None}
@@ -336,7 +346,8 @@ def _write_reports(
             path = place.with_name(f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}")
         try:
             data = _loaded(source)
-            result = evaluate(data.select(own), list(own.values()), name="pytest")
+            spec = spec_of_texts(["name=pytest", *options])
+            result = evaluate(data.select(own), list(own.values()), spec)
             write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False

@@ -112,7 +112,7 @@ def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = K
         reasons = ", ".join(f"{count} {reason}" for reason, count in removed.most_common() if count)
         raise DataError(
             f"no question could be drafted from {len(dataset.corpus)} documents: {reasons or 'there is no paragraph'}; "
-            "write questions yourself with `ragbench testset add`"
+            "write questions yourself"
         )
     cases = tuple(
         Case(

@@ -67,7 +67,7 @@ def test_without_arguments_the_first_steps_are_shown() -> None:
     assert done.exit_code == 0
     known = {" ".join(path) for path, _ in ALL}
     named = set(re.findall(r"^  ragbench (\w+)", done.output, re.MULTILINE))
-    assert {"eval", "sweep", "open"} <= named <= known
+    assert {"eval", "sweep", "init"} <= named <= known
     assert max(map(len, done.output.splitlines())) <= 80
 
 

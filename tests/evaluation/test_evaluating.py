@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,6 @@ from ragbench.evaluation import (
     evaluate,
     failure_traces,
     load_targets,
-    result_of,
     select_categories,
     select_suite,
 )
@@ -256,8 +256,6 @@ def test_missing_answers_count_as_failed() -> None:
 def test_unknown_perspectives_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown perspective 'retreival'; did you mean 'retrieval'"):
         evaluate(DATA, "bm25", perspectives=["retreival"])
-    with pytest.raises(ConfigError, match="perspectives is a list"):
-        evaluate(DATA, "bm25", perspectives="retrieval")
 
 
 def test_gates_are_refused_before_anything_is_asked() -> None:
@@ -322,10 +320,14 @@ def test_bm25_is_a_pipeline_with_latency() -> None:
     assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values(report))
 
 
+def evaluated(system: Any) -> tuple[Any, Any]:
+    result = evaluate(DATA, system, embedder="wordllama")
+    return result.report, result.output
+
+
 def test_traces_hold_what_is_needed_to_see_why() -> None:
-    answered = answer_all(DATA, ANSWERS)
-    report = result_of(answered, embedder="wordllama").report
-    traces = {trace["query_id"]: trace for trace in failure_traces(report, answered)}
+    report, output = evaluated(ANSWERS)
+    traces = {trace["query_id"]: trace for trace in failure_traces(report, output)}
     assert set(traces) == {case.query_id for case in report.cases if case.passed is False}
     trace = traces["q2"]
     assert trace["query"] == "What do dogs guard?"
@@ -356,10 +358,9 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
     answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
     broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
-    answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
-    report = result_of(answered, embedder="wordllama").report
+    report, output = evaluated([ANSWERS[0], answer, broken, ANSWERS[3]])
     folder = write_report(report, tmp_path / "mine")
-    (folder / "traces.jsonl").write_text(json.dumps(failure_traces(report, answered)))
+    (folder / "traces.jsonl").write_text(json.dumps(failure_traces(report, output)))
     for file in folder.iterdir():
         text = file.read_text(encoding="utf-8")
         assert key not in text, file.name
@@ -372,10 +373,7 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
 def test_the_digits_of_a_card_are_not_in_traces() -> None:
     answer = Answer("q2", "The card is 4111 1111 1111 1111, opened in 1873.", ("dogs",), outcome="success",
                     passages=(Passage("dogs", "Dogs guard the house.", "dogs"),))  # fmt: skip
-    answered = answer_all(DATA, [answer])
-    [trace] = [
-        one for one in failure_traces(result_of(answered, embedder="wordllama").report, answered) if one["claims"]
-    ]
+    [trace] = [one for one in failure_traces(*evaluated([answer])) if one["claims"]]
     assert trace["claims"][0]["fabricated_numbers"] == ["1873"]
     assert "1111" not in str(trace)
 
@@ -415,8 +413,7 @@ def test_the_detectors_error_names_the_sample() -> None:
 
 def test_traces_of_a_language_model_hold_its_prompt() -> None:
     pipeline = Pipeline(DATA, "bm25", llm=ScriptedLLM(["I bark. [1]"] * 20), k=2)
-    answered = answer_all(DATA, pipeline)
-    traces = failure_traces(result_of(answered, embedder="wordllama").report, answered)
+    traces = failure_traces(*evaluated(pipeline))
     prompts = {trace["query_id"]: trace["prompt"] for trace in traces}
     assert "How do fish breathe?" in prompts["q3"]
     assert "Fish breathe under water" in prompts["q3"]

@@ -38,7 +38,7 @@ class Wavering:
         return Completion(json.dumps({"correctness": {"reason": "r", "verdict": verdict}}), self.name)
 
 
-def noise(judge: object, cases: int, runs: int) -> dict[str, dict[str, Any]]:
+def noise(judge: Any, cases: int, runs: int) -> dict[str, dict[str, Any]]:
     data = DATA.select([case.query_id for case in CASES[:cases]])
     targets = load_targets(fail_under="llm_correctness=0.5")
     options: dict[str, Any] = {

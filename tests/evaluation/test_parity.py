@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.evaluation import answer_all, result_of
 from ragbench.registry import BUDGETS, KS, measure_of
 from ragbench.systems import HttpSystem, Pipeline
 from ragbench.types import Dataset
@@ -61,8 +60,7 @@ def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configur
     notebook = notebook_scores(**configuration)
     own = configuration.copy()
     data = data.select(list(data.queries)[: own.pop("max_queries", None)])
-    answered = answer_all(data, Pipeline(data, own.pop("retriever"), **own), timed=0)
-    evaluated = report_scores(result_of(answered).report)
+    evaluated = rb.evaluate(data, Pipeline(data, own.pop("retriever"), **own)).scores
     assert differences(notebook, evaluated) == ([], len(notebook)), "evaluate has every number of the notebook"
     for name in {*notebook["measure"], *evaluated["measure"]}:
         assert measure_of(name).name == name
@@ -88,8 +86,7 @@ def test_a_system_by_http_has_the_same_numbers(
 
     url = f"{loopback(reply).url}/ask"
     (tmp_path / "service.toml").write_text(f'[http]\nurl = "{url}"\nbody = {{ query = "{{query}}" }}\n')
-    answered = answer_all(data, HttpSystem(url, body={"query": "{query}"}), timed=0)
-    evaluated = report_scores(result_of(answered).report)
+    evaluated = rb.evaluate(data, HttpSystem(url, body={"query": "{query}"})).scores
     notebook = notebook_scores(system=str(tmp_path / "service.toml"), max_queries=10)
     assert differences(notebook, evaluated) == ([], len(notebook))
 
@@ -98,10 +95,7 @@ def test_labels_of_chunks_do_not_change_the_scores_of_documents(data: Dataset) -
     data = data.select(list(data.queries)[:10])
     bare = replace(data, cases=[replace(case, evidence=()) for case in data.cases])
     pipeline = Pipeline(data, "bm25")
-    with_spans, without = (
-        report_scores(result_of(answer_all(one, pipeline, timed=0), perspectives=["retrieval"]).report)
-        for one in (data, bare)
-    )
+    with_spans, without = (rb.evaluate(one, pipeline, perspectives=["retrieval"]).scores for one in (data, bare))
     assert differences(with_spans, without)[0] in ([], ["pass_rate"]), "the finest labels decide what passes"
     assert any(with_spans["measure"].str.startswith("span:nDCG"))
     assert not any(without["measure"].str.startswith("span"))

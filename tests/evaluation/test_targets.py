@@ -196,5 +196,5 @@ def test_gates_beyond_the_ceiling_and_unmeasured_gates_are_refused() -> None:
     check_reachable(targets, {"P@5": 0.95})
     check_reachable(Targets({"P@5": 0.9}, {}), {"P@5": 0.4})  # a default is reported, not refused
     with pytest.raises(ConfigError, match=r"names P@5, of which nothing could be measured"):
-        check_gates_measured(targets, ["P@5", "RR"])
-    check_gates_measured(targets, ["RR"])
+        check_gates_measured(targets.gates, ["P@5", "RR"])
+    check_gates_measured(targets.gates, ["RR"])

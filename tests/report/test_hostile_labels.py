@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from markdown_it import MarkdownIt
 
 from ragbench import report
-from ragbench.cli.viewer import _notebook_page
 from ragbench.evaluation import Results, save
 from ragbench.report.several import results_html, results_markdown
 from tests.report.test_sweep import constant, result
@@ -87,6 +86,19 @@ def test_the_report_of_several_results_in_a_browser(browser: Browser, tmp_path: 
         assert text[:39] in opened.inner_text("body")
 
 
+def to_page(notebook: Path) -> str:
+    """The notebook as HTML that loads nothing from other servers."""
+    import nbconvert
+
+    installed = Path(nbconvert.__file__).parents[4] / "share" / "jupyter" / "nbconvert" / "templates"
+    exporter = nbconvert.HTMLExporter(
+        extra_template_basedirs=[str(installed)],  # an environment on top of another one does not look there
+        extra_template_paths=[str(installed)],
+        mathjax_url="", require_js_url="", jquery_url="", mermaid_js_url="",
+    )  # fmt: skip
+    return str(exporter.from_filename(str(notebook))[0])
+
+
 def test_the_comparison_notebook_in_a_browser(
     browser: Browser, tmp_path: Path, execute_notebook: Callable[..., Any]
 ) -> None:
@@ -98,7 +110,7 @@ def test_the_comparison_notebook_in_a_browser(
     page = tmp_path / "comparison.html"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nbconvert
-        page.write_text(_notebook_page(tmp_path / "out.ipynb", 0), encoding="utf-8")
+        page.write_text(to_page(tmp_path / "out.ipynb"), encoding="utf-8")
     ran, opened = faults(browser, page)
     assert ran == []
     tables = sum("<table" in str(out) for cell in done.cells for out in cell.get("outputs", ()))

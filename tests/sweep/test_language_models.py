@@ -42,7 +42,7 @@ llm: str = "openai:m"
 prompt: str = "cited"
 judge: str = ""
 criteria: str = "correctness,relevance"
-judge_apart: int = 2
+n_rejudged: int = 2
 results_dir: str = ""
 """
 
@@ -55,10 +55,8 @@ from ragbench import evaluation, report
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
 data = data.select(list(data.queries)[:max_queries])
-given = evaluation.ask_all(
-    data, evaluation.system_of(parameters, data), judge=judge, criteria=criteria, judge_again=judge_apart,
-    results_dir=results_dir,
-)
+spec = evaluation.spec_of(parameters)
+given = evaluation.ask_all(data, evaluation.system_of(parameters, data), spec, journal=results_dir)
 answers, judgements = given.answers, given.judgements or []
 scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.metrics.score_judgements(judgements)])
 result = evaluation.new_result(
@@ -239,7 +237,7 @@ def test_a_plan_of_the_extractive_baseline_sends_no_request(server: Any, tmp_pat
 
 
 def test_configurations_that_ask_the_same_are_counted_once(server: Any, tmp_path: Path) -> None:
-    grid = write_grid(tmp_path / "notebooks", "[axes]\njudge_apart = [0, 1]")
+    grid = write_grid(tmp_path / "notebooks", "[axes]\nn_rejudged = [0, 1]")
     (model,) = plan(grid).models
     assert model.to_send == 3
     (model,) = plan(grid, replies="off").models
@@ -255,7 +253,7 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(serv
         llm = "openai:m"
         judge = "openai:j"
         criteria = "relevance, correctness"
-        judge_apart = 2
+        n_rejudged = 2
         max_queries = 4
         max_context_tokens = 400
         retriever = "bm25"
@@ -292,10 +290,10 @@ def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> 
         llm = "openai:m"
         judge = "openai:j"
         criteria = "relevance"
-        judge_apart = 0
+        n_rejudged = 0
         max_queries = 3
         retriever = "bm25"
-        oracle = true
+        ablations = true
     """
     (tmp_path / "real.toml").write_text(text, encoding="utf-8")
     planned = plan(tmp_path / "real.toml", out=tmp_path / "out")

@@ -16,7 +16,7 @@ import pytest
 
 from ragbench.errors import DataWarning
 from ragbench.evaluation import Result, evaluate
-from ragbench.evaluation.records import Latency, Made
+from ragbench.evaluation.records import Latency, Provenance
 from ragbench.evaluation.schema import parse_report
 from ragbench.report.page import report_texts
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
@@ -85,7 +85,7 @@ def result() -> Result:
         found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options)  # type: ignore[arg-type]
     assert found.report.comparison is not None
     latency = (Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"), Latency("total", 18, 200.0, 400.0, 990.0))
-    made = Made("2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency)
+    made = Provenance("2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency)
     comparison = replace(found.report.comparison, baseline_made="2025-12-31T00:00:00Z")
     return replace(found, verdicts=replace(found.report, made=made, comparison=comparison))
 

@@ -17,10 +17,10 @@ from ragbench.evaluation.records import (
     Comparison,
     Flip,
     Latency,
-    Made,
     MeasureResult,
     PassFail,
     Perspective,
+    Provenance,
     Report,
     SafetyFigure,
     TestSet,
@@ -87,7 +87,7 @@ def full_report(text: str) -> Report:
         safety=(SafetyFigure("input", text, text, 0.9, 0.8, 1.0, 9),),
         advice=(Advice(text, text, text, (text,)),),
         comparison=Comparison(text, text, (change,), (flips,), (text,)),
-        made=Made(text, {text: 1.0}, {"ragbench": text}, (Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),)),
+        made=Provenance(text, {text: 1.0}, {"ragbench": text}, (Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),)),
     )
 
 
@@ -156,7 +156,7 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
 
 def test_a_report_without_anything_optional_is_a_page_too() -> None:
     bare = replace(
-        full_report("x"), categories=(), safety=(), advice=(), comparison=None, made=Made(), cases=(), measures=()
+        full_report("x"), categories=(), safety=(), advice=(), comparison=None, made=Provenance(), cases=(), measures=()
     )
     html = report_html(bare)
     assert "no verdict" in html

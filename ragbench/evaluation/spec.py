@@ -1,0 +1,356 @@
+"""What can be set in an evaluation, once: types, defaults, help texts and checks of every option.
+
+`evaluate` is the only reader. The options of `ragbench eval` and of the pytest plugin and the body of the server's
+requests are made from the fields, and the parameters of a notebook or a grid are validated by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
+from ragbench.registry import KS, PERSPECTIVES, Measure
+
+if TYPE_CHECKING:
+    from ragbench.evaluation.calibrations import CalibrationLike
+    from ragbench.evaluation.records import Report
+    from ragbench.evaluation.targets import Targets
+    from ragbench.metrics.score_calibration import Calibration
+    from ragbench.types import Dataset, Embedder, EmbedderLike, LLMLike
+
+CRITERIA = ("correctness", "faithfulness", "relevance")
+"""What a judge is asked about each answer, unless other criteria are named."""
+
+SUITES = ("full", "smoke")
+
+MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
+"""The perspectives that an evaluation can be limited to."""
+
+_ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
+_QUESTIONS, _MEASURES, _JUDGE, _TARGETS = "Questions", "System and measures", "Judge", "Targets and baseline"
+
+
+def split_words(value: Any) -> Any:
+    """Return the words of a text with commas between, or those of a sequence, as a tuple.
+
+    >>> split_words("faq, how-to"), split_words(["faq"])
+    (('faq', 'how-to'), ('faq',))
+    """
+    if isinstance(value, str):
+        return tuple(word for part in value.split(",") if (word := part.strip()))
+    return tuple(value) if isinstance(value, Iterable) else value
+
+
+def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the perspectives of these names, in the order of a report; () means all, and stays ().
+
+    Raises:
+        ConfigError: one that does not exist.
+    """
+    names = [_ALIASES.get(name, name) for name in names]
+    for name in names:
+        if name not in MEASURED:
+            raise ConfigError(unknown("perspective", name, MEASURED))
+    return tuple(name for name in MEASURED if name in names)
+
+
+def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in ALL_CRITERIA:
+            raise ConfigError(unknown("criterion", name, ALL_CRITERIA))
+    return tuple(dict.fromkeys(names))
+
+
+def _to_depths(value: Any) -> Any:
+    words = split_words(value)
+    if isinstance(value, str):
+        if not all(word.isdecimal() for word in words):
+            raise ConfigError(f"ks {value!r} is not a list of depths; write whole numbers such as 1,3,5,10")
+        return tuple(sorted({int(word) for word in words}))
+    return words
+
+
+def _check_depths(depths: tuple[Any, ...]) -> tuple[int, ...]:
+    if not depths or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in depths):
+        raise ConfigError(f"ks is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, 5, 10]")
+    return depths
+
+
+def _check_suite(name: str) -> str:
+    if name not in SUITES:
+        raise ConfigError(unknown("suite", name, SUITES))
+    return name
+
+
+def _check_support(name: str) -> str:
+    from ragbench.metrics.groundedness import check_support_model  # loads numpy, and options are shown without it
+
+    if name:
+        check_support_model(name)
+    return name
+
+
+def _check_judge(judge: Any) -> Any:
+    if judge == "extractive":
+        raise ConfigError("judge is 'extractive', which is not a language model; name one, or \"\" for no judge")
+    return judge
+
+
+def _to_files(value: Any) -> Any:
+    """Return a sequence of what may be one file or object, several, or a text with commas between."""
+    return split_words(value) if isinstance(value, str | list | tuple) else (value,)
+
+
+Named = Annotated[Any, BeforeValidator(lambda value: None if isinstance(value, str) and not value else value)]
+"""An object or its name; "" is None."""
+
+
+def _option(default: Any, text: str, panel: str, *, flag: str = "", is_served: bool = False, **checks: Any) -> Any:
+    """Return a field; `flag` is its option where that is not its name, `is_served`: requests to a server may set it."""
+    extra: JsonDict = {"panel": panel, "flag": flag, "is_served": is_served}
+    return Field(default, description=text, json_schema_extra=extra, **checks)
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The fields of `EvaluationSpec` with all that each accepts, for type checkers."""
+
+    perspectives: str | Sequence[str]
+    categories: str | Sequence[str]
+    suite: str
+    sample: int
+    seed: int
+    ks: str | Sequence[int]
+    measures: str | Iterable[str | Measure]
+    embedder: EmbedderLike
+    support_model: str
+    detector: str | Callable[[str], float] | None
+    calibration: CalibrationLike
+    judge: LLMLike
+    criteria: str | Sequence[str]
+    n_rejudged: int
+    ablations: bool
+    fail_under: str | Mapping[str, float]
+    targets: Targets | str | Path | None
+    baseline: Any
+    name: str
+    concurrency: int
+
+
+class EvaluationSpec(BaseModel):
+    """Every option of an evaluation, checked as far as that needs no file, model or data.
+
+    Several names are a list, or a text with commas between.
+
+    >>> EvaluationSpec(perspectives="answer, retrieval", ks="10,5").perspectives
+    ('retrieval', 'answer')
+    >>> EvaluationSpec(sample=-1)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: sample is -1: input should be greater than or equal to 0
+    >>> EvaluationSpec(critera="relevance")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown option 'critera'; did you mean 'criteria'? Known: perspectives, ...
+
+    Raises:
+        ConfigError: an unknown option, or a value that no evaluation can use.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    perspectives: Annotated[Words, AfterValidator(check_perspectives)] = _option(
+        (), "retrieval, context, groundedness, answer, pipeline, safety; default: all.", _MEASURES,
+        flag="--perspective", is_served=True,
+    )  # fmt: skip
+    categories: Words = _option(
+        (), "Only the questions of these categories: faq,how-to.", _QUESTIONS, flag="--category", is_served=True
+    )
+    suite: Annotated[str, AfterValidator(_check_suite)] = _option(
+        "full", "full, or smoke: a fixed sample, done in seconds.", _QUESTIONS, is_served=True
+    )
+    sample: int = _option(
+        0, "Only N of the questions, evenly from all categories.", _QUESTIONS, is_served=True, ge=0, strict=True
+    )
+    seed: int = _option(0, "Which questions a sample takes.", _QUESTIONS, is_served=True, ge=0, strict=True)
+    ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = _option(
+        KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True
+    )
+    measures: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
+        (), "Measures of your own: package.module:attribute,...", _MEASURES, flag="--measure"
+    )
+    embedder: Any = _option("minilm", "What measures likeness of texts: minilm, wordllama, ...", _MEASURES)
+    support_model: Annotated[str, AfterValidator(_check_support)] = _option(
+        "", "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name).",
+        _MEASURES,
+    )  # fmt: skip
+    detector: Named = _option(
+        None, "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in "
+        "detector.", _MEASURES,
+    )  # fmt: skip
+    calibration: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
+        (), "Calibration files by `ragbench label`, commas between: what a heuristic score means on your texts.",
+        _MEASURES,
+    )  # fmt: skip
+    judge: Annotated[Any, AfterValidator(_check_judge)] = _option(
+        "", "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; alone, that of "
+        "RAG_EVAL_*.", _JUDGE,
+    )  # fmt: skip
+    criteria: Annotated[Words, AfterValidator(_check_criteria)] = _option(
+        CRITERIA, "What is judged; also context_recall, context_precision.", _JUDGE, is_served=True
+    )
+    n_rejudged: int = _option(
+        0, "This many answers are judged again, each criterion in its own request, to see if that agrees.", _JUDGE,
+        ge=0, strict=True,
+    )  # fmt: skip
+    ablations: bool = _option(
+        False, "Also answer from the gold evidence, from the best chunks there are, and without documents.", _MEASURES,
+        strict=True,
+    )  # fmt: skip
+    fail_under: str | Mapping[str, float] = _option("", 'Targets: "nDCG@5=0.6,claim_support=0.85".', _TARGETS)
+    targets: Named = _option(
+        None, "A TOML file that changes the default targets; or framework, guide, phase4, adr or pipeline.", _TARGETS
+    )
+    baseline: Named = _option(None, "An earlier result; exit 1 where this is worse.", _TARGETS)
+    name: str = _option("", "Of the result; default: made from the dataset and the system.", "Output")
+    concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1, strict=True)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[EvaluationOptions]) -> None: ...
+
+    else:
+
+        def __init__(self, **options: Any) -> None:
+            fields = type(self).model_fields
+            if strange := [name for name in options if name not in fields]:
+                raise ConfigError(unknown("option", strange[0], fields))
+            try:
+                super().__init__(**options)
+            except ValidationError as exc:
+                raise ConfigError(_problem(exc)) from exc
+
+    @property
+    def perspective_names(self) -> tuple[str, ...]:
+        """The perspectives that are looked at; all where none is named."""
+        return self.perspectives or MEASURED
+
+    def replaced(self, **options: Any) -> EvaluationSpec:
+        """Return a copy with these options in place of its own, checked again."""
+        return type(self)(**{**dict(self), **options})
+
+
+def _problem(exc: ValidationError) -> str:
+    error = exc.errors(include_url=False)[0]
+    if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
+        return str(cause)
+    name, text = error["loc"][0], error["msg"]
+    return f"{name} is {error['input']!r}: {text[0].lower()}{text[1:]}"
+
+
+def plain_type(field: FieldInfo) -> type:
+    """Return the type of a field's value as a notebook, a command line or pytest gives it: bool, int, float or str.
+
+    >>> plain_type(EvaluationSpec.model_fields["sample"]), plain_type(EvaluationSpec.model_fields["ks"])
+    (<class 'int'>, <class 'str'>)
+    """
+    return field.annotation if field.annotation in (bool, int, float) else str  # type: ignore[return-value]
+
+
+def plain_text(value: Any) -> str:
+    """Return a field's value as the text that gives it again.
+
+    >>> plain_text((1, 5)), plain_text({"R@5": 0.5}), plain_text(None)
+    ('1,5', 'R@5=0.5', '')
+    """
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={number}" for name, number in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def option_name(name: str, field: FieldInfo) -> str:
+    """Return the option that sets a field on the command line, such as "--support-model"."""
+    return detail(field, "flag") or f"--{name.replace('_', '-')}"
+
+
+def detail(field: FieldInfo, name: str) -> Any:
+    """Return what the field states next to its type: "panel", "flag" or "is_served"."""
+    extra = field.json_schema_extra
+    return extra.get(name, "") if isinstance(extra, dict) else ""
+
+
+def spec_of(parameters: Mapping[str, Any]) -> EvaluationSpec:
+    """Return the spec that the parameters of a notebook describe: those that are options of an evaluation.
+
+    >>> spec_of({"chunk_size": 128, "criteria": "relevance"}).criteria
+    ('relevance',)
+    """
+    return EvaluationSpec(**{name: parameters[name] for name in EvaluationSpec.model_fields if name in parameters})
+
+
+def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
+    """Return the spec of options that are written as texts.
+
+    >>> spec_of_texts(["criteria=relevance", "sample=10"]).sample
+    10
+
+    Raises:
+        ConfigError: as `EvaluationSpec`, or a text without "=".
+    """
+    fields, values = EvaluationSpec.model_fields, {}
+    for text in options:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{text!r} is not an option; write NAME=VALUE, such as criteria=relevance")
+        kind = plain_type(fields[name]) if name in fields else str
+        try:
+            values[name] = TypeAdapter[Any](kind).validate_python(value)
+        except ValidationError as exc:
+            raise ConfigError(f"{name} is {value!r}; expected {kind.__name__}") from exc
+    return EvaluationSpec(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationPlan:
+    """A spec with all that it names loaded, for one dataset: what `check_evaluation` gives.
+
+    `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding` those that count
+    here; `criteria` are what the judge is asked, `depths` the measures at the depths of the spec.
+    """
+
+    spec: EvaluationSpec
+    dataset: Dataset
+    targets: Targets
+    deciding: Targets
+    criteria: tuple[str, ...]
+    depths: tuple[str, ...]
+    embedder: str | Embedder
+    detector: Callable[[str], float] | None
+    calibrations: Mapping[str, Calibration]
+    measures: tuple[Measure, ...]
+    baseline: Report | None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The measures that are reported in addition to the usual ones."""
+        return (*self.depths, *self.deciding.named)
+
+    @property
+    def support_model(self) -> str:
+        """What measures whether contexts support claims."""
+        return self.spec.support_model or "minilm"
+
+    @property
+    def judge_name(self) -> str:
+        """The name of the judge, "" for none."""
+        return self.spec.judge if isinstance(self.spec.judge, str) else self.spec.judge.name
