@@ -36,7 +36,7 @@ def run_command(
         timeout_s: kills it after so long; 0 = never.
         program: what takes the command. Its input ends when this process does.
     """
-    command, folder, place = json.loads(claimed["command"]), Path(claimed["folder"]), None
+    command, folder, result = json.loads(claimed["command"]), Path(claimed["folder"]), None
     names = {word.partition("=")[0] for word in command}
     if fresh := json.loads(claimed["options"]).get("fresh"):
         names.add("--sample")  # a version has as many
@@ -47,9 +47,9 @@ def run_command(
         for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
             if (value := os.environ.get(name)) and option not in names:
                 command += [option, value]
-        place = place_of(claimed)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        command += ["--output", str(place), "--force"]
+        result = place_of(claimed)
+        result.parent.mkdir(parents=True, exist_ok=True)
+        command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
     ours, theirs = os.pipe()
     end, killed = time.monotonic() + (timeout_s or float("inf")), ""
@@ -74,7 +74,7 @@ def run_command(
         output = printed.read().decode(errors="replace")
     if killed and stop is not None and stop.is_set():
         raise InterruptedError("the worker stops")
-    return (2, f"{output}{killed}\n", place) if killed else (child.returncode, output, place)
+    return (2, f"{output}{killed}\n", result) if killed else (child.returncode, output, result)
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

@@ -205,23 +205,23 @@ def complete_job(
 
     Where `work` raises InterruptedError the job goes back to the queue, as if it had never been claimed.
     """
-    held = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
+    lease = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
     try:
-        with _renewed(held, database, lease_s) as lost:
-            exit_code, output, place = work(claimed, lost)
+        with _renewed(lease, database, lease_s) as lost:
+            exit_code, output, folder = work(claimed, lost)
     except InterruptedError:
         back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
-        write(database, held.values(back))
+        write(database, lease.values(back))
         return None
     except (RagbenchError, OSError) as exc:
-        exit_code, output, place = 2, str(exc), None
-    complete = place is not None and (place / "config.json").is_file()
+        exit_code, output, folder = 2, str(exc), None
+    complete = folder is not None and (folder / "config.json").is_file()
     series, output = series_of(claimed), output[-_OUTPUT:]
-    rows = rows_of(load_result(place), place, claimed["client_id"], series) if place and complete else None
-    failed = exit_code not in (0, 1) or (place is not None and not complete)
+    rows = rows_of(load_result(folder), folder, claimed["client_id"], series) if folder and complete else None
+    failed = exit_code not in (0, 1) or (folder is not None and not complete)
     values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output, "ended_at": now()}
     with connected(database, write=True) as connection:
-        if not connection.execute(held.values(values)).rowcount:
+        if not connection.execute(lease.values(values)).rowcount:
             return None  # another worker took it over: what this one made is not the result
         if rows is not None:
             store(connection, rows, alert=True)
@@ -229,7 +229,7 @@ def complete_job(
 
 
 @contextmanager
-def _renewed(held: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
+def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
     """Renew the lease of a job in a thread; the event is set where it was lost."""
     lost, over = threading.Event(), threading.Event()
 
@@ -237,7 +237,7 @@ def _renewed(held: Any, database: str, lease_s: float) -> Iterator[threading.Eve
         while not over.wait(lease_s / 3):
             until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
             try:
-                renewed = write(database, held.values(lease_until=until))
+                renewed = write(database, lease.values(lease_until=until))
             except DataError:  # a busy server; the lease runs on
                 continue
             if not renewed:

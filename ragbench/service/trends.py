@@ -94,13 +94,13 @@ def trend(
         changed.append(_changed(before, row))
         notes.append(_joined(before, row, cases) if tested and before is not None else "")
         last[line] = row
-    for places, found in _drifts(rows, streams, cases) if tested else ():
-        runs = list(found.path.index)
-        for place, state in zip(places, found.path["state"], strict=True):
-            states[place] = state
-        for change in found.changes:
+    for places, epoch in _drifts(rows, streams, cases) if tested else ():
+        runs = list(epoch.path.index)
+        for index, state in zip(places, epoch.path["state"], strict=True):
+            states[index] = state
+        for change in epoch.changes:
             notes[places[runs.index(change.noticed)]] = f"{_worse(measure, change.direction)}: {change.text}"
-        notes[places[-1]] = notes[places[-1]] or found.text
+        notes[places[-1]] = notes[places[-1]] or epoch.text
     frame = pd.DataFrame(rows).rename(columns={"id": "run"}).assign(changed=changed, state=states, note=notes)
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
     numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
@@ -127,11 +127,11 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     for measure in watched(connection, run["id"]):
         rows = _measured(connection, measure, run["series"], run["client_id"])
         rows = [row for row in rows if row["epoch"] == run["epoch"]]
-        for places, found in _drifts(rows, streams, cases):
-            states = {rows[place]["id"]: state for place, state in zip(places, found.path["state"], strict=True)}
-            state = states.get(run["id"], "")
+        for places, epoch in _drifts(rows, streams, cases):
+            ids = [rows[index]["id"] for index in places]
+            state = dict(zip(ids, epoch.path["state"], strict=True)).get(run["id"], "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
-                changes.append((measure, next(one for one in found.changes[::-1] if one.direction == state)))
+                changes.append((measure, [change for change in epoch.changes if change.direction == state][-1]))
     return changes
 
 
@@ -244,8 +244,8 @@ def watched(connection: Connection, run_id: str) -> list[str]:
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:
-    wanted = select(tables.case_set).where(tables.case_set.c.id.in_({row["case_set"] for row in rows}))
-    return {row.id: json.loads(row.cases) for row in connection.execute(wanted)}
+    query = select(tables.case_set).where(tables.case_set.c.id.in_({row["case_set"] for row in rows}))
+    return {row.id: json.loads(row.cases) for row in connection.execute(query)}
 
 
 def _values(data: bytes) -> Any:

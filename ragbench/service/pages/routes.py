@@ -118,7 +118,7 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
 def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its report, or what the database has of it."""
     row, scores = run_row(who, run_id)
-    order = {name: place for place, name in enumerate(views.MAIN)}
+    order = {name: rank for rank, name in enumerate(views.MAIN)}
     scores = scores.assign(order=scores["measure"].map(order).fillna(len(order))).sort_values(["order", "measure"])
     with connected(who.database) as connection:
         before = trends.previous_run(connection, row)
@@ -166,9 +166,9 @@ def compare(
         a, b = (newest.get(who.of(client).owner, "") for client in (client_a, client_b))
         if not (a and b):
             raise HTTPException(404, "one of these clients has no run")
-    found = views.differences(who, a, b) if a and b else None
+    comparison = views.differences(who, a, b) if a and b else None
     clients = sorted({row["client_id"] for row in recent})
-    return page(who.request, "compare", recent=recent, a=a, b=b, found=found, clients=clients)
+    return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison, clients=clients)
 
 
 @router.get("/data")

@@ -102,7 +102,7 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
         main = next((name for name in (measure, *MAIN) if name in values), "")
         aimed = [] if measure else [name for name, value in values.items() if value["target"] is not None]
         drifts = {name: _drifts(name, client, database, recorded) for name in (main, *aimed) if name}
-        states = {name: state_of(found.get(row["id"]), name) for name, found in drifts.items()}
+        states = {name: state_of(epochs.get(row["id"]), name) for name, epochs in drifts.items()}
         watched = next((name for name in states if states[name].kind == "worse"), main)
         before = [drifts[watched][run_id] for run_id in ids[1:] if run_id in drifts.get(watched, {})]
         points = trend_of(main).query("run in @ids").tail(_RECENT) if main else None
@@ -195,15 +195,15 @@ def differences(session: Session, before: str, after: str) -> Json:
     (then, then_scores), (now, now_scores) = (run_row(session, run_id) for run_id in (before, after))
     sides = {"before": then, "after": now}
     try:
-        found = compare(session, before, after)
+        comparison = compare(session, before, after)
     except DataError:  # no question in common
         means = then_scores.merge(now_scores, on="measure").dropna(subset=["mean_x", "mean_y"]).assign(kind="")
         table = records(means.rename(columns={"mean_x": "baseline", "mean_y": "contender"}))
         return {**sides, "measures": table, "tested": False, "newly_failing": [], "fixed": []}
-    rows = found["measures"]
+    rows = comparison["measures"]
     for row in rows:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
     fields: Json = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
     marks = forest_marks([Change(**{name: row[name] for name in _CHANGE}, **fields) for row in rows])
     rows.sort(key=lambda row: not row["kind"])
-    return {**found, **sides, "tested": True, "forest": marks}
+    return {**comparison, **sides, "tested": True, "forest": marks}
