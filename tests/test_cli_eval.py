@@ -72,11 +72,11 @@ def test_all_targets_reached_exits_with_0(place: Path) -> None:
     assert "PASSED: 2 of 2 targets reached." in shown  # pass_rate is about answers, which were not looked at
     assert "pipeline: not measured: no labels" in shown
     folder = place / "results" / "eval" / "mine"
-    assert {"scores.csv", "report.html", "report.json", "report.md", "traces.jsonl"} <= {
+    assert {"scores.csv", "report.html", "report.md", "traces.jsonl", "verdicts.json"} <= {
         p.name for p in folder.iterdir()
     }
     assert (folder / "traces.jsonl").read_text() == ""
-    assert read_report(folder).settings["suite"] == "full"
+    assert load_result(folder).report.settings["suite"] == "full"
 
 
 def test_a_missed_target_exits_with_1(place: Path) -> None:
@@ -173,7 +173,7 @@ def test_baseline(place: Path) -> None:
         (place / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (place / "none.toml").write_text('[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n')
     assert run("--system", "good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good/report.json")
+    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good")
     assert code == 0, shown
     assert "No regression" in shown
     code, shown = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
@@ -235,7 +235,7 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     assert code == 1
     assert "FAILED" in shown
     assert "Failed: every answer failed, the first: 500" in shown
-    report = read_report(place / "results" / "eval" / "mine")
+    report = load_result(place / "results" / "eval" / "mine").report
     assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
 
 
@@ -435,7 +435,7 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
     assert "q1, by judge: It flies." in shown
     assert "Cost: unknown: no token counts from good (generator unknown, judge 0.0540)" in shown
     folder = place / "results" / "eval" / "mine"
-    report = read_report(folder)
+    report = load_result(folder).report
     assert {row.measure: row.value for row in report.measures}["llm_faithfulness"] == 0.5
     assert [case.invented_claims for case in report.cases] == [("It flies.",)] * 3
     assert report.cases[0].costs == {"generator": None, "judge": pytest.approx(0.018)}
@@ -550,7 +550,7 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     assert done.exit_code in (0, 1), done.output
     assert asked == ["How do fish breathe?"]
     assert not kept.exists(), "its answers are in answers.jsonl now"
-    assert [case.answer for case in read_report(kept.parent).cases] == ["It does."] * 3
+    assert [case.answer for case in load_result(kept.parent).report.cases] == ["It does."] * 3
     again = runner.invoke(app, ["eval", *options])
     assert again.exit_code == 2
     assert "holds an evaluation already" in again.output
@@ -598,5 +598,5 @@ def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     assert "| nDCG@5 | 1.000 | 0.333 | -0.667 |" in markdown
     assert re.search(r"^nDCG@5 .*●", markdown, re.MULTILINE), "the forest plot"
     assert 'aria-label="nDCG@5 -0.667' in page
-    changes = {one.measure: one for one in read_report(folder).comparison.changes}  # type: ignore[union-attr]
+    changes = {one.measure: one for one in load_result(folder).report.comparison.changes}  # type: ignore[union-attr]
     assert changes["nDCG@5"].n_needed is not None

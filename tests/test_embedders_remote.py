@@ -171,7 +171,7 @@ def test_it_is_a_retriever_on_the_command_line(serve: Any, tmp_path: Any, monkey
     corpus = {"rail": Document("rail", "The line opened in 1881."), "pets": Document("pets", "A cat is not a dog.")}
     data = Dataset("demo", "test", corpus, [Case("q1", "When was the rail line opened?")], {"q1": {"rail": 1}})
     result = rb.evaluate(data, f"dense:{SMALL}", perspectives=["retrieval"])
-    assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+    assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
     rb.testsets.save_testset(data, tmp_path / "my.jsonl", "jsonl")
     monkeypatch.chdir(tmp_path)
     sent = len(server.asked)

@@ -124,7 +124,7 @@ def test_a_system_a_measure_and_a_detector_of_ones_own() -> None:
     for system, measure, detector in zip(answer[1:] * 2, words, shouts, strict=True):
         result = rb.evaluate(asked, system, measures=[measure], detector=detector, perspectives=["answer", "safety"])
         assert result.scores.query("measure == 'words'")["value"].tolist() == [0.4, 0.4]
-        assert result.summary.set_index("measure").loc["attack_auc", "value"] == 1.0
+        assert result.measures.set_index("measure").loc["attack_auc", "value"] == 1.0
 
 
 GRID = """

@@ -126,7 +126,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     # systems
     "evaluate a function": lambda: rb.evaluate(data(), answer, perspectives=["answer"]).answers[0].text,
     "evaluate a lambda": lambda: rb.evaluate(data(), lambda q: "No idea.", perspectives=["answer"]).answers,
-    "evaluate a retriever's name": lambda: rb.evaluate(data(), "bm25", perspectives=["retrieval"]).summary is not None,
+    "evaluate a retriever's name": lambda: rb.evaluate(data(), "bm25", perspectives=["retrieval"]).measures is not None,
     "evaluate with a measure": lambda: (
         "words"
         in set(

@@ -101,7 +101,7 @@ def emitted() -> set[str]:
         result = rb.evaluate(
             DATA, one, judge=judge, criteria=criteria, targets=targets, detector=rb.metrics.injection_score
         )
-        names |= {str(name) for name in (*result.scores["measure"], *result.summary["measure"])}
+        names |= {str(name) for name in (*result.scores["measure"], *result.measures["measure"])}
         names |= {str(row.measure) for row in result.report.measures} if result.report else set()
     return names
 

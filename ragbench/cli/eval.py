@@ -75,7 +75,7 @@ def eval_command(
     output: Annotated[str, typer.Option(help=_OUTPUT)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every measure and every failed question.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
     query: Annotated[str, typer.Option(help="Ask this one question instead of a test set's.")] = "",
     expected_doc: Annotated[list[str] | None, typer.Option(help="With --query: the document that answers it.")] = None,
     dry_run: shared.DryRun = False,
@@ -90,7 +90,7 @@ def eval_command(
 
     Without options the built-in questions are put to BM25 with answers made without a language model, and no target
     applies but those that you name. Questions with a latency budget, and 20 others, are asked one at a time. Writes
-    report.json, report.md and report.html to a folder, and the answers of a service as they come: the same command
+    the result with report.md and report.html to a folder, and the answers of a service as they come: the same command
     continues an evaluation that was stopped, if --output names its folder. A single --query is only shown, unless
     --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
     2 nothing could be evaluated or the judge failed on more than 20 % of the answers, 130 interrupted.
@@ -121,7 +121,7 @@ def eval_command(
         _show(result.report, query=query, verbose=verbose, as_json=as_json)
         is_found = print_found(result.report, list(data.qrels["query"]), to_errors=as_json) if query else True
         if place is not None:
-            both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
+            both = "" if is_report_file(place) else "/report.html (also report.md)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
         _check_measured(result)
     raise typer.Exit(0 if result.passed and is_found else 1)
@@ -186,13 +186,13 @@ def _evaluate(
 def _write(result: Result, place: Path, *, save_trace: bool, force: bool) -> None:
     """Write the reports and the result, and record it in the history."""
     from ragbench.evaluation.folder import TRACES
-    from ragbench.report.page import is_report_file, report_texts, write_report
+    from ragbench.report.page import is_report_file, report_html, report_markdown, write_report
     from ragbench.service import record_finished
 
     if is_report_file(place):
         write_report(result, place, force=force)
     else:
-        views = report_texts(result)
+        views = {"report.md": report_markdown(result.report), "report.html": report_html(result)}
         if save_trace and result.output is not None:
             traces = evaluation.failure_traces(result.report, result.output)
             views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)

@@ -62,15 +62,15 @@ def evaluate(
         options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge, targets and others.
 
     Returns:
-        The result: `scores` of every question, `questions` with answers and causes of failure, `summary` with targets,
-        `passed`. `save` keeps it, `write_report` shows it.
+        The result: `scores` of every question, `questions` with answers and causes of failure, `measures` with targets,
+        `claims` in doubt, `passed`. `save` keeps it, `write_report` shows it.
 
     >>> from ragbench.types import Case, Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day."), "dogs": Document("dogs", "Dogs bark.")}
     >>> case = Case("q1", "How long do cats sleep each day?", gold_facts=(("most of the day",),))
     >>> data = Dataset("pets", "test", corpus, [case], {"q1": {"cats": 1}})
     >>> result = evaluate(data, "bm25", perspectives=["retrieval"])
-    >>> result.summary.set_index("measure").loc["nDCG@5", "verdict"]
+    >>> result.measures.set_index("measure").loc["nDCG@5", "verdict"]
     'passed'
 
     Raises:

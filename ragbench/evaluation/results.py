@@ -74,9 +74,22 @@ class Result:
         return self.verdicts or _report_of_scores(self)
 
     @property
-    def summary(self) -> pd.DataFrame:
+    def measures(self) -> pd.DataFrame:
         """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and verdict."""
         return self.report.summary
+
+    @property
+    def claims(self) -> pd.DataFrame:
+        """One row per claim in doubt: query_id, claim, problem and by whom it was found.
+
+        `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or "judge".
+        """
+        rows = []
+        for case in self.report.cases:
+            rows += [(case.query_id, claim, "unsupported", "wording") for claim in case.unsupported_claims]
+            rows += [(case.query_id, number, "fabricated number", "wording") for number in case.fabricated_numbers]
+            rows += [(case.query_id, claim, "unsupported", "judge") for claim in case.invented_claims]
+        return pd.DataFrame(rows, columns=["query_id", "claim", "problem", "by"])
 
     @property
     def passed(self) -> bool:
@@ -85,21 +98,21 @@ class Result:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question: query_id, question, category, answer, outcome, passed, cause of failure, and the main
-        measures."""
+        """One row per question: query_id, question, category, answer, outcome, passed, reasons why not, the first
+        cause of failure, and the main measures."""
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         main = [name for name in LEADERBOARD if name in wide]
         cause = {} if self.diagnosis is None else self.diagnosis.set_index("query_id")["cause"].to_dict()
-        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "cause"]
+        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
         rows = [
-            (*(getattr(case, name) for name in columns[:-1]), cause.get(case.query_id, ""))
+            (*(getattr(case, name) for name in columns[:-2]), "; ".join(case.reasons), cause.get(case.query_id, ""))
             for case in self.report.cases
         ]
         frame = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
         return frame.join(wide[main], on="query_id")
 
     def _repr_html_(self) -> str:
-        shown = self.summary[["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]]
+        shown = self.measures[["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]]
         return shown.round(3).to_html(index=False, border=0, na_rep="")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,8 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import DataWarning
-from ragbench.evaluation import evaluate, load_targets
+from ragbench.evaluation import evaluate, load_result, load_targets
 from ragbench.evaluation.records import Report
-from ragbench.evaluation.schema import read_report
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import RecordedSystem
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
@@ -164,6 +162,5 @@ def test_the_first_evaluation_does_not_fail(tmp_path: Path, monkeypatch: pytest.
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
     assert "NO VERDICT" in done.output
-    report = read_report(tmp_path / "results" / "eval" / "first")
+    report = load_result(tmp_path / "results" / "eval" / "first").report
     assert {"guardrail_blocked", "attacks_refused"} <= set(values(report))
-    assert json.loads((tmp_path / "results" / "eval" / "first" / "report.json").read_text())["schema"]

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.evaluation import evaluate, load_targets
+from ragbench.evaluation import evaluate, load_result, load_targets
 from ragbench.evaluation.records import Report
-from ragbench.evaluation.schema import read_report
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner
 from ragbench.types import Answer, Case, Dataset, Document, Passage, Span
@@ -110,7 +109,7 @@ def test_the_command_refuses_to_pass_what_it_did_not_measure(tmp_path: Path, mon
     (tmp_path / "log.jsonl").write_text(json.dumps({"query_id": "q1", "answer": "All day. [1]", "contexts": [context]}))
     command = ["eval", "--test-set", "tests.json", "--corpus", "docs", "--system", "log.jsonl", "--output", "mine"]
     done = CliRunner().invoke(app, [*command, "--fail-under", "F1@5=0.1,nDCG@1=0.5,R@3=0.9"])
-    measured = {row.measure: row.value for row in read_report(tmp_path / "results" / "eval" / "mine").measures}
+    measured = {row.measure: row.value for row in load_result(tmp_path / "results" / "eval" / "mine").report.measures}
     assert (measured["nDCG@1"], measured["R@3"]) == (1.0, 1.0)
     assert measured["F1@5"] == pytest.approx(1 / 3)
     done = CliRunner().invoke(app, [*command, "--force", "--fail-under", "expected_claims=0.5"])

@@ -104,7 +104,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     assert values == expected
     _, rows, _ = run_of(run, database)
     [row] = rows[rows["measure"] == "nDCG@5"].to_dict("records")
-    summary = stored.summary.set_index("measure").loc["nDCG@5"]
+    summary = stored.measures.set_index("measure").loc["nDCG@5"]
     assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
 
 

@@ -98,7 +98,7 @@ def test_example_of_postgresql(examples: str) -> None:
     assert [one.partition("#")[0] for one in run["q1"]] == ["cats", "dogs"]
     assert (run["none"], run["odd"]) == ({}, {})
     result = evaluate(DATA, pipeline, perspectives=["retrieval"])
-    assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+    assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
     index.server.close()
 
 

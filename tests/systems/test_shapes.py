@@ -141,7 +141,7 @@ def test_contexts_without_an_answer_among_the_fields_are_one_warning(tmp_path: P
         with pytest.warns(DataWarning, match="'antwort', 'steps'") as warned:
             result = rb.evaluate(DATA, system)
         assert len(warned) == 1
-        assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+        assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rb.evaluate(DATA, lambda question: {"documents": [{"content": TEXT}], "took": 5}, perspectives=["retrieval"])
@@ -201,7 +201,7 @@ def test_an_object_with_a_query_method_is_a_system_everywhere(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     for system in (Engine(), Engine().query, "my_engine:engine", "ours.toml"):
         result = rb.evaluate(data, system, perspectives=["retrieval"])  # type: ignore[arg-type]
-        assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+        assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
 
 
 def test_a_pair_of_an_id_and_a_score_is_a_context_and_of_nothing_a_clear_error() -> None:
