@@ -125,7 +125,7 @@ schedule = _table(
     _filled("zone", NAME),
     _filled("command", LONG),  # JSON: the arguments of ragbench
     _filled("folder", LONG),  # where it runs
-    _filled("options", LONG),  # JSON: fresh, from, llm, max_cost; series of a request
+    _filled("options", LONG),  # JSON: fresh questions; the series of a request
     _filled("enabled", Boolean),
     _filled("made_at", TIME),
     UniqueConstraint("client_id", "name", name="schedule_name"),
