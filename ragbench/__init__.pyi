@@ -13,7 +13,6 @@ from . import (
     testsets,
     types,
 )
-from .datasets import load_dataset
 from .errors import RagbenchError
 from .evaluation import EvaluationSpec, Result, Results, diagnose, evaluate, load_result, load_results, save
 from .generation import generate_answers
@@ -27,7 +26,7 @@ from .service import history, trend
 from .statistics import compare, compare_all, summarise
 from .sweep import sweep
 from .systems import FunctionSystem, HttpSystem, McpSystem, Pipeline, RecordedSystem, load_system
-from .testsets import load_testset
+from .testsets import load_dataset, load_testset
 from .types import (
     LLM,
     Answer,

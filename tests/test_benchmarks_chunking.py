@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.metrics import score_chunks, score_spans
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BM25
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset, Document
 
 pytestmark = pytest.mark.benchmark

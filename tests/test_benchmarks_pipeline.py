@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.generation import generate_answers
 from ragbench.metrics import outcome_table, score_context
 from ragbench.metrics.pipeline import MIN_CONFIDENCE, outcome_of
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BM25, Dense
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
 
 pytestmark = pytest.mark.benchmark

@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 from ragbench import store
-from ragbench.datasets import load_dataset
 from ragbench.errors import DataWarning
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.retrieval.retrievers import BM25, Dense, make_retriever, to_documents
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset
 
 pytestmark = pytest.mark.benchmark
@@ -150,7 +150,7 @@ import json, resource, sys
 from pathlib import Path
 folder, documents = Path(sys.argv[1]), int(sys.argv[2])
 from ragbench.retrieval.chunkers import chunk
-from ragbench.datasets import load_dataset
+from ragbench.testsets.loader import load_dataset
 from ragbench.retrieval.retrievers import BM25
 imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 dataset = load_dataset(folder)

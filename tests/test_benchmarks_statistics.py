@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from ragbench.datasets import load_dataset
 from ragbench.metrics import score_run
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import make_retriever, retrieve, to_documents
 from ragbench.statistics import compare, compare_all, summarise
+from ragbench.testsets.loader import load_dataset
 
 pytestmark = pytest.mark.benchmark
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.datasets import load_dataset
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 

@@ -16,7 +16,7 @@ import pandas as pd
 import papermill
 import pytest
 
-from ragbench.datasets import load_dataset
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 
 ROOT = Path(__file__).parents[1]

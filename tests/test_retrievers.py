@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import store
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
 from ragbench.retrieval import ranks
 from ragbench.retrieval.chunkers import chunk
@@ -36,6 +35,7 @@ from ragbench.retrieval.retrievers import (
     search_latency,
     to_documents,
 )
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Embedder, Queries, Retriever, Run, as_queries
 
 if TYPE_CHECKING:

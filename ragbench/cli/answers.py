@@ -46,7 +46,7 @@ def answers_command(
     interrupted.
     """
     from ragbench.generation import references
-    from ragbench.testsets.writer import labelled_folder
+    from ragbench.testsets.answers import labelled_folder
 
     with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model = llms.load_llm(llm, settings)

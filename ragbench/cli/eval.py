@@ -233,7 +233,7 @@ def _check_measured(result: Result) -> None:
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
-    from ragbench.datasets import load_dataset
+    from ragbench.testsets.loader import load_dataset
 
     data = load_dataset(test_set, split, corpus=corpus)
     if test_set != "pydoc":

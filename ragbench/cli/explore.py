@@ -30,9 +30,9 @@ def explore_command(
     category, cause, outcome and text, and for each question the contexts with gold evidence highlighted. Questions that
     you tick there are downloaded as a test set. The file holds documents as they are: mind whom you give it to.
     """
-    from ragbench.datasets import load_dataset
     from ragbench.report.explorer import explore
     from ragbench.report.page import check_output
+    from ragbench.testsets.loader import load_dataset
 
     check_output(output, force=force)
     found = results_at(results)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import textwrap
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -86,16 +84,16 @@ def draft_command(
             raise ConfigError(f"--out is {out}; expected a file that ends in .yaml")
         data = draft_known_items(load_corpus(docs), n, seed=seed)
         if out.exists():
-            text, added = _with_cases(out, data)
+            n_added = _add_cases(out, data)
         else:
             text = "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
             text += _yaml(data, _from_folder(docs, out.parent), name or f"{data.name} (known-item drafts)")
-            added = len(data.cases)
+            n_added = len(data.cases)
             out.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(out, text)
-    typer.echo(f"{added} drafts in {shown(out)}, from {len(data.corpus)} documents (category: known-item draft)")
+            write_durably(out, text)
+    typer.echo(f"{n_added} drafts in {shown(out)}, from {len(data.corpus)} documents (category: known-item draft)")
     typer.echo("They ask for passages by their own words, which favours bm25; your users ask differently.")
-    if added < n:
+    if n_added < n:
         others = "the others were there already, or no passage is left that has words of its own"
         typer.echo(f"That is fewer than {n}: {others}.")
 
@@ -121,36 +119,27 @@ def _from_folder(docs: str, folder: Path) -> str:
     return Path(os.path.relpath(place.resolve(), folder.resolve())).as_posix() if place.exists() else docs
 
 
-def _records(data: Dataset) -> list[dict[str, Any]]:
-    from ragbench.testsets.yaml_form import YAML
-
-    return [YAML.record(case, data.qrels[case.query_id], data.corpus, {}) for case in data.cases]
-
-
 def _yaml(data: Dataset, corpus: str, name: str = "") -> str:
-    from ragbench.testsets.yaml_form import dumped
+    """Return a test set in YAML that refers to its documents."""
+    from ragbench.testsets.forms import content_of, texts_of
 
-    return dumped({"version": 1, "name": name or data.name, "corpus": corpus, "cases": _records(data)})
+    content = replace(content_of(data), name=name or data.name, documents={}, corpus=corpus)
+    return texts_of(content, "yaml")[""]
 
 
-def _with_cases(path: Path, data: Dataset) -> tuple[str, int]:
-    """The text of a YAML test set with the cases it does not have added at its end, and their number."""
-    import yaml
+def _add_cases(path: Path, data: Dataset) -> int:
+    """Add the cases that a YAML test set does not have at its end, and return their number."""
+    from ragbench.testsets.edits import add_entries
+    from ragbench.testsets.forms import content_of
+    from ragbench.testsets.loader import load_testset
 
-    from ragbench.testsets.forms import load_testset
-    from ragbench.testsets.yaml_form import dumped
-
-    there = load_testset(path)
-    if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(there.corpus)):
+    testset = load_testset(path)
+    if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(testset.corpus)):
         raise ConfigError(f"the documents of {path} are others: they lack {other[0]!r}; name another --out")
-    text = path.read_text(encoding="utf-8").rstrip() + "\n"
-    new = [record for record in _records(data) if record["query"] not in there.queries.values()]
-    item = re.search(r"^cases:[^\n]*\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", text, re.MULTILINE)
-    result = text + textwrap.indent(dumped(new), item[1]) if item and new else text
-    content = yaml.safe_load(result) if item else {}
-    if not item or len(content["cases"]) != len(there.cases) + len(new):
-        raise ConfigError(f"`cases` is not the last field of {path}, or not a list in lines; name another --out")
-    return result, len(new)
+    queries = set(testset.queries.values())
+    entries = [entry for entry in content_of(data).entries if entry.case.text not in queries]
+    add_entries(path, entries)
+    return len(entries)
 
 
 def notebooks_command(

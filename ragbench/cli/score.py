@@ -47,7 +47,7 @@ def score_command(
     if Path(qrels).is_file():
         judged = read_qrels(qrels)
     else:
-        from ragbench.datasets import load_dataset
+        from ragbench.testsets.loader import load_dataset
 
         judged = load_dataset(qrels, split).qrels
     scores = {name: score_run(judged, read_run(path), both) for name, path in zip(names, runs, strict=True)}

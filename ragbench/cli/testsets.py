@@ -130,9 +130,9 @@ def convert_testset(
     become gold evidence. Exit status: 0 all is well,
     2 nothing is written.
     """
-    from ragbench.datasets import load_dataset
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import OTHER_FORMS, form_of, load_testset, save_testset, suffix_form
+    from ragbench.testsets.forms import OTHER_FORMS, form_of, save_testset, suffix_form
+    from ragbench.testsets.loader import load_dataset, load_testset
     from ragbench.testsets.other_tools import matched_contexts
 
     with listed_errors():
@@ -167,7 +167,8 @@ def validate_command(
     With --corpus its labels are compared with the documents: evidence, sections, names of documents. Exit status: 0
     there is no problem, 1 there are some, 2 there is no test set at that place.
     """
-    from ragbench.testsets.forms import form_of, load_testset, validate_testset
+    from ragbench.testsets.forms import form_of
+    from ragbench.testsets.loader import load_testset, validate_testset
 
     with listed_errors():
         documents = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,20 +26,19 @@ from ragbench.types import Dataset, Document, Qrels, grade
 T = TypeVar("T")
 Report = Callable[[int, DataError], None]
 
-OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
-"""What BEIR does not know: see `ragbench.testsets.beir_form`."""
-
 _HEADER = ["query-id", "corpus-id", "score"]
 _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 
 
-def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = None) -> Dataset:
+def load_beir_folder(
+    folder: Path, split: str = "test", *, name: str | None = None, kept: Iterable[str] = ()
+) -> Dataset:
     """Return the dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
 
     Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
     judgement in the split is left out with a warning, unless answers.jsonl states that nothing answers it
     (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
-    except where another split judges it. So is one that case_labels.jsonl keeps (`"relevant": {}`).
+    except where another split judges it. So are those with the ids `kept`.
     """
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
@@ -54,7 +53,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     qrels = read_qrels(folder, split, corpus)
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
-    unjudged: list[str] = []
+    unjudged = list(kept)
     for file, read in (("questions.jsonl", gold.read_questions), ("answers.jsonl", gold.read_answers)):
         path = folder / file
         if path.is_file():
@@ -62,26 +61,15 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
             found = labels[-1][1]
             warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
             unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
-    more = None
-    if any((folder / file).is_file() for file in OWN_FILES):  # what checks them takes time and memory to load
-        from ragbench.testsets import beir_form
-        from ragbench.testsets.problems import refuse
-
-        more = beir_form.read_labels(folder)
-        refuse(folder, more.problems)
-        ids = [entry.case.query_id for entry in more.entries]
-        strange = [query_id for query_id in ids if query_id not in cases]
-        warn(str(folder / OWN_FILES[0]), "queries are not in queries.jsonl and are left out", strange)
-        unjudged += [entry.case.query_id for entry in more.entries if "relevant" in entry.case.metadata["labels"]]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
         elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
-    own = name or str(testset_record(folder).get("name") or folder.resolve().name)
-    dataset = assemble(own, split, corpus, cases, qrels, source=str(folder))
+    name = name or str(testset_record(folder).get("name") or folder.resolve().name)
+    dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
     for path, found in labels:
         dataset = gold.attach(dataset, found, path)
-    return beir_form.with_labels(dataset, more, str(folder / OWN_FILES[0])) if more else dataset
+    return dataset
 
 
 def testset_record(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ragbench.datasets import load_dataset
+from ragbench.datasets import load_collection
 from ragbench.datasets.beir import read_corpus, unique_records
 from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
@@ -51,7 +51,7 @@ def load_corpus(path: str | Path) -> Dataset:
     """
     place = expanded(path)
     if not os.path.exists(place):
-        return load_dataset(path)  # or its error, which knows the names
+        return load_collection(path)  # or its error, which knows the names
     if place.is_dir() and not (place / "corpus.jsonl").is_file():
         return Dataset(place.resolve().name, "test", _texts(place), (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place

@@ -98,9 +98,6 @@ from .targets import (
     load_targets,
     verdict,
 )
-from .two_parts import (
-    two_part_table,
-)
 
 __all__ = [
     "CAUSES",
@@ -165,7 +162,6 @@ __all__ = [
     "spec_of_texts",
     "system_of",
     "texts_of",
-    "two_part_table",
     "typed",
     "verdict",
     "verdict_noise",

@@ -11,7 +11,6 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import calibrations, cases, diagnose
 from ragbench.evaluation import perspectives as views
@@ -36,6 +35,7 @@ from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.systems import FunctionSystem
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Dataset, System
 
 

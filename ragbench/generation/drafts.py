@@ -32,7 +32,8 @@ from ragbench.generation.prompts import (
 )
 from ragbench.llms.reply_text import UnreadableError, json_objects, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.testsets.writer import generated_label, save_dataset
+from ragbench.testsets.answers import generated_label
+from ragbench.testsets.writer import save_dataset
 from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Embedder, LLMLike, Span
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")

@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unk
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.testsets.writer import ORIGINS, generated_label, merge_answers, reference_origin
+from ragbench.testsets.answers import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.text import token_offsets
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 

@@ -94,6 +94,9 @@ def judge_audit(
         added as in `rb.statistics.calibrate`), bound, verdict ("pass", "fail", or "unscored" where the judge gave no
         value at all), certain (pd.NA where unscored), means (what the value is).
 
+    "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all probes: a fair judge
+    with a few random errors passes. `certain` is whether the 95 % interval lies on one side of the bound.
+
     It costs about n * (9 + n_repeats + 2) requests; `dry_run` counts them.
 
     >>> from ragbench.llms import ScriptedLLM
@@ -202,7 +205,7 @@ def _row(
     low, high = _interval(scored, seed, -1.0 if probe in _ADDED else 0.0)
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a claim.
     either_way = probe in _ADDED and criterion == "correctness"
-    passed = (abs(mean) if either_way else mean) <= bound + 1e-12
+    passed = not _exceeds(scored, bound, seed, either_way, probe in _ADDED)
     certain = None
     if low is not None and high is not None:
         within = high <= bound + 1e-12 and (not either_way or low >= -bound - 1e-12)
@@ -211,20 +214,40 @@ def _row(
     return row | found | {"certain": certain}
 
 
-def _interval(scored: Sequence[tuple[int, float]], seed: int, smallest: float) -> tuple[float | None, float | None]:
+def _exceeds(scored: Sequence[tuple[int, float]], bound: float, seed: int, either_way: bool, change: bool) -> bool:
+    """Return True if the mean is shown to exceed the bound, with an error rate of 5 % over all probes.
+
+    For values from 0 to 1 by Chernoff's bound, which holds for every distribution (Hoeffding 1963): with n questions, a
+    mean of m or more has a probability of at most exp(-n KL(m, bound)). For changes by the bootstrap.
+    """
+    level = 0.05 / len(AUDIT_BOUNDS)
+    mean = sum(value for _, value in scored) / len(scored)
+    if change:
+        low, high = _interval(scored, seed, -1.0, 2 * level)
+        return low is not None and high is not None and (low > bound or (either_way and high < -bound))
+    if mean <= bound + 1e-12 or bound >= 1:
+        return False
+    parts = ((mean, bound), (1 - mean, 1 - bound))
+    distance = sum(p * math.log(p / q) for p, q in parts if p > 0) if bound else math.inf
+    return math.exp(-len({i for i, _ in scored}) * distance) < level
+
+
+def _interval(
+    scored: Sequence[tuple[int, float]], seed: int, smallest: float, alpha: float = 0.05
+) -> tuple[float | None, float | None]:
     """Bootstrap over questions: the right and the wrong answer to one are drawn together; values in [smallest, 1]."""
     questions, place = np.unique([i for i, _ in scored], return_inverse=True)
     if (k := len(questions)) < 2:
         return None, None
     sums, counts = np.bincount(place, weights=[value for _, value in scored]), np.bincount(place)
     draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
-    low, high = np.quantile((draws @ sums) / (draws @ counts), [0.025, 0.975])
+    low, high = np.quantile((draws @ sums) / (draws @ counts), [alpha / 2, 1 - alpha / 2])
     if high - low < 1e-12:  # no resample of equal values holds another one
-        return _among_equals(float(low), k, smallest)
+        return _among_equals(float(low), k, smallest, alpha)
     return float(low), float(high)
 
 
-def _among_equals(value: float, k: int, smallest: float) -> tuple[float, float]:
+def _among_equals(value: float, k: int, smallest: float, alpha: float) -> tuple[float, float]:
     """Interval of the mean of `k` equal values with pseudo-observations added.
 
     For values from 0 on: two of 0 and two of 1 (Agresti & Coull 1998); for changes: half a -1, half a 1 and one 0
@@ -235,5 +258,5 @@ def _among_equals(value: float, k: int, smallest: float) -> tuple[float, float]:
     values, counts = [value, 1.0, smallest, 0.0], [float(k), *((2.0, 2.0, 0.0) if smallest == 0.0 else (0.5, 0.5, 1.0))]
     center = np.average(values, weights=counts)
     variance = np.average((np.array(values) - center) ** 2, weights=counts) / sum(counts)
-    reach = float(t.ppf(0.975, k - 1)) * math.sqrt(variance)
+    reach = float(t.ppf(1 - alpha / 2, k - 1)) * math.sqrt(variance)
     return float(max(smallest, min(center - reach, value))), float(min(1.0, max(center + reach, value)))

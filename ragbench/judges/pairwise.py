@@ -23,6 +23,7 @@ from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Da
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
 _ENOUGH = 5  # comparisons that are needed for the warning about an inconsistent judge
+_DOUBTFUL = 0.05
 _CHOICES = {"first", "second", "tie"}
 
 
@@ -66,6 +67,8 @@ def pairwise(
 
     The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
     one, and where there is none the chunks of both.
+
+    A warning reports where a preference for the longer answer would explain the outcome; see `length_explained`.
 
     Args:
         answers_a, answers_b: of two systems, one per question; the same questions.
@@ -114,7 +117,53 @@ def pairwise(
             JudgeWarning,
             stacklevel=2,
         )
+    if text := _length_preference(preferences, answers_a, answers_b, names):
+        warnings.warn(text, JudgeWarning, stacklevel=2)
     return preferences
+
+
+def length_explained(
+    preferences: Sequence[Preference], answers_a: Sequence[Answer], answers_b: Sequence[Answer]
+) -> tuple[int, int]:
+    """Count the decisions for the longer answer, and those between answers of different length.
+
+    A judge without a preference for length decides for the longer one in about half of them, unless the better system
+    writes more: the excess over one half is the part of preferences that length explains.
+
+    >>> won = [Preference("q1", "a", "b", 0.0), Preference("q2", "a", "b", 0.5)]
+    >>> long = [Answer("q1", "Yes, it is."), Answer("q2", "It is not.")]
+    >>> length_explained(won, [Answer("q1", "Yes."), Answer("q2", "No.")], long)
+    (1, 1)
+    """
+    lengths = [{answer.query_id: len(answer.text) for answer in answers} for answers in (answers_a, answers_b)]
+    longer = [
+        (lengths[0][preference.query_id] > lengths[1][preference.query_id]) == (preference.value == 1)
+        for preference in preferences
+        if preference.value in (0, 1) and lengths[0][preference.query_id] != lengths[1][preference.query_id]
+    ]
+    return sum(longer), len(longer)
+
+
+def _length_preference(
+    preferences: Sequence[Preference],
+    answers_a: Sequence[Answer],
+    answers_b: Sequence[Answer],
+    names: tuple[str, str],
+) -> str:
+    """Return the warning that a preference for length explains the outcome; "" where it does not."""
+    from scipy.stats import binomtest
+
+    longer, n = length_explained(preferences, answers_a, answers_b)
+    if n < _ENOUGH or binomtest(longer, n, 0.5, alternative="greater").pvalue >= _DOUBTFUL:
+        return ""
+    wins = sum(1 if preference.value == 1 else -1 for preference in preferences if preference.value in (0, 1))
+    difference = sum(len(one.text) for one in answers_a) - sum(len(one.text) for one in answers_b)
+    if wins * difference <= 0:
+        return ""  # the shorter system won all the same
+    return (
+        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer was chosen in "
+        f"{longer} of {n} decisions; check some of them by hand, or compare answers of one length"
+    )
 
 
 def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int) -> list[Preference]:

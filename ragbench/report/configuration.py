@@ -4,78 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from ragbench.evaluation import CORRECTNESS, Result, count_causes
-from ragbench.evaluation.results import main_measure, only
-from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
+from ragbench.evaluation.results import main_measure
 from ragbench.statistics import summarise
 from ragbench.testsets import KNOWN_ITEM
-from ragbench.text import count_tokens
-from ragbench.types import Chunk, Dataset
 
 MAIN = (
     "pass_rate", "nDCG@10", "R@10", "span_recall_auc", "span_recall@500tok", "claim_support", "answered",
     "semantic_similarity", "gold_fact_coverage", "llm_correctness", "llm_faithfulness",
 )  # fmt: skip
 """What is shown first of one configuration, as far as it was measured."""
-
-
-def dataset_table(dataset: Dataset) -> pd.DataFrame:
-    """What a dataset holds: one row per category and one for all.
-
-    Returns:
-        category, questions, with_judgements, with_evidence, with_reference, unanswerable; the index is the row number
-        and the last row, "all", sums the others. `attrs["documents"]` is the size of the corpus.
-    """
-    rows = [
-        (case.category or "no category", 1, bool(dataset.qrels.get(case.query_id)), bool(case.evidence),
-         case.reference_answer is not None, not case.answerable)
-        for case in dataset.cases
-    ]  # fmt: skip
-    columns = ["category", "questions", "with_judgements", "with_evidence", "with_reference", "unanswerable"]
-    frame = pd.DataFrame(rows, columns=columns)
-    table = frame.groupby("category", sort=False).sum().astype(int)
-    table.loc["all"] = table.sum()
-    table = table.reset_index()
-    table.attrs["documents"] = len(dataset.corpus)
-    return table
-
-
-def chunk_tokens(chunks: Sequence[Chunk], tokenizer: str = "minilm") -> list[int]:
-    """The size of each chunk in tokens of the named tokenizer."""
-    return count_tokens([chunk.text for chunk in chunks], tokenizer)
-
-
-def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The mean of one measure within each category, with its interval.
-
-    Returns:
-        category, mean, ci_low, ci_high, n_scored, n; categories in the order of the dataset, those without any
-        scored question left out.
-    """
-    category_of = {case.query_id: case.category for case in dataset.cases}
-    own = only(scores, measure)
-    rows = []
-    for category in dict.fromkeys(category_of.values()):
-        part = own[own["query_id"].map(category_of) == category]
-        if part["value"].notna().any():
-            rows.append(summarise(part).drop(columns="measure").assign(category=category))
-    columns = ["category", "mean", "ci_low", "ci_high", "n_scored", "n"]
-    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def busiest_document(dataset: Dataset, chunks: Sequence[Chunk]) -> str | None:
-    """The document with evidence for the most questions, where a coverage figure shows most; None without evidence.
-
-    Of documents with equally many the one with the most chunks is taken, then the first by id.
-    """
-    asked = Counter(doc_id for case in dataset.cases for doc_id in {span.doc_id for span in case.evidence})
-    size = Counter(chunk.doc_id for chunk in chunks)
-    return min(asked, key=lambda doc_id: (-asked[doc_id], -size[doc_id], doc_id)) if asked else None
 
 
 def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
@@ -172,29 +115,3 @@ def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
     interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
     partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
     return f"{name} {row['mean']:.3f}{interval}{partly}"
-
-
-_SHOWN = ("context", "groundedness", "pipeline", "overall")
-
-
-def perspective_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """What was given, how well the answers rest on it, and how the pipeline behaved.
-
-    Args:
-        summary: as from `summarise`.
-
-    Returns:
-        perspective, measure, meaning, better ("higher" or "lower"), mean, ci_low, ci_high, scored ("scored/all");
-        measures that nothing could be scored by are left out.
-    """
-    rows = [
-        (perspective_of(name := row["measure"]), name, meaning_of(name),
-         "higher" if higher_is_better(name) else "lower",
-         row["mean"], row["ci_low"], row["ci_high"], f"{row['n_scored']}/{row['n']}")
-        for row in summary.to_dict("records")
-        if perspective_of(row["measure"]) in _SHOWN and row["n_scored"]
-    ]  # fmt: skip
-    columns = ["perspective", "measure", "meaning", "better", "mean", "ci_low", "ci_high", "scored"]
-    rows.sort(key=lambda row: list(PERSPECTIVES).index(str(row[0])))
-    table = pd.DataFrame(rows, columns=columns)
-    return table.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64")).round(3)

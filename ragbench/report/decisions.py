@@ -10,7 +10,7 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
 from ragbench.report.failures import plain
-from ragbench.statistics import anova, within_margin
+from ragbench.statistics import within_margin
 
 # column of the leaderboard -> what least of it is called, its unit
 COSTS = {
@@ -73,32 +73,6 @@ def margin_decisions(
     table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
     table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})
     return table.join(rows[costs], on="label"), list(dict.fromkeys(sentences))
-
-
-def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataFrame, str]:
-    """`anova` of a sweep and a sentence naming the parameter that matters most.
-
-    Returns:
-        The table of `anova`, and one sentence.
-    """
-    scored = _scored(results, measure)
-    if len(scored) < 2:
-        return pd.DataFrame(columns=["source", "share_of_configurations"]), _ALONE.format(measure=measure)
-    table = anova(scored, measure=measure)
-    own = table[table["share_of_configurations"].notna() & (table["source"] != "interactions of the parameters")]
-    if own.empty:
-        return table, f"The configurations do not differ in {measure}: no parameter of this sweep matters to it."
-    first = own.sort_values("share_of_configurations", ascending=False, kind="stable").iloc[0]
-    share = table.set_index("source")["share"]
-    sentence = (
-        f"{first['source']} explains {first['share_of_configurations']:.0%} of what the configurations differ by in "
-        f"{measure}; of all variance, {share['query']:.0%} is between queries, and "
-        f"{share['query x configuration']:.0%} is which configuration suits which query."
-    )
-    doubtful = own[~(own["p_value"].fillna(1.0) < 0.05)]["source"].tolist()
-    if doubtful:
-        sentence += f" Not proven to matter at all: {', '.join(doubtful)}."
-    return table, sentence
 
 
 def _scored(results: Sequence[Result], measure: str) -> list[Result]:

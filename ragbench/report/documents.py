@@ -47,7 +47,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
 
 def _named(result: Result) -> Dataset | None:
     """The dataset that the result was measured on, where loading it takes no download."""
-    from ragbench.datasets import load_dataset
+    from ragbench.testsets.loader import load_dataset
 
     name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
     if not name or (name != "pydoc" and not Path(name).exists()):

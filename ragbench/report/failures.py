@@ -19,22 +19,22 @@ PARTS = ("answered", "retrieval", "chunking", "generation")
 """What a perfect score falls into: what was reached, and what each stage has lost of the rest."""
 
 
-def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> pd.DataFrame:
-    """The failed questions, the worst first (see `by_severity`): place, question, cause in words, evidence, test.
+def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
+    """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other markup is escaped.
 
-    `place` is a Markdown link to the heading that `failure_details` gives the question in the notebook that shows the
-    table or, with the path of another, executed `notebook`, to the cell there that shows the question.
+    Columns: place, question, cause in words, evidence, test. `place` is a link to the heading that `failure_details`
+    gives the question in the notebook that shows the table or, with the path of another, executed `notebook`, to the
+    cell there that shows the question.
     """
-    failed = by_severity(diagnosis).head(rows)
     anchors = _anchors(Path(notebook)) if notebook else {}
-    places = [f"#{_heading(query_id)}" for query_id in failed["query_id"]]
-    if notebook:
-        places = [f"{Path(notebook).name}{anchors.get(place[1:], '')}" for place in places]
-    table = failed.assign(
-        place=[f"[{plain(str(own))}]({place})" for own, place in zip(failed["query_id"], places, strict=True)],
-        cause=failed["cause"].map(CAUSES),
-    )
-    return table[["place", "question", "cause", "evidence", "test"]].reset_index(drop=True)
+    lines = ["| place | question | cause | evidence | test |", "|" + " --- |" * 5]
+    for row in by_severity(diagnosis).head(rows).to_dict("records"):
+        heading = _heading(row["query_id"])
+        target = f"{Path(notebook).name}{anchors.get(heading, '')}" if notebook else f"#{heading}"
+        texts = [row["question"], CAUSES[row["cause"]], row["evidence"], row["test"]]
+        cells = [f"[{plain(row['query_id'])}]({target})", *(plain(str(text)) for text in texts)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) if len(lines) > 2 else "No question failed."
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
@@ -51,15 +51,6 @@ def _anchors(notebook: Path) -> dict[str, str]:
         for line in "".join(output.get("data", {}).get("text/markdown", "")).splitlines()
         if line.startswith("#### ") and "id" in cell
     }
-
-
-def as_markdown(table: pd.DataFrame) -> str:
-    """A table of texts as Markdown in which links work; markup in the texts themselves is shown as text."""
-    lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
-    for row in table.to_dict("records"):
-        cells = [str(value) if name == "place" else plain(str(value)) for name, value in row.items()]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) if len(table) else "No question failed."
 
 
 def failure_details(
@@ -92,23 +83,6 @@ def failure_details(
             lines.append(f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}")
         parts.append("\n".join(lines))
     return parts
-
-
-def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """Each measure by the contexts answered from (`arm`): the columns of `summarise`, the least context last.
-
-    Args:
-        scores: as from `ragbench.metrics.score_ablations`; none gives no rows.
-    """
-    columns = ["arm", "measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
-    if scores.empty:
-        return pd.DataFrame(columns=columns)
-    table = summarise(scores)
-    split = table["measure"].str.extract(r"^(actual|oracle|best_chunks|empty)_(.+)$")
-    table = table.assign(arm=split[0], measure=split[1])
-    order = {name: i for i, name in enumerate(("oracle", "best_chunks", "actual", "empty"))}
-    table = table[table["n_scored"] > 0].sort_values(["measure", "arm"], key=lambda c: c.map(order).fillna(c))
-    return table[columns].reset_index(drop=True)
 
 
 def arm_measure(scores: pd.DataFrame) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,9 +24,9 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.testsets import parser
-from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, save_testset
-from ragbench.testsets.single_file import own_record
+from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
+from ragbench.testsets.loader import load_testset
+from ragbench.testsets.single_file import case_line, entry_of_case
 from ragbench.types import Dataset, Document
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
@@ -130,7 +129,7 @@ def _cached(path: Path, *state: int) -> Dataset:
 def cases_in(path: Path) -> dict[str, dict[str, Any]]:
     """Return the cases of a test set as records of ragbench's own form, by id."""
     data = load(path)
-    return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
+    return {case.query_id: case_line(entry_of_case(data, case)) for case in data.cases}
 
 
 def save_upload(path: Path, content: bytes, form: str) -> None:
@@ -143,23 +142,11 @@ def save_upload(path: Path, content: bytes, form: str) -> None:
         upload = Path(staging, f"{path.stem}.{form}")
         upload.write_bytes(content)
         try:
-            if any(_references(upload, form)):
+            if form in ("yaml", "jsonl") and read(upload, form).corpus:
                 raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
             save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
         except DataError as exc:
             raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
-
-
-def _references(upload: Path, form: str) -> Iterator[Any]:
-    """Yield what a file names as its corpus."""
-    content, records = parser.read_bytes(upload), list[Any]()
-    if form == "jsonl":
-        lines = [line.value for _, line in parser.json_records(content, upload.name) if line.whole]
-        records = [line for line in lines if "testset" in line]
-    elif form == "yaml":
-        text = parser.decoded(content, upload.name)
-        records = [parser.parse_yaml(text, upload.name).value] if isinstance(text, str) else []
-    yield from (record.get("corpus") for record in records if isinstance(record, dict))
 
 
 def described(path: Path) -> dict[str, Any]:

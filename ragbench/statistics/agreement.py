@@ -182,7 +182,8 @@ def judge_agreement(
     Statistics, by the scale that the people's labels are on:
 
     - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`, the fraction of
-      equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance agreement; `alpha` of Krippendorff.
+      equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance agreement; `alpha` of Krippendorff;
+      `ac1` of Gwet (2008), which does not collapse where nearly all labels are the same, as kappa and alpha do.
     - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these, `kappa_quadratic` (Cohen 1968,
       disagreement weighted by the squared distance), and `spearman` and `kendall` (tau-b) of the values as they are.
     - "interval" (any number): `alpha`, `spearman`, `kendall`.
@@ -220,6 +221,7 @@ def judge_agreement(
     0  accuracy   0.75  4
     1     kappa    0.5  4
     2     alpha  0.533  4
+    3       ac1  0.529  4
 
     Raises:
         DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or repeated.
@@ -283,8 +285,8 @@ def _rows(
     scale = str(about["scale"])
     n, n_queries = len(pairs.first), len(set(pairs.query.tolist()))
     names = {
-        "nominal": ("accuracy", "kappa", "alpha"),
-        "ordinal": ("accuracy", "kappa", "kappa_quadratic", "alpha", "spearman", "kendall"),
+        "nominal": ("accuracy", "kappa", "alpha", "ac1"),
+        "ordinal": ("accuracy", "kappa", "kappa_quadratic", "alpha", "spearman", "kendall", "ac1"),
         "interval": ("alpha", "spearman", "kendall"),
     }[scale]
     once = np.ones((1, n_queries))
@@ -352,6 +354,7 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> d
             shares = tables / tables.sum(axis=(1, 2), keepdims=True)
             found.setdefault("accuracy", []).append(np.trace(shares, axis1=1, axis2=2))
             found.setdefault("kappa", []).append(_kappa(shares, 1.0 - np.eye(k)))
+            found.setdefault("ac1", []).append(_ac1(shares, 2 if scale == "nominal" else len(LEVELS)))
             squares = (values[:, None] - values[None, :]) ** 2
             found.setdefault("kappa_quadratic", []).append(_kappa(shares, squares))
         if scale != "nominal":
@@ -385,6 +388,14 @@ def _kappa(shares: Floats, distance: Floats) -> Floats:
     by_chance = (shares.sum(axis=2)[:, :, None] * shares.sum(axis=1)[:, None, :] * distance).sum(axis=(1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+
+
+def _ac1(shares: Floats, categories: int) -> Floats:
+    """Compute AC1, whose agreement by chance is sum(q (1 - q)) / (categories - 1), q the mean rates of the values."""
+    rates = (shares.sum(axis=1) + shares.sum(axis=2)) / 2
+    by_chance = (rates * (1 - rates)).sum(axis=1) / (categories - 1)
+    agreement: Floats = (np.trace(shares, axis1=1, axis2=2) - by_chance) / (1 - by_chance)
+    return agreement
 
 
 def _spearman(pairs: _Pairs, weights: Floats) -> Floats:

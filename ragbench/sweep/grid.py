@@ -331,7 +331,8 @@ def _fingerprint(grid: Grid) -> str:
 
 def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
     """The dataset that a configuration names, with documents where it cuts chunks."""
-    from ragbench.datasets import check_documents, load_dataset
+    from ragbench.datasets import check_documents
+    from ragbench.testsets.loader import load_dataset
 
     dataset, corpus = (located(parameters.get(name, ""), folder) for name in ("dataset", "corpus"))
     data = load_dataset(dataset, split=parameters.get("split", "test"), corpus=corpus)

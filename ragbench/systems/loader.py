@@ -25,7 +25,7 @@ from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.systems.shapes import to_callable
-from ragbench.testsets.forms import TABLES
+from ragbench.testsets.fields import TABLES
 from ragbench.types import Dataset, System
 
 _FORMS = (

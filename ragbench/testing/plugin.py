@@ -237,7 +237,7 @@ def _queries(config: pytest.Config) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _loaded(source: DatasetSource) -> Dataset:
-    from ragbench.datasets import load_dataset
+    from ragbench.testsets.loader import load_dataset
 
     return load_dataset(source.name, source.split, corpus=source.corpus)
 

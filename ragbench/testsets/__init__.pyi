@@ -5,13 +5,16 @@ from .edits import (
 )
 from .forms import (
     load_corpus,
-    load_testset,
     save_testset,
-    validate_testset,
 )
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
+)
+from .loader import (
+    load_dataset,
+    load_testset,
+    validate_testset,
 )
 from .writer import save_dataset
 
@@ -20,6 +23,7 @@ __all__ = [
     "add_case",
     "draft_known_items",
     "load_corpus",
+    "load_dataset",
     "load_testset",
     "remove_case",
     "replace_case",

@@ -1,4 +1,4 @@
-"""Builds a Dataset from the content of a file: evidence is placed in the documents, flaws become warnings."""
+"""Builds a Dataset from the content of a file: evidence is found in the documents, flaws become warnings."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import warn
 from ragbench.testsets.problems import Problem
 from ragbench.testsets.sections import Heading, locate
-from ragbench.testsets.validation import Entry, Reading
+from ragbench.testsets.validation import Content, Entry
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 
-def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Problem]:
-    """Evidence without a quote that lies behind the end of its document: nothing could say where it should be."""
-    documents = reading.documents if corpus is None else corpus
+def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
+    """Return evidence without a quote that lies behind the end of its document: nothing tells where it should be."""
     ids = DocumentIds(documents)
-    found = []
-    for entry in reading.entries:
+    problems = []
+    for entry in content.entries:
         for number, span in enumerate(entry.case.evidence):
             document = documents.get(ids.full(span.doc_id))
             if entry.quote(number) or document is None:
                 continue
             if span.end > (length := len(document.full_text)):
                 expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
-                found.append(Problem(entry.line, f"evidence[{number}].end", str(span.end), expected, entry.file))
-    return found
+                problems.append(entry.record.problem(("evidence", number, "end"), str(span.end), expected))
+    return problems
 
 
-def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], source: str) -> Dataset:
-    """The dataset; one warning for each kind of flaw, with its count and the first ids."""
+def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
+    """Return the dataset; one warning for each kind of flaw, with its count and the first ids."""
     flaws: defaultdict[str, list[str]] = defaultdict(list)
     headings: dict[str, list[Heading]] = {}
     cases = []
     documents = DocumentIds(corpus)
-    entries = [documents.in_entry(entry) for entry in reading.entries]
+    entries = [documents.in_entry(entry) for entry in content.entries]
     for entry in entries:
         spans = [*quoted_spans(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
@@ -52,13 +51,12 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
             f"judged documents are not in the corpus; they stay in the qrels and count in the ideal{meant}",
             absent,
         )
-    for field, ids in reading.unknown.items():
+    for field, ids in content.unknown.items():
         warn(source, f"cases have the field {shown(field, 40)}, which this form does not know: it is metadata", ids)
     for flaw, ids in flaws.items():
         warn(source, flaw, list(dict.fromkeys(ids)))
-    return Dataset(
-        name, reading.split, corpus, tuple(cases), qrels, tuple(reading.inputs), tuple(reading.outputs)
-    )  # fmt: skip
+    samples = tuple(content.inputs), tuple(content.outputs)
+    return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)
 
 
 class DocumentIds:

@@ -1,33 +1,34 @@
-"""One case put into a test set, changed or taken out: in one step, and with nothing else touched.
+"""One case put into a test set, changed or taken out: the set is read under a lock, changed and saved as a whole.
 
-The file is read under a lock, changed, read again as changed, and swapped in whole: a reader finds the old set or the
-new one, and of two writers neither loses the cases of the other. (Of a folder there is a moment between two renames
-when it is not there.) The rest of the file stays as it is, comments and layout too (see `patches`); what would lose a
-comment of a case that stays is refused.
+A reader finds the old set or the new one, and of two writers neither loses the cases of the other. (Of a folder there
+is a moment between two renames when it is not there.) Comments of a YAML file stay; a change that would lose some is
+refused.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataError
 from ragbench.files import expanded, locked, staged
-from ragbench.testsets import patches
-from ragbench.testsets.assembly import DocumentIds
-from ragbench.testsets.forms import OTHER_FORMS, form_of, load_testset, losses
-from ragbench.testsets.parser import parse_json
+from ragbench.testsets.assembly import check_evidence
+from ragbench.testsets.case_lists import LISTS
+from ragbench.testsets.forms import OTHER_FORMS, PERSPECTIVE_FILES, form_of, losses, read, texts_of
+from ragbench.testsets.parser import dump_yaml, parse_json, yaml_comments
 from ragbench.testsets.problems import nearest, refuse
-from ragbench.testsets.single_file import CASE_FIELDS, OwnCase, own_record
-from ragbench.testsets.validation import Entry, Reading, check, entry_of
-from ragbench.testsets.writer import unwritable
-from ragbench.types import Case, Dataset, Document
+from ragbench.testsets.single_file import CASE_FIELDS, OwnCase, case_line, entry_of_case
+from ragbench.testsets.validation import Content, Entry, check, entry_of
+from ragbench.testsets.writer import case_texts, unwritable
+from ragbench.types import Case, Dataset
 
 _WAIT_S = 60.0
 
@@ -38,7 +39,20 @@ def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = 
     Raises:
         DataError: the id is there already, the form cannot hold a label, or the set has problems; nothing is written.
     """
-    _edit(path, case.query_id, case, relevant or {}, new=True, force=force)
+    add_entries(path, [Entry(case, dict(relevant or {}))], force=force)
+
+
+def add_entries(path: str | Path, entries: Sequence[Entry], *, force: bool = False) -> None:
+    """Put new cases with their relevant documents at the end of a test set, as `add_case`."""
+    with _locked(path) as place:
+        content = _content(place)
+        ids = {entry.case.query_id for entry in content.entries}
+        for query_id in (entry.case.query_id for entry in entries):
+            if query_id in ids:
+                raise DataError(
+                    f"{place} has a case {query_id!r} already; give the new one another id, or change that one"
+                )
+        _save(place, content, [*content.entries, *entries], entries, force=force)
 
 
 def replace_case(
@@ -52,7 +66,10 @@ def replace_case(
     Raises:
         DataError: the id is not there, the form cannot hold a label, or the set has problems; nothing is written.
     """
-    _edit(path, case.query_id, case, relevant, new=False, force=force)
+    with _locked(path) as place:
+        content = _content(place)
+        number = _number(content, case.query_id, place)
+        _replace(place, content, number, case, relevant, force=force)
 
 
 def remove_case(path: str | Path, query_id: str, *, force: bool = False) -> None:
@@ -61,7 +78,10 @@ def remove_case(path: str | Path, query_id: str, *, force: bool = False) -> None
     Raises:
         DataError: the id is not there, or the set has problems; nothing is written.
     """
-    _edit(path, query_id, None, None, new=False, force=force)
+    with _locked(path) as place:
+        content = _content(place)
+        number = _number(content, query_id, place)
+        _save(place, content, content.entries[:number] + content.entries[number + 1 :], (), force=force)
 
 
 def change_case(
@@ -73,23 +93,24 @@ def change_case(
         DataError: as for `replace_case`, or the new record is not what it should be.
     """
     with _locked(path) as place:
-        dataset = _load(place)
-        case, relevant = record_case(change(case_record(dataset, query_id)))
+        content = _content(place)
+        number = _number(content, query_id, place)
+        case, relevant = record_case(change(case_line(content.entries[number])))
         if case.query_id != query_id:
             raise DataError(f"the id of a case stays: {query_id!r}; remove it and add one with another id")
-        _write(place, dataset, query_id, case, relevant, force=force)
+        _replace(place, content, number, case, relevant, force=force)
 
 
 def case_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
-    """A case with its relevant documents as plain data, the fields named as in ragbench's own form."""
+    """Return a case with its relevant documents as plain data, the fields named as in ragbench's own form."""
     for case in dataset.cases:
         if case.query_id == query_id:
-            return own_record(case, dataset.qrels.get(query_id, {}), dataset.corpus)
-    raise _absent(dataset, query_id)
+            return case_line(entry_of_case(dataset, case))
+    raise _absent([case.query_id for case in dataset.cases], query_id, dataset.name)
 
 
 def record_case(record: Mapping[str, Any]) -> tuple[Case, dict[str, int]]:
-    """A case and its relevant documents from plain data; unknown fields are problems.
+    """Return a case and its relevant documents from plain data; unknown fields are problems.
 
     >>> record_case({"query_id": "q1", "text": "Why?", "relevant": {"d1": 2}})[1]
     {'d1': 2}
@@ -103,92 +124,154 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     Raises:
         DataError: a field is not what it should be; all that are wrong are named.
     """
-    reading = Reading()
-    try:
-        parsed = parse_json(json.dumps(dict(record)), "the case")  # one way in for everything from outside
+    content = Content()
+    try:  # one way in for everything from outside
+        parsed = parse_json(json.dumps(dict(record)), "the case", content.problems, line=1)
     except (TypeError, ValueError) as exc:
         raise DataError(f"{shown(record)} is not plain data: {exc}") from exc
-    item = check(OwnCase, parsed, (), reading)
-    refuse("the case", [*parsed.problems, *reading.problems])
-    if reading.unknown or item is None:
+    item = check(OwnCase, parsed, content)
+    refuse("the case", content.problems)
+    if content.unknown or item is None:
         raise DataError(
-            f"{', '.join(reading.unknown)}: no label of a case; expected one of {', '.join(CASE_FIELDS)}; "
+            f"{', '.join(content.unknown)}: no label of a case; expected one of {', '.join(CASE_FIELDS)}; "
             "anything else goes into metadata"
         )
-    entry = entry_of(item)
+    entry = entry_of(item, parsed)
     return entry.case, entry.relevant
 
 
-def _edit(
-    path: str | Path, query_id: str, case: Case | None, relevant: Mapping[str, int] | None, *, new: bool, force: bool
-) -> None:
-    with _locked(path) as place:
-        dataset = _load(place)
-        there = {found.query_id for found in dataset.cases}
-        if new and query_id in there:
-            raise DataError(f"{place} has a case {query_id!r} already; give the new one another id, or edit that one")
-        if not new and query_id not in there:
-            raise _absent(dataset, query_id, place)
-        if relevant is None:
-            relevant = dataset.qrels.get(query_id, {})
-        _write(place, dataset, query_id, case, relevant, force=force)
-
-
-def _write(
-    place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
-) -> None:
-    form = form_of(place)
-    if form in OTHER_FORMS:
+def _content(place: Path) -> Content:
+    if (form := form_of(place)) in OTHER_FORMS:
         raise DataError(f"{place} is of another tool ({form}); convert it first: `ragbench testset convert`")
-    if case is not None:
-        entry = DocumentIds(dataset.corpus).in_entry(Entry(case, dict(relevant)))
-        case, relevant = entry.case, entry.relevant
-        single = Dataset(dataset.name, dataset.split, dataset.corpus, (case,), {query_id: dict(relevant)})
-        lost = losses(single, form)
-        lost = {what: ids for what, ids in lost.items() if not what.startswith("documents ")}
-        if lost:
+    content = read(place, form)
+    refuse(place, content.problems)
+    return content
+
+
+def _number(content: Content, query_id: str, place: Path) -> int:
+    ids = [entry.case.query_id for entry in content.entries]
+    if query_id not in ids:
+        raise _absent(ids, query_id, place)
+    return ids.index(query_id)
+
+
+def _replace(
+    place: Path, content: Content, number: int, case: Case, relevant: Mapping[str, int] | None, *, force: bool
+) -> None:
+    """Save a content with another case of that number; quotes of evidence that stays, stay."""
+    old = content.entries[number]
+    quotes = dict(zip(old.case.evidence, old.quotes, strict=False))
+    grades = old.relevant if relevant is None else dict(relevant)
+    entry = Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))
+    entries = [*content.entries[:number], entry, *content.entries[number + 1 :]]
+    _save(place, content, entries, [entry], force=force)
+
+
+def _save(place: Path, before: Content, entries: Sequence[Entry], changed: Sequence[Entry], *, force: bool) -> None:
+    """Save a content with these entries; what is written is read again and compared first."""
+    form, content = form_of(place), replace(before, entries=list(entries))
+    for entry in changed:
+        qrels = {entry.case.query_id: entry.relevant}
+        dataset = Dataset(content.name, content.split, {}, (entry.case,), qrels)
+        if lost := losses(dataset, form):
             raise DataError(
                 f"the form {form!r} of {place} cannot hold this: {'; '.join(lost)}; leave the label out, or convert "
                 "the set to jsonl first"
             )
     try:
         with staged(place) as new:
-            patches.write_patched(place, new, form, query_id, case, relevant, force=force)
+            if form == "yaml":
+                new.write_text(_yaml_text(place, before, content, force), encoding="utf-8", newline="")
+            elif form in ("beir", "perspectives"):
+                _write_folder(place, new, form, before, content)
+            else:
+                new.write_text(texts_of(content, form)[""], encoding="utf-8", newline="")
             try:
-                changed = _load(new, dataset.corpus)  # what the file refers to is not next to this copy
+                again = read(new, form)
+                refuse(place, again.problems + check_evidence(again, again.documents))
             except DataError as exc:
                 raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
-            _check_change(changed, dataset, query_id, case, relevant, place)
+            if [_labels(entry) for entry in again.entries] != [_labels(entry) for entry in entries]:
+                raise DataError(
+                    f"{place} cannot hold the change as it is (its layout, or a label that the form holds in another "
+                    "way); nothing is written: edit it by hand, or convert it to jsonl"
+                )
     except UnicodeEncodeError as exc:
-        raise DataError(f"case {query_id!r} holds half of a surrogate pair, which cannot be written to a file") from exc
+        raise DataError(f"{place}: half of a surrogate pair cannot be written to a file") from exc
     except OSError as exc:
         raise unwritable(place, exc) from exc
 
 
-def _check_change(
-    changed: Dataset, before: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], place: Path
-) -> None:
-    """What is about to be swapped in is what was asked for, in any layout of the file."""
-    cases = {found.query_id: found for found in changed.cases}
-    others = [found for found in before.cases if found.query_id != query_id]
-    right = [found for found in changed.cases if found.query_id != query_id] == others
-    right = right and all(changed.qrels.get(c.query_id) == before.qrels.get(c.query_id) for c in others)
-    if case is None:
-        right = right and query_id not in cases
-    else:
-        right = right and query_id in cases and changed.qrels.get(query_id) == dict(relevant)
-        right = right and replace(cases[query_id], evidence=()) == replace(case, evidence=())
-    if not right:
+def _labels(entry: Entry) -> tuple[Case, dict[str, int]]:
+    return entry.case, entry.relevant
+
+
+def _yaml_text(place: Path, before: Content, content: Content, force: bool) -> str:
+    """Return the text of a YAML file with other cases, and all of its comments."""
+    text, rules = place.read_bytes().decode("utf-8-sig"), LISTS["yaml"]
+    old = {entry.case.query_id: rules.record(entry) for entry in before.entries}
+    new = {entry.case.query_id: rules.record(entry) for entry in content.entries}
+    ids = [entry.case.query_id for entry in before.entries]
+
+    def change(head: Any) -> None:
+        items = head[rules.field] if isinstance(head, dict) else head
+        for number in reversed(range(len(ids))):
+            record = new.get(ids[number])
+            if record is None:
+                del items[number]
+            elif record != old[ids[number]]:
+                _update(items[number], old[ids[number]], record)
+        items.extend(record for query_id, record in new.items() if query_id not in old)
+
+    try:
+        changed = dump_yaml(text, change=change)
+    except Exception:  # layouts with which ruamel.yaml has trouble, and fields that are merged with <<
+        changed = texts_of(content, "yaml")[""]
+    lost = Counter(yaml_comments(text)) - Counter(yaml_comments(changed))
+    if lost and not force:
         raise DataError(
-            f"{place} could not be changed in this one case without changing others (its layout, or a label that the "
-            "form holds in another way); nothing is written: edit it by hand, or convert it to jsonl"
+            f"{place} cannot be changed without losing the comment {shown(next(iter(lost)))}; change it by hand, "
+            "or with force=True"
         )
+    return changed
 
 
-def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # flaws of the other cases were reported when the set was loaded
-        return load_testset(place, corpus=corpus)
+def _update(item: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Change the fields of an item that differ; the others keep their form and comments."""
+    for name in [name for name in item if name not in new]:
+        del item[name]
+    for name, value in new.items():
+        if name not in item or old.get(name) != value:
+            item[name] = value
+
+
+def _write_folder(place: Path, new: Path, form: str, before: Content, content: Content) -> None:
+    """Write a folder again; its documents and what is not of test sets stay."""
+    shutil.copytree(place, new, copy_function=_link)
+    if form == "beir":
+        cases = tuple(entry.case for entry in content.entries)
+        qrels = {entry.case.query_id: entry.relevant for entry in content.entries}
+        texts = case_texts(Dataset(content.name, content.split, content.documents, cases, qrels))
+        removed = {entry.case.query_id for entry in before.entries} - qrels.keys()
+        for path in new.glob("qrels/*.tsv"):
+            rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [row for row in rows if row.partition("\t")[0] not in removed]
+            texts.setdefault(f"qrels/{path.name}", "".join(kept))
+    else:
+        texts = dict.fromkeys(PERSPECTIVE_FILES, "") | texts_of(content, form)
+        texts.pop("corpus.jsonl", None)
+    for name, text in texts.items():
+        (new / name).unlink(missing_ok=True)  # on the disk it is the one of the old folder
+        if text:
+            (new / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
 
 
 @contextmanager
@@ -199,7 +282,6 @@ def _locked(path: str | Path) -> Iterator[Path]:
         form_of(place)
     try:
         with locked(lock_file, timeout_s=_WAIT_S):
-            form_of(place)
             yield place
     except TimeoutError as exc:
         raise DataError(f"{place} has been locked by another writer for {_WAIT_S:.0f} s; try again later") from exc
@@ -207,7 +289,7 @@ def _locked(path: str | Path) -> Iterator[Path]:
         raise DataError(f"{place} could not be changed: {exc.strerror or exc}; check the rights of its folder") from exc
 
 
-def _absent(dataset: Dataset, query_id: str, place: Path | None = None) -> DataError:
-    near = nearest(query_id, [case.query_id for case in dataset.cases])
-    hint = f"; did you mean {near!r}?" if near else f"; it has {len(dataset.cases)} cases"
-    return DataError(f"{place or dataset.name} has no case {shown(query_id)}{hint}")
+def _absent(ids: Sequence[str], query_id: str, place: Path | str) -> DataError:
+    near = nearest(query_id, ids)
+    hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
+    return DataError(f"{place} has no case {shown(query_id)}{hint}")

@@ -22,6 +22,9 @@ RETRIEVED = ("retrieved_contexts", "retrieval_context")
 CONTEXTS = ("contexts", "context")
 SOURCES = ("source", "sources", "doc_id", "document", "source_file", "file", "url", "reference_context_ids")
 
+TABLES = (".csv", ".tsv", ".xlsx")
+"""How the names of tables end."""
+
 _OUTPUTS = (*ANSWERS, *REPLIES, *REFERENCES)
 _PARTS = {"inputs": QUESTIONS, "vars": QUESTIONS, "input": QUESTIONS, "outputs": _OUTPUTS, "output": _OUTPUTS}
 """Fields that may hold fields, and the names of which the first is given to a text of another name."""

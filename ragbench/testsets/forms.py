@@ -23,28 +23,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.datasets.corpus import load_corpus
+from ragbench.datasets.corpus import load_corpus as load_corpus  # one of the names of ragbench.testsets
 from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import expanded
-from ragbench.testsets.problems import Problem, refuse
+from ragbench.testsets.fields import TABLES
+from ragbench.testsets.problems import refuse
 from ragbench.testsets.sections import Heading, locate
+from ragbench.testsets.writer import check_free, save_dataset, write_texts
 from ragbench.types import Case, Dataset, Document
 
 if TYPE_CHECKING:
-    from ragbench.testsets.validation import Reading
-
-__all__ = [
-    "FORMS",
-    "Problem",
-    "form_of",
-    "load_corpus",
-    "load_testset",
-    "losses",
-    "save_testset",
-    "suffix_form",
-    "validate_testset",
-]
+    from ragbench.testsets.validation import Content
 
 OTHER_FORMS = {
     "ragas": (".jsonl",),
@@ -55,8 +45,6 @@ OTHER_FORMS = {
     "table": (".csv", ".tsv"),
 }
 """Form -> how the name of its file ends when it is written."""
-
-TABLES = (".csv", ".tsv", ".xlsx")
 
 FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
 
@@ -79,59 +67,12 @@ PERSPECTIVE_FILES = (
 )  # fmt: skip
 """The files of a folder by perspective, any of which may be missing."""
 
+_BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _EXPECTED = (
     "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR folder "
     "(corpus.jsonl, queries.jsonl, qrels/)"
 )
-
-
-def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
-    """The test set in a file or folder, whichever of the `FORMS` it has.
-
-    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those of the file or
-    `corpus`; without any, the corpus is empty, as for a system that keeps its own. Where the documents are known,
-    expected sections become evidence: from the heading to the next one of the same level. A document or section that
-    is not there, and a heading that is only nearly the one asked for, are a DataWarning that names it.
-
-    A BEIR folder is read with its split "test", or the only one it has.
-
-    Raises:
-        DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
-    """
-    from ragbench.testsets.assembly import assembled
-
-    place, reading = _read(path, corpus)
-    refuse(place, reading.problems)
-    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
-    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
-
-
-def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> list[Problem]:
-    """Every problem in a test set, in the order of its lines; none where `load_testset` would take it.
-
-    With `corpus`, labels are compared with these documents: evidence that ends behind its document, and a document that
-    is named and not there, are problems too.
-
-    Raises:
-        DataError: there is no test set at that place, or it cannot be read.
-    """
-    if form_of(path) == "beir":
-        from ragbench.testsets.beir_form import beir_problems
-
-        return beir_problems(expanded(path))
-    place, reading = _read(path, corpus)
-    if corpus is not None and not reading.problems:
-        from ragbench.testsets.assembly import DocumentIds
-
-        ids = DocumentIds(corpus)
-        for entry in reading.entries:
-            named = (*entry.relevant, *(span.doc_id for span in entry.case.evidence))
-            for doc_id in dict.fromkeys(named):
-                if ids.full(doc_id) not in corpus:
-                    expected = f"one of the {len(corpus)} documents of the corpus"
-                    reading.wrong(entry.line, "document", repr(doc_id), expected, entry.file or place.name)
-    return reading.problems
 
 
 def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
@@ -147,8 +88,6 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         ConfigError: there is no such form.
         DataError: something is there already, or the content cannot be written in this form.
     """
-    from ragbench.testsets.writer import save_dataset, write_texts
-
     target = expanded(path)
     lost = losses(dataset, form)
     _check_place(target, form, force)
@@ -165,10 +104,20 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         warn(f"saving {dataset.name} as {form}", what, ids)
 
     def check(new: Path) -> None:
-        if wrong := _read(new, None, form)[1].problems:
-            refuse(f"{dataset.name} as {form}", wrong)
+        refuse(f"{dataset.name} as {form}", read(new, form).problems)
 
-    return write_texts(target, _texts(dataset, form, target.suffix.lower()), check)
+    if form in OTHER_FORMS:
+        from ragbench.testsets.other_tools import other_text
+
+        return write_texts(target, {"": other_text(dataset, form, target.suffix.lower())}, check)
+    return write_texts(target, texts_of(content_of(dataset), form), check)
+
+
+def is_testset(path: Path) -> bool:
+    """Return True if a file or folder has the name or the files of a test set, other than a BEIR folder."""
+    if path.is_dir():
+        return not (path / "queries.jsonl").is_file() and any((path / file).is_file() for file in PERSPECTIVE_FILES)
+    return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
 
 
 def form_of(path: str | Path) -> str:
@@ -181,24 +130,22 @@ def form_of(path: str | Path) -> str:
     if os.path.isdir(place):
         if (place / "queries.jsonl").is_file():
             return "beir"
-        if any((place / file).is_file() for file in PERSPECTIVE_FILES):
+        if is_testset(place):
             return "perspectives"
         raise DataError(f"{place} holds no test set; expected {_EXPECTED}")
     if not os.path.isfile(place):
         raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
     from ragbench.testsets.other_tools import other_form
 
-    if (place.name not in ("corpus.jsonl", "queries.jsonl")) and (other := other_form(place)):
+    if place.name not in _BEIR_FILES and (other := other_form(place)):
         return other
     form = SUFFIXES.get(place.suffix.lower())
-    if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
+    if form is None or place.name in _BEIR_FILES:
         raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
     if form == "json":
         from ragbench.testsets.case_lists import json_form
-        from ragbench.testsets.parser import decoded, parse_json, read_bytes
 
-        text = decoded(read_bytes(place), place.name)
-        return form if isinstance(text, Problem) else json_form(parse_json(text))
+        return json_form(place)
     return form
 
 
@@ -260,66 +207,53 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     return found
 
 
-def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "") -> tuple[Path, Reading]:
-    from ragbench.testsets import (
-        beir_form,
-        case_lists,
-        other_tools,
-        parser,
-        perspectives,
-        single_file,
-        yaml_form,
-    )
-    from ragbench.testsets.assembly import check_evidence
-    from ragbench.testsets.validation import Reading
-
-    place = expanded(path)
-    form = form or form_of(place)
+def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
+    """Return the content of a test set, and what is wrong with it; `corpus` holds the contexts of other tools."""
     if form == "beir":
-        return place, beir_form.read_beir(place)
+        from ragbench.testsets.beir_form import read_beir
+
+        return read_beir(path)
     if form == "perspectives":
-        reading = perspectives.read_perspectives(place)
-    elif form in OTHER_FORMS:
-        reading = other_tools.read_other(place, form, corpus)
-    elif form == "jsonl":
-        reading = single_file.read_single(place, documents=corpus is None)
-    else:
-        text = parser.decoded(parser.read_bytes(place), place.name)
-        if isinstance(text, Problem):
-            return place, Reading(problems=[text])
-        if form == "yaml":
-            reading = yaml_form.read_yaml(parser.parse_yaml(text, place.name), place, documents=corpus is None)
-        else:
-            reading = case_lists.read_list(parser.parse_json(text, place.name), case_lists.JSON_FORMS[form])
-    reading.problems += check_evidence(reading, corpus)
-    reading.problems.sort(key=lambda problem: (problem.file, problem.line))
-    return place, reading
+        from ragbench.testsets.perspectives import read_perspectives
+
+        return read_perspectives(path)
+    if form == "jsonl":
+        from ragbench.testsets.single_file import read_single
+
+        return read_single(path)
+    if form in OTHER_FORMS:
+        from ragbench.testsets.other_tools import read_other
+
+        return read_other(path, form, corpus)
+    from ragbench.testsets.case_lists import read_list
+
+    return read_list(path, form)
 
 
-def _texts(dataset: Dataset, form: str, suffix: str) -> dict[str, str]:
-    """File name -> content; "" -> content for the forms that are one file."""
-    from ragbench.testsets import case_lists, other_tools, perspectives, single_file, yaml_form
+def texts_of(content: Content, form: str) -> dict[str, str]:
+    """Return file name -> text of what holds a content, in a form of ours; "" is the name of the only file."""
+    from ragbench.testsets import case_lists, perspectives, single_file
 
     try:
         if form == "perspectives":
-            return perspectives.perspective_texts(dataset)
-        if form == "jsonl":
-            return {"": single_file.single_text(dataset)}
-        if form == "yaml":
-            return {"": yaml_form.yaml_text(dataset)}
-        if form in OTHER_FORMS:
-            return {"": other_tools.other_text(dataset, form, suffix)}
-        own = case_lists.JSON_FORMS[form]
-        records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
-        return {"": case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
+            return perspectives.perspective_texts(content)
+        return single_file.single_texts(content) if form == "jsonl" else case_lists.list_texts(content, form)
     except (TypeError, ValueError) as exc:
-        raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
+        raise DataError(f"{content.name} holds metadata that cannot be written as plain data: {exc}") from exc
+
+
+def content_of(dataset: Dataset) -> Content:
+    """Return what a file holds of a dataset."""
+    from ragbench.testsets.single_file import entry_of_case
+    from ragbench.testsets.validation import Content
+
+    entries = [entry_of_case(dataset, case) for case in dataset.cases]
+    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
+    return Content(dataset.name, dataset.split, "", dict(dataset.corpus), entries, *samples)
 
 
 def _check_place(target: Path, form: str, force: bool) -> None:
     if form == "beir":
-        from ragbench.testsets.writer import check_free
-
         return check_free(target, force)
     there = os.path.lexists(target)
     if form == "perspectives" and target.is_dir():

@@ -24,6 +24,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,9 @@ from ragbench.datasets.records import warn
 from ragbench.errors import DataError, require
 from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
-from ragbench.testsets.fields import QUESTIONS, labels_of, tool_of
-from ragbench.testsets.forms import TABLES
-from ragbench.testsets.validation import Entry, Reading, derived_id
+from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
+from ragbench.testsets.parser import Keys, Record, UnreadableError, dump_yaml, parse_yaml
+from ragbench.testsets.validation import Content, Entry, derived_id
 from ragbench.types import Case, Dataset, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
@@ -62,20 +63,14 @@ def other_form(path: Path) -> str:
         if suffix == ".json":
             found = json.loads(text)
         elif suffix in (".yaml", ".yml") and ("tests" in text or "vars" in text):
-            import yaml
-
-            found = yaml.safe_load(text)
+            found = parse_yaml(text, path.name, []).value
             tests = found.get("tests") if isinstance(found, dict) and "cases" not in found else found
             first = tests[0] if isinstance(tests, list) and tests else {}
             return "promptfoo" if isinstance(first, dict) and "vars" in first else ""
         else:
             return ""
-    except (OSError, ValueError, ImportError, RecursionError):
+    except (OSError, ValueError, RecursionError, UnreadableError):
         return ""  # ragbench's own readers name the problem
-    except Exception as exc:
-        if type(exc).__module__.startswith("yaml"):
-            return ""
-        raise
     if isinstance(found, dict):
         if isinstance(found.get("results"), dict) and "results" in found["results"]:
             return "promptfoo"
@@ -110,9 +105,9 @@ def _content(path: Path, form: str) -> Any:
         text = path.read_text(encoding="utf-8-sig")
         if form != "promptfoo" or path.suffix.lower() == ".json":
             return parse_json(text)
-        import yaml
-
-        return yaml.safe_load(text)
+        return parse_yaml(text, path.name, []).value
+    except UnreadableError as exc:
+        raise DataError(str(exc.problem)) from exc
     except (OSError, ValueError, csv.Error, RecursionError) as exc:
         raise DataError(f"{path} could not be read as {form or 'records'}: {exc}") from exc
 
@@ -178,24 +173,23 @@ def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part := record.get(name), dict) else {}
 
 
-def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Reading:
+def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Content:
     """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
-    reading = Reading()
+    content = Content()
     if form == "llamaindex" and corpus is None:
-        content = _content(path, form)
-        nodes = _part(content, "corpus") if isinstance(content, dict) else {}
-        reading.documents = {doc_id: Document(doc_id, text) for doc_id, text in nodes.items() if isinstance(text, str)}
-    documents = reading.documents if corpus is None else corpus
+        found = _content(path, form)
+        nodes = _part(found, "corpus") if isinstance(found, dict) else {}
+        content.documents = {doc_id: Document(doc_id, text) for doc_id, text in nodes.items() if isinstance(text, str)}
+    documents = content.documents if corpus is None else corpus
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
     lost: list[str] = []
     doubtful: list[str] = []
     for number, row in records(path, form):
-        labels = labels_of(row)
+        record, labels = Record(row, path.name, (), partial(_same, number)), labels_of(row)
         if not labels.question:
-            reading.wrong(
-                number, "question", ", ".join(map(str, row)) or "none", f"one of {', '.join(QUESTIONS)}", path.name
-            )
+            expected = f"one of {', '.join(QUESTIONS)}"
+            content.problems.append(record.problem(("question",), ", ".join(map(str, row)) or "none", expected))
             continue
         query_id = labels.query_id or derived_id(labels.question)
         seen[query_id] += 1
@@ -216,7 +210,7 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
             required_keywords=tuple(keywords), category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
         )  # fmt: skip
-        reading.entries.append(Entry(case, relevant, number, path.name))
+        content.entries.append(Entry(case, relevant, record))
         lost += [query_id] if unmatched else []
         doubtful += [query_id] if labels.doubtful else []
     if lost and documents:
@@ -225,7 +219,11 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
         warn(str(path), "reference contexts become evidence only with the documents (corpus=, --corpus)", lost)
     expected = "name what is expected reference and reference_contexts"
     warn(str(path), f"questions have contexts and an answer, which are read as a system's: {expected}", doubtful)
-    return reading
+    return content
+
+
+def _same(line: int, keys: Keys) -> int:
+    return line
 
 
 def _at_source(place: Place, sources: Sequence[str]) -> Span:
@@ -260,10 +258,8 @@ def other_text(dataset: Dataset, form: str, suffix: str = "") -> str:
         ]  # fmt: skip
         return _json({"examples": examples})
     if form == "promptfoo":
-        import yaml
-
         tests = [{"description": r.id, "vars": {"question": r.question}, "assert": r.asserts} for r in rows]
-        return str(yaml.safe_dump({"tests": tests}, sort_keys=False, allow_unicode=True))
+        return dump_yaml({"tests": tests})
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
     writer.writerow(["id", "question", "answer", "source"])

@@ -1,22 +1,22 @@
-"""JSON and YAML with the place of every value, so that a problem can be reported with its line.
+"""JSON and YAML as plain data, with the line of every value, so that a problem can be reported with it.
 
-The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without an error, read
-NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
-false, null and decimal numbers are more than text. Nothing but plain data is ever built.
+JSON is read by the standard library and YAML by ruamel.yaml, of whose nodes only plain data is built: of YAML's plain
+words only true, false, null and decimal numbers are more than text (`no` and 007 are texts), a field is there once, and
+aliases expand within bounds. Lines of JSON, which is YAML too, are looked up by ruamel.yaml when there is a problem.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from json import JSONDecodeError, JSONDecoder, loads
-from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
@@ -24,57 +24,63 @@ from ragbench.testsets.problems import Problem, field_name
 
 Keys = tuple[str | int, ...]
 
-MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
+_MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
+_MAX_LOOKED_UP = 2_000_000  # characters of JSON; ruamel.yaml takes 3 s for a million
 _MAX_DEPTH = 50
 _MAX_EXPANDED = 100_000  # values that aliases may expand to: a file of ten lines can name billions
 _MAX_DIGITS = 300
 _SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
+_SURROGATE = re.compile(r"\\[uU](?:0000)?[dD][89a-fA-F]")
+_WORDS: dict[str, bool | None] = {
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+}  # fmt: skip
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in "str seq map int float bool null timestamp merge value".split()}
+_LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # which readers of YAML take for blanks
+_AMBIGUOUS = re.compile(r"(?i)y|n|yes|no|on|off|[-+.\d][\d:_.-]*")  # not texts to readers of YAML 1.1
+_TWICE = ("there twice", "each field once")
 
 
-class Place(NamedTuple):
-    """Where a value is: the line of its key or of itself, and its first and last character + 1 in the text."""
+class UnreadableError(Exception):
+    """A text without a plain value; `problem` tells why."""
 
-    line: int
-    start: int
-    end: int
+    def __init__(self, line: int, value: str, expected: str, file: str = "") -> None:
+        super().__init__(value)
+        self.problem = Problem(line, "", value, expected, file)
 
 
-@dataclass(slots=True)
-class Parsed:
-    """The value of a text, the place of everything in it, and what is wrong; `whole` is False when it has no value."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A value of a file, its keys from the top of the file, and what gives the line of any keys."""
 
-    value: Any = None
-    places: dict[Keys, Place] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    whole: bool = True
+    value: Any
     file: str = ""
+    keys: Keys = ()
+    line_of: Callable[[Keys], int] = lambda keys: 1
 
-    def line(self, keys: Keys) -> int:
-        """The line of a value, or of the nearest thing around it where it is missing."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places[keys].line if keys in self.places else 1
+    @property
+    def line(self) -> int:
+        """The line on which the value begins."""
+        return self.line_of(self.keys)
+
+    def at(self, *keys: str | int) -> Record:
+        """Return a value inside of this one."""
+        value = self.value
+        for key in keys:
+            value = value[key]
+        return replace(self, value=value, keys=(*self.keys, *keys))
 
     def problem(self, keys: Keys, value: str, expected: str) -> Problem:
-        """What is wrong with the value at `keys`."""
-        return Problem(self.line(keys), field_name(keys), value, expected, self.file)
-
-    def broken(self, line: int, value: str, expected: str) -> None:
-        """Note why the text has no value."""
-        self.problems.append(Problem(line, "", value, expected, self.file))
-        self.whole = False
-
-
-class _NoValueError(Exception):
-    def __init__(self, position: int, found: str, expected: str) -> None:
-        super().__init__(found)
-        self.position, self.found, self.expected = position, found, expected
+        """Return what is wrong with the value at `keys`, which may be missing."""
+        inside = (*self.keys, *keys)
+        return Problem(self.line_of(inside), field_name(inside), value, expected, self.file)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, without a byte order mark."""
+    """Return the bytes of a file, without a byte order mark."""
     try:
-        limit = MAX_BYTES.get(path.suffix.lower())
+        limit = _MAX_BYTES.get(path.suffix.lower())
         if limit is not None and (size := path.stat().st_size) > limit:
             raise DataError(f"{path} has {size:,} bytes; expected {limit:,} at most: use JSONL for sets of this size")
         return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
@@ -84,295 +90,274 @@ def read_bytes(path: Path) -> bytes:
         ) from exc
 
 
-def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Problem:
-    """The text, or where it is not UTF-8."""
+def decode(raw: bytes, file: str, first_line: int = 1) -> str:
+    """Return the text of bytes in UTF-8.
+
+    Raises:
+        UnreadableError: they are not.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = first_line + raw.count(b"\n", 0, exc.start)
-        return Problem(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
+        raise UnreadableError(line, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file in UTF-8", file) from exc
 
 
-def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
-    """The number and the content of each line that is not blank; anything but an object is a problem of its line."""
+def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Record]:
+    """Yield the object of each line that is not blank; what is wrong is added to `problems`."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
-        text = decoded(line, file, number)
-        if isinstance(text, Problem):
-            yield number, Parsed(problems=[text], whole=False, file=file)
+        try:
+            record = parse_json(decode(line, file, number), file, problems, line=number)
+        except UnreadableError as exc:
+            problems.append(exc.problem)
             continue
-        parsed = _plain_record(text, file, number) or parse_json(text, file, number)
-        if parsed.whole and not isinstance(parsed.value, dict):
-            parsed.broken(number, shown(parsed.value), "an object {...} on each line")
-        yield number, parsed
+        if isinstance(record.value, dict):
+            yield record
+        else:
+            problems.append(record.problem((), shown(record.value), "an object {...} on each line"))
 
 
-def _plain_record(text: str, file: str, line: int) -> Parsed | None:
-    """The content of a line by the fast decoder; None where there is anything to report or to look at closely."""
-    if text.count("{") + text.count("[") > _MAX_DEPTH or "\\ud" in text or "\\uD" in text:
-        return None
+def parse_json(text: str, file: str, problems: list[Problem], *, line: int = 0) -> Record:
+    """Return the content of a JSON text, or of that line of a JSONL file; repeated fields are added to `problems`.
+
+    >>> record = parse_json('{"cases": [\\n {"id": 1}]}', "a.json", [])
+    >>> record.value, record.at("cases", 0, "id").line
+    ({'cases': [{'id': 1}]}, 2)
+
+    Raises:
+        UnreadableError: it is not JSON, holds NaN or a number out of range, or nests too deeply.
+    """
+    repeated: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
+            names = [name for name, _ in pairs]
+            repeated.extend({name for name in fields if names.count(name) > 1})
+        return fields
+
     try:
-        value = loads(text, object_pairs_hook=_unique, parse_constant=_usual, parse_int=_usual, parse_float=_usual)
-    except (ValueError, RecursionError):
+        value = json.loads(
+            text, object_pairs_hook=unique, parse_constant=_number, parse_int=_number, parse_float=_number
+        )
+    except json.JSONDecodeError as exc:
+        near = shown(text[exc.pos : exc.pos + 60], 60) if exc.pos < len(text) else "the text ends"
+        raise UnreadableError(line or exc.lineno, f"not valid JSON: {near} ({exc.msg})", "valid JSON", file) from exc
+    except RecursionError as exc:
+        raise UnreadableError(line or 1, "not valid JSON: too deep", _SHALLOW, file) from exc
+    except ValueError as exc:
+        number = line or 1 + text.count("\n", 0, text.find(str(exc)))
+        value = f"not valid JSON: the number {shown(str(exc), 40)}"
+        raise UnreadableError(number, value, "a number of usual size", file) from exc
+    record = Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
+    if repeated:
+        with_keys = _nodes_of(text)
+        faults = with_keys.faults if with_keys else [((name,), *_TWICE) for name in repeated]
+        problems += [record.problem(*fault) for fault in faults]
+    _check_texts(record, text, problems)
+    return record
+
+
+def parse_yaml(text: str, file: str, problems: list[Problem]) -> Record:
+    """Return the content of a YAML text; repeated fields and tags are added to `problems`.
+
+    >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2", "a.yaml", []).value
+    {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
+
+    Raises:
+        UnreadableError: it is not YAML, nests too deeply, or holds more than one document.
+    """
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    try:
+        nodes = _Nodes(text)
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        reason = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
+        expected = "YAML; quote texts with special signs"
+        raise UnreadableError(mark.line + 1 if mark else 1, f"not valid YAML: {reason}", expected, file) from exc
+    except ReaderError as exc:
+        line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
+        raise UnreadableError(line, f"not valid YAML: {exc.reason}", "signs that can be printed", file) from exc
+    except RecursionError as exc:
+        raise UnreadableError(1, "too deep", _SHALLOW, file) from exc
+    except UnreadableError as exc:
+        exc.problem = replace(exc.problem, file=file)
+        raise
+    record = Record(nodes.value, file, (), nodes.line_of)
+    problems += [record.problem(*fault) for fault in nodes.faults]
+    _check_texts(record, text, problems)
+    return record
+
+
+def dump_yaml(value: Any, *, change: Callable[[Any], None] | None = None) -> str:
+    """Return plain data as YAML, in the order it has.
+
+    With `change`, `value` is a YAML text, of whose content `change` makes another; what it does not touch keeps its
+    comments.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        def ignore_aliases(self, data: Any) -> bool:
+            return not getattr(data, "anchor", None)
+
+    def quoted(representer: Representer, text: str) -> Any:
+        style = '"' if _LINE_ENDS.search(text) else "'" if _AMBIGUOUS.fullmatch(text) else None
+        return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Representer.add_representer(str, quoted)
+    yaml, out = YAML(), StringIO()
+    yaml.Representer, yaml.width, yaml.preserve_quotes = Representer, 120, True
+    try:
+        if change is not None:
+            content = yaml.load(value)
+            change(content)
+            value = content
+        yaml.dump(value, out)
+    except YAMLError as exc:
+        raise ValueError(f"not YAML: {exc}") from exc
+    return out.getvalue()
+
+
+def yaml_comments(text: str) -> Iterator[str]:
+    """Yield the comments in a YAML text.
+
+    >>> list(yaml_comments("a: '# no'  # one\\n# two\\nb: [1, # three\\n 2]"))
+    ['# one', '# two', '# three']
+    """
+    from ruamel.yaml import YAML
+
+    scalars, nodes = [], [YAML(typ="safe", pure=True).compose(text)]
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node.id == "scalar":
+            scalars.append((node.start_mark.index, node.end_mark.index, node.style, node.value))
+        elif node is not None:
+            nodes += node.value if node.id == "sequence" else [part for pair in node.value for part in pair]
+    scalars.sort()
+    for match in re.finditer(r"(?:^|(?<=\s))#.*", text, re.MULTILINE):
+        comment = match[0].rstrip()
+        number = bisect_right(scalars, (match.start() + 1,)) - 1
+        _, end, style, value = scalars[max(number, 0)] if scalars else (0, 0, None, "")
+        is_text = number >= 0 and match.start() < end and (style not in ("|", ">") or comment in value)
+        if not is_text:
+            yield comment
+
+
+class _Nodes:
+    """The plain data that the nodes of a YAML text hold, with the line of each; `faults` are keys, value, expected."""
+
+    def __init__(self, text: str) -> None:
+        from ruamel.yaml import YAML
+
+        self.lines: dict[Keys, int] = {}
+        self.faults: list[tuple[Keys, str, str]] = []
+        self._built: set[int] = set()
+        self._expanded = 0
+        roots = list(YAML(typ="safe", pure=True).compose_all(text))
+        if len(roots) > 1:
+            line = roots[1].start_mark.line + 1
+            raise UnreadableError(line, "a second document (---)", "one document in a file")
+        self.value = self._build(roots[0], (), 1) if roots and roots[0] else None
+
+    def line_of(self, keys: Keys) -> int:
+        """Return the line of a value, or of the nearest thing around it where it is missing."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return self.lines.get(keys, 1)
+
+    def _build(self, node: Any, keys: Keys, line: int) -> Any:
+        self.lines[keys] = line
+        self._expanded += id(node) in self._built
+        self._built.add(id(node))
+        if len(keys) > _MAX_DEPTH:
+            raise UnreadableError(line, "too deep", _SHALLOW)
+        if self._expanded > _MAX_EXPANDED:
+            expected = f"aliases that expand to {_MAX_EXPANDED:,} values at most"
+            raise UnreadableError(line, "too many aliases", expected)
+        if node.tag not in _TAGS:
+            self.faults.append((keys, f"the tag {shown(node.tag)}", "plain data without tags"))
+        if node.id == "mapping":
+            return self._build_mapping(node, keys)
+        if node.id == "sequence":
+            items = enumerate(node.value)
+            return [self._build(item, (*keys, number), item.start_mark.line + 1) for number, item in items]
+        return _plain(node.value) if node.style is None else node.value
+
+    def _build_mapping(self, node: Any, keys: Keys) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for name, item in node.value:
+            line = name.start_mark.line + 1
+            if name.id != "scalar":
+                raise UnreadableError(line, "a field name that is a list or a mapping", "a text")
+            value = self._build(item, (*keys, name.value), line)
+            if name.tag == "tag:yaml.org,2002:merge":
+                for part in reversed(value if isinstance(value, list) else [value]):
+                    if not isinstance(part, dict):
+                        raise UnreadableError(line, f"<< {shown(part)}", "an alias of a mapping")
+                    merged |= part
+            elif name.value in fields:
+                self.faults.append(((*keys, name.value), *_TWICE))
+            else:
+                fields[name.value] = value
+        return {**merged, **fields}
+
+
+def _nodes_of(text: str) -> _Nodes | None:
+    """Return the nodes of a JSON text, None where ruamel.yaml does not read it or it is long."""
+    try:
+        return _Nodes(text.replace("\t", " ")) if len(text) <= _MAX_LOOKED_UP else None
+    except Exception:  # what JSON has and YAML has not: the line is then that of the whole file
         return None
-    return Parsed(value, {(): Place(line, 0, len(text))}, file=file)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) != len(pairs):
-        raise ValueError("a field is there twice")
-    return found
+def _lines_of(text: str) -> Callable[[Keys], int]:
+    """Return what gives the line of any keys of a JSON text."""
+    nodes = cache(lambda: _nodes_of(text))
+    return lambda keys: found.line_of(keys) if (found := nodes()) else 0
 
 
-def _usual(text: str) -> int | float:
-    if text.isalpha() or (number := _number(text)) is None:
+def _plain(text: str) -> Any:
+    """Return the value of a plain word of YAML; fewer are numbers than YAML 1.1 and 1.2 have."""
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return _number(text) if _DECIMAL.fullmatch(text) else text
+    except ValueError:
+        return text
+
+
+def _number(text: str) -> int | float:
+    """Return a decimal number; ValueError where it is out of range."""
+    if len(text) <= _MAX_DIGITS and text.removeprefix("-").isdecimal():
+        return int(text)
+    if len(text) > _MAX_DIGITS or not math.isfinite(number := float(text)):
         raise ValueError(text)
     return number
 
 
-def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
-    """JSON with places; two equal keys, NaN, too deep nesting and halves of surrogate pairs are problems.
-
-    >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
-    >>> parsed.value, parsed.line(("cases", 0, "id"))
-    ({'cases': [{'id': 1}]}, 2)
-    """
-    return _Json(text, file, first_line).parse()
+def _check_texts(record: Record, text: str, problems: list[Problem]) -> None:
+    """Add halves of surrogate pairs, which no encoder takes later, and what nests too deeply, to `problems`."""
+    if _SURROGATE.search(text) or text.count("{") + text.count("[") > _MAX_DEPTH:
+        problems += [record.problem(*fault) for fault in _odd_values(record.value, ())]
 
 
-class _Json(JSONDecoder):
-    """The decoder of the standard library in Python, which can tell where each value is."""
-
-    def __init__(self, text: str, file: str, first_line: int) -> None:
-        super().__init__(object_pairs_hook=_Pairs, parse_constant=_Refused, parse_int=_parsed, parse_float=_parsed)
-        scan = py_make_scanner(self)
-        self.text, self.first_line = text, first_line
-        self.ends = [match.start() for match in re.finditer("\n", text)]
-        self.spans: list[tuple[int, int]] = []
-        self.parsed = Parsed(file=file)
-
-        def scan_once(string: str, start: int) -> tuple[Any, int]:
-            value, end = scan(string, start)
-            self.spans.append((start, end))
-            return value, end
-
-        self.parse_object = lambda at, strict, _, *rest: JSONObject(at, strict, scan_once, *rest)
-        self.parse_array = lambda at, _: JSONArray(at, scan_once)
-        scan = py_make_scanner(self)
-        self.scan_once = scan_once
-
-    def parse(self) -> Parsed:
+def _odd_values(value: Any, keys: Keys) -> Iterator[tuple[Keys, str, str]]:
+    if len(keys) > _MAX_DEPTH:
+        yield keys[:1], "too deep", _SHALLOW
+        return
+    for part in (value, *(value if isinstance(value, dict) else ())):
         try:
-            value = self.decode(self.text)
-            self.parsed.value = self.placed(value, (), iter(sorted(self.spans)))
-        except RecursionError:
-            self.refuse(0, "too deep", _SHALLOW)
-        except _NoValueError as exc:
-            self.refuse(exc.position, exc.found, exc.expected)
-        except JSONDecodeError as exc:
-            self.refuse(exc.pos, f"{self.near(exc.pos)} ({exc.msg})", "valid JSON")
-        return self.parsed
-
-    def refuse(self, position: int, found: str, expected: str) -> None:
-        self.parsed.broken(self.line(position), f"not valid JSON: {found}", expected)
-
-    def line(self, position: int) -> int:
-        return self.first_line + bisect_right(self.ends, position - 1)
-
-    def near(self, position: int) -> str:
-        return shown(self.text[position : position + 60], 60) if position < len(self.text) else "the text ends"
-
-    def placed(self, value: Any, keys: Keys, spans: Iterator[tuple[int, int]]) -> Any:
-        """The value as plain data, its place noted; what it holds has the next spans, in the order of the text."""
-        start, end = next(spans)
-        self.parsed.places[keys] = Place(self.line(start), start, end)
-        if len(keys) > _MAX_DEPTH:
-            raise _NoValueError(start, "too deep", _SHALLOW)
-        if isinstance(value, _Refused):
-            found = self.near(start) if value.isalpha() else f"the number {shown(str(value), 40)}"
-            raise _NoValueError(start, found, "a number of usual size")
-        if isinstance(value, str):
-            _check_whole(value, self.parsed, keys)
-        if isinstance(value, list) and not isinstance(value, _Pairs):
-            return [self.placed(item, (*keys, number), spans) for number, item in enumerate(value)]
-        if not isinstance(value, _Pairs):
-            return value
-        found_fields: dict[str, Any] = {}
-        for key, item in value:
-            field_value = self.placed(item, (*keys, key), spans)
-            _check_whole(key, self.parsed, keys)
-            if key in found_fields:
-                self.parsed.problems.append(self.parsed.problem((*keys, key), *_TWICE))
-            found_fields[key] = field_value
-        return found_fields
-
-
-class _Pairs(list[Any]):
-    """The fields of an object, each as often as it is there."""
-
-
-class _Refused(str):
-    """NaN, Infinity, or a number too large to be one."""
-
-
-def _parsed(text: str) -> Any:
-    number = _number(text)
-    return _Refused(text) if number is None else number
-
-
-def parse_yaml(text: str, file: str = "") -> Parsed:
-    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are problems.
-
-    >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2").value
-    {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
-    """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    reader = _Yaml(iter(()), file)
-    try:
-        reader.events = iter(yaml.parse(text, Loader=loader))
-        return reader.parse()
-    except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        problem = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
-        expected = "YAML; quote texts with special signs"
-        reader.parsed.broken(mark.line + 1 if mark else 1, f"not valid YAML: {problem}", expected)
-    except yaml.reader.ReaderError as exc:
-        line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
-        reader.parsed.broken(line, f"not valid YAML: {exc.reason}", "signs that can be printed")
-    except _NoValueError as exc:
-        reader.parsed.broken(exc.position, exc.found, exc.expected)
-    return reader.parsed
-
-
-class _Yaml:
-    """From PyYAML's events, because its nodes have been expanded and its values have no place."""
-
-    def __init__(self, events: Iterator[Any], file: str) -> None:
-        self.events = events
-        self.parsed = Parsed(file=file)
-        self.anchors: dict[str, tuple[Any, int]] = {}
-        self.expanded = self.built = 0
-
-    def parse(self) -> Parsed:
-        documents = 0
-        for event in self.events:
-            name = type(event).__name__
-            if name == "DocumentStartEvent":
-                documents += 1
-                if documents > 1:
-                    line = event.start_mark.line + 1
-                    raise _NoValueError(line, "a second document (---)", "one document in a file")
-                self.parsed.value, _ = self.value(next(self.events), ())
-        return self.parsed
-
-    def value(self, event: Any, keys: Keys, line: int = 0) -> tuple[Any, int]:
-        """The value that begins with `event`, and its last character + 1."""
-        name, start = type(event).__name__, event.start_mark
-        line = line or start.line + 1
-        self.parsed.places[keys] = Place(line, start.index, start.index)  # problems inside are at this line
-        if len(keys) > _MAX_DEPTH:
-            raise _NoValueError(line, "too deep", _SHALLOW)
-        before = self.built
-        self.built += 1
-        if name == "AliasEvent":
-            value, end = self.alias(event, line), event.end_mark.index
-        elif name == "ScalarEvent":
-            value, end = self.scalar(event, keys), event.end_mark.index
-        else:
-            self.check_tag(event, keys)
-            if event.anchor:
-                self.anchors.pop(event.anchor, None)  # an alias inside of its own value finds nothing
-            value, end = self.sequence(keys, event) if name == "SequenceStartEvent" else self.mapping(keys, event)
-        if getattr(event, "anchor", None) and name != "AliasEvent":
-            self.anchors[event.anchor] = value, self.built - before
-        self.parsed.places[keys] = Place(line, start.index, end)
-        return value, end
-
-    def alias(self, event: Any, line: int) -> Any:
-        if event.anchor not in self.anchors:
-            raise _NoValueError(line, f"the alias *{event.anchor}", f"an anchor &{event.anchor} before it")
-        value, size = self.anchors[event.anchor]
-        self.expanded += size
-        self.built += size
-        if self.expanded > _MAX_EXPANDED:
-            raise _NoValueError(line, "too many aliases", f"aliases that expand to {_MAX_EXPANDED:,} values at most")
-        return value
-
-    def sequence(self, keys: Keys, opening: Any) -> tuple[list[Any], int]:
-        found: list[Any] = []
-        end = opening.end_mark.index
-        while type(event := next(self.events)).__name__ != "SequenceEndEvent":
-            value, end = self.value(event, (*keys, len(found)))
-            found.append(value)
-        return found, event.end_mark.index if opening.flow_style else end
-
-    def mapping(self, keys: Keys, opening: Any) -> tuple[dict[str, Any], int]:
-        own: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
-        end = opening.end_mark.index
-        while type(event := next(self.events)).__name__ != "MappingEndEvent":
-            line = event.start_mark.line + 1
-            if type(event).__name__ != "ScalarEvent":
-                raise _NoValueError(line, "a field name that is a list, a mapping or an alias", "a text")
-            key = event.value
-            _check_whole(key, self.parsed, keys)
-            value, end = self.value(next(self.events), (*keys, key), line)
-            if key == "<<" and event.implicit[0]:
-                for each in reversed(value if isinstance(value, list) else [value]):
-                    if not isinstance(each, dict):
-                        raise _NoValueError(line, f"<< {shown(each)}", "an alias of a mapping")
-                    merged |= each
-            elif key in own:
-                self.parsed.problems.append(self.parsed.problem((*keys, key), *_TWICE))
-            else:
-                own[key] = value
-        return {**merged, **own}, event.end_mark.index if opening.flow_style else end
-
-    def check_tag(self, event: Any, keys: Keys) -> None:
-        if event.tag not in (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))):
-            what = f"the tag {shown(event.tag)}"
-            self.parsed.problems.append(self.parsed.problem(keys, what, "plain data without tags"))
-
-    def scalar(self, event: Any, keys: Keys) -> Any:
-        self.check_tag(event, keys)
-        text: str = event.value
-        _check_whole(text, self.parsed, keys)
-        if event.tag or not event.implicit[0]:
-            return text
-        if text in _WORDS:
-            return _WORDS[text]
-        if _PLAIN_NUMBER.fullmatch(text) and (number := _number(text)) is not None:
-            return number
-        return text
-
-
-_WORDS: dict[str, bool | None] = {
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-}  # fmt: skip
-# A part of what YAML 1.1 takes for numbers, so that a text which PyYAML writes without quotes stays a text.
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-][0-9]+)?)?")
-
-
-def _number(text: str) -> int | float | None:
-    if len(text) > _MAX_DIGITS:
-        return None
-    if text.removeprefix("-").isdecimal():
-        return int(text)
-    number = float(text)
-    return number if math.isfinite(number) else None
-
-
-_TWICE = ("there twice", "each field once")
-
-
-def _check_whole(text: str, parsed: Parsed, keys: Keys) -> None:
-    """Half of a surrogate pair, which JSON and YAML can name, is a problem: no encoder takes it later."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        what = f"{shown(text)} with half of a surrogate pair"
-        parsed.problems.append(parsed.problem(keys, what, "the character itself"))
+            part.encode() if isinstance(part, str) else b""
+        except UnicodeEncodeError:
+            yield keys, f"{shown(part)} with half of a surrogate pair", "the character itself"
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield from _odd_values(item, (*keys, key))

@@ -17,7 +17,7 @@ budget is {stage: milliseconds}, or one number for the total. Labels of safety f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -26,12 +26,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import document, document_line, warn
 from ragbench.errors import DataError
-from ragbench.testsets.parser import Parsed, json_records, read_bytes
-from ragbench.testsets.problems import meant, nearest
+from ragbench.testsets.parser import Record, json_records, read_bytes
+from ragbench.testsets.problems import Problem, meant, nearest
 from ragbench.testsets.safety import Kind, read_samples, sample_record
-from ragbench.testsets.single_file import Labels, own_record
-from ragbench.testsets.validation import STRICT, Facts, Grade, Reading, Text, Word, check, entry_of, once
-from ragbench.types import Case, Dataset
+from ragbench.testsets.single_file import Labels, case_line
+from ragbench.testsets.validation import STRICT, Content, Entry, Facts, Grade, Text, Word, check, entry_of
+from ragbench.types import SafetySample
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class ContextLine(BaseModel):
     expected_chunks: list[ExpectedChunk] = []
 
 
-_SAFETY: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
+SAFETY_FILES: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
 _LABELS: dict[str, type[BaseModel]] = {
     "retrieval_labels.jsonl": RetrievalLine,
     "context_labels.jsonl": ContextLine,
@@ -123,72 +123,82 @@ _LABELS: dict[str, type[BaseModel]] = {
 }
 
 
-def read_perspectives(folder: Path) -> Reading:
-    """The cases of a folder with their labels of every perspective, and its safety samples."""
-    reading = Reading()
-    known = (CASES, *_LABELS, *_SAFETY, "corpus.jsonl", "testset.json")
-    others = [path.name for path in sorted(folder.iterdir()) if path.suffix in _DATA and path.name not in known]
-    for name in filter(lambda name: nearest(name, known), others):
-        reading.wrong(0, "", "this file has the name of no perspective", meant(name, known, "one of these"), name)
+def read_perspectives(folder: Path) -> Content:
+    """Return the cases of a folder with their labels of every perspective, and its safety samples."""
+    content = Content(name=folder.resolve().name)
+    files = (CASES, *_LABELS, *SAFETY_FILES, "corpus.jsonl", "testset.json")
+    others = [path.name for path in sorted(folder.iterdir()) if path.suffix in _DATA and path.name not in files]
+    for name in filter(lambda name: nearest(name, files), others):
+        expected = meant(name, files, "one of these")
+        content.problems.append(Problem(0, "", "this file has the name of no perspective", expected, name))
     warn(folder.name, "files have the name of no perspective and are not read", others)
-    reading.documents = read_records(folder, "corpus.jsonl", document, reading)
-    cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), reading)
+    content.documents = read_records(folder, "corpus.jsonl", document, content)
+    written: set[str] = set()  # also ids of lines that are wrong in something else: their labels are no problem
+    cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), content, written)
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
-    written = set(cases) if not reading.problems else {*cases, *_ids(folder)}
     for file, model in _LABELS.items():
-        for case_id, (line, found) in _by_id(folder, file, model, reading).items():
+        for case_id, (record, line) in _by_id(folder, file, model, content).items():
             if case_id in labels:
-                labels[case_id] |= _labels(found)
-            elif not (folder / CASES).is_file():
-                reading.wrong(line, "case_id", shown(case_id), f"{CASES}, which holds its query", file)
+                labels[case_id] |= _labels(line)
             elif case_id not in written:
-                reading.wrong(line, "case_id", shown(case_id), meant(case_id, labels, f"a case of {CASES}"), file)
-    entries = [
-        entry_of(item, **labels[case_id])._replace(line=line, file=CASES) for case_id, (line, item) in cases.items()
-    ]
-    once(reading, entries)
-    read_safety(folder, reading)
-    return reading
+                is_there = (folder / CASES).is_file()
+                expected = (
+                    meant(case_id, labels, f"a case of {CASES}") if is_there else f"{CASES}, which holds its query"
+                )
+                content.problems.append(record.problem(("case_id",), shown(case_id), expected))
+    content.entries = [entry_of(line, record, **labels[case_id]) for case_id, (record, line) in cases.items()]
+    read_safety(folder, content)
+    return content
 
 
-def read_safety(folder: Path, reading: Reading) -> None:
-    """Put the samples of safety_inputs.jsonl and safety_outputs.jsonl into `reading`."""
-    for file, kind in _SAFETY.items():
-        lines = ((number, parsed, ()) for number, parsed in good_lines(folder, file, reading))
-        read_samples(lines, kind, reading)
+def read_safety(folder: Path, content: Content) -> None:
+    """Add the samples of safety_inputs.jsonl and safety_outputs.jsonl to `content`."""
+    for file, kind in SAFETY_FILES.items():
+        read_samples(lines_of(folder, file, content), kind, content)
 
 
-def safety_texts(dataset: Dataset) -> dict[str, str]:
-    """File name -> content, of the files with samples; "" where there are none."""
+def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]) -> dict[str, str]:
+    """Return file name -> content, of the files with samples; "" where there are none."""
     return {
-        "safety_inputs.jsonl": "".join(json_line(sample_record(s, "input")) for s in dataset.safety_inputs),
-        "safety_outputs.jsonl": "".join(json_line(sample_record(s, "output")) for s in dataset.safety_outputs),
+        "safety_inputs.jsonl": "".join(json_line(sample_record(sample, "input")) for sample in inputs),
+        "safety_outputs.jsonl": "".join(json_line(sample_record(sample, "output")) for sample in outputs),
     }
 
 
-def perspective_records(case: Case, relevant: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """File name -> the line of this case in it; {} where it has none."""
-    own = own_record(case, relevant, {})
-    chunks = own.get("expected_chunks", []) + own.get("expected_sections", [])
+def perspective_texts(content: Content) -> dict[str, str]:
+    """Return file name -> content, of a whole folder."""
+    texts = dict.fromkeys((CASES, *_LABELS), "")
+    for entry in content.entries:
+        for file, record in _records(entry).items():
+            texts[file] += json_line(record) if record else ""
+    texts |= safety_texts(content.inputs, content.outputs)
+    texts["corpus.jsonl"] = "".join(json_line(document_line(each)) for each in content.documents.values())
+    return {file: text for file, text in texts.items() if text}
+
+
+def _records(entry: Entry) -> dict[str, dict[str, Any]]:
+    """Return file name -> the line of this case in it; {} where it has none."""
+    case, labels = entry.case, case_line(entry)
+    chunks = labels.get("expected_chunks", []) + labels.get("expected_sections", [])
     facts = [{"fact": fact, "aliases": aliases} if aliases else fact for fact, *aliases in case.gold_facts]
     lines = {
         CASES: {"query": case.text},
         "retrieval_labels.jsonl": {
-            **_graded(relevant, "relevant_docs", "relevance_grades"),
+            **_graded(entry.relevant, "relevant_docs", "relevance_grades"),
             **_graded(case.relevant_chunks, "relevant_chunks", "chunk_relevance_grades"),
         },
         "context_labels.jsonl": {"gold_facts": facts, "expected_chunks": chunks},
     }
     records = {}
     for file in (CASES, *_LABELS):
-        fields = lines.get(file, {}) | {name: own.get(name) for name in _FIELDS.get(file, ())}
-        there = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
-        records[file] = {"case_id": case.query_id, **there} if there else {}
+        fields = lines.get(file, {}) | {name: labels.get(name) for name in _FIELDS.get(file, ())}
+        filled = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+        records[file] = {"case_id": case.query_id, **filled} if filled else {}
     return records
 
 
 def _graded(relevant: Mapping[str, int], named: str, graded: str) -> dict[str, Any]:
-    """The ids of what is relevant, and the grades where one is not 1."""
+    """Return the ids of what is relevant, and the grades where one is not 1."""
     grades = {each: min(max(grade, 0), 3) for each, grade in relevant.items()}
     return {
         named: [each for each, grade in grades.items() if grade > 0],
@@ -196,69 +206,48 @@ def _graded(relevant: Mapping[str, int], named: str, graded: str) -> dict[str, A
     }
 
 
-def perspective_texts(dataset: Dataset) -> dict[str, str]:
-    """File name -> content, of a whole folder."""
-    texts = dict.fromkeys((CASES, *_LABELS), "")
-    for case in dataset.cases:
-        for file, record in perspective_records(case, dataset.qrels.get(case.query_id, {})).items():
-            texts[file] += json_line(record) if record else ""
-    texts |= safety_texts(dataset)
-    texts["corpus.jsonl"] = "".join(json_line(document_line(found)) for found in dataset.corpus.values())
-    return {file: text for file, text in texts.items() if text}
-
-
-def read_records(folder: Path, file: str, read: Callable[[dict[str, Any]], T], reading: Reading) -> dict[str, T]:
-    """The records of a file by their `_id`; what `read` refuses, and an id that is there already, is a problem."""
-    found: dict[str, T] = {}
-    lines: dict[str, int] = {}
-    for number, parsed in good_lines(folder, file, reading):
+def read_records(folder: Path, file: str, read: Callable[[dict[str, Any]], T], content: Content) -> dict[str, T]:
+    """Return the records of a file by their `_id`; what `read` refuses, and a repeated id, is a problem."""
+    values: dict[str, T] = {}
+    seen: dict[str, Record] = {}
+    for record in lines_of(folder, file, content):
         try:
-            record = read(parsed.value)
+            value = read(record.value)
         except DataError as exc:
-            reading.wrong(number, "", str(exc), "", file)
+            content.problems.append(record.problem((), str(exc), ""))
             continue
-        own_id = str(parsed.value["_id"])
-        reading.is_new(lines, own_id, number, "_id", file)
-        found[own_id] = record
-    return found
+        if content.is_new(seen, str(record.value["_id"]), record, "_id"):
+            values[str(record.value["_id"])] = value
+    return values
 
 
-def good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
-    """The number and the object of each line of a file that may be missing; an empty one is a problem."""
-    number = -1
-    if (folder / file).is_file():
-        number = 0
-        for number, parsed in json_records(read_bytes(folder / file), file):
-            reading.problems += parsed.problems
-            if parsed.whole:
-                yield number, parsed
-    if number == 0:
-        reading.wrong(0, "", "the file is empty", "one object per line, or no such file", file)
+def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
+    """Yield the object of each line of a file that may be missing; an empty one is a problem."""
+    if not (folder / file).is_file():
+        return
+    raw = read_bytes(folder / file)
+    if not raw.strip():
+        content.problems.append(Problem(0, "", "the file is empty", "one object per line, or no such file", file))
+    yield from json_records(raw, file, content.problems)
 
 
-def _by_id(folder: Path, file: str, model: type[BaseModel], reading: Reading) -> dict[str, tuple[int, Any]]:
-    found: dict[str, tuple[int, Any]] = {}
-    for number, parsed in good_lines(folder, file, reading):
-        line: Any = check(model, parsed, (), reading)
-        if line is not None and line.query_id in found:
-            expected = f"one line for each case: line {found[line.query_id][0]} is of this one"
-            reading.wrong(number, "case_id", shown(line.query_id), expected, file)
-        elif line is not None:
-            found[line.query_id] = number, line
-    return found
-
-
-def _ids(folder: Path) -> set[str]:
-    """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no problem."""
-    return {str(parsed.value.get("case_id")) for _, parsed in good_lines(folder, CASES, Reading())}
-
-
-def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
-    return {**grades, **{each: 1 for each in ids if each not in grades}}
+def _by_id(
+    folder: Path, file: str, model: type[BaseModel], content: Content, ids: set[str] | None = None
+) -> dict[str, tuple[Record, Any]]:
+    """Return the records and items of a file by case; `ids` gets those of wrong ones, too."""
+    items: dict[str, tuple[Record, Any]] = {}
+    seen: dict[str, Record] = {}
+    for record in lines_of(folder, file, content):
+        if ids is not None:
+            ids.add(str(record.value.get("case_id")))
+        item: Any = check(model, record, content)
+        if item is not None and content.is_new(seen, item.query_id, record, "case_id"):
+            items[item.query_id] = record, item
+    return items
 
 
 def _labels(line: BaseModel) -> dict[str, Any]:
-    """The labels of a line as `Case` has them, and its relevant documents."""
+    """Return the labels of a line as `Case` has them, and its relevant documents."""
     labels = {name: value for name, value in line if name != "query_id"}
     if isinstance(line, RetrievalLine):
         return {
@@ -270,3 +259,7 @@ def _labels(line: BaseModel) -> dict[str, Any]:
         labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None]
         labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in chunks if chunk.doc_id is not None]
     return labels
+
+
+def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
+    return {**grades, **{each: 1 for each in ids if each not in grades}}

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.testsets.parser import Keys, Parsed
-from ragbench.testsets.problems import field_name
-from ragbench.testsets.validation import STRICT, Reading, Text, Word, check
+from ragbench.testsets.parser import Record
+from ragbench.testsets.validation import STRICT, Content, Text, Word, check
 from ragbench.types import SafetySample
 
 HARMFUL = ("attack", "injection", "jailbreak", "malicious", "unsafe", "harmful", "leak", "leaked", "positive")
@@ -23,7 +22,7 @@ Kind = Literal["input", "output"]
 
 
 def _harm(value: object) -> bool:
-    """The label of a text; True and 1 are labels too.
+    """Return the label of a text; True and 1 are labels too.
 
     >>> _harm("Injection"), _harm("clean"), _harm(1), _harm(False)
     (True, False, True, False)
@@ -46,21 +45,21 @@ class SampleLine(BaseModel):
     contexts: list[str] = []
 
 
-def read_samples(lines: Iterable[tuple[int, Parsed, Keys]], kind: Kind, reading: Reading) -> None:
-    """Put the samples at these places (line, parsed text, keys in it) into `reading`; an absent id is made."""
-    samples = reading.inputs if kind == "input" else reading.outputs
-    numbers = {sample.sample_id: 0 for sample in samples}
-    for number, parsed, keys in lines:
-        if (line := check(SampleLine, parsed, keys, reading)) is None:
+def read_samples(records: Iterable[Record], kind: Kind, content: Content) -> None:
+    """Add the samples of these records to `content`; an absent id is made from the text."""
+    samples = content.inputs if kind == "input" else content.outputs
+    seen: dict[str, Record] = {}
+    for record in records:
+        if (line := check(SampleLine, record, content)) is None:
             continue
-        sample_id = line.sample_id or _derived(kind, line.text, numbers)
-        if reading.is_new(numbers, sample_id, number, field_name((*keys, "sample_id")), parsed.file):
+        sample_id = line.sample_id or _derived(kind, line.text, seen)
+        if content.is_new(seen, sample_id, record, "sample_id"):
             fields = (line.text, line.label, line.category, line.source, tuple(line.contexts))
             samples.append(SafetySample(sample_id, *fields))
 
 
 def sample_record(sample: SafetySample, kind: Kind) -> dict[str, Any]:
-    """The line of a sample."""
+    """Return the line of a sample."""
     words = ("attack", "benign") if kind == "input" else ("leak", "clean")
     labels = {"category": sample.category, "source": sample.source, "contexts": list(sample.contexts)}
     return {
@@ -71,10 +70,10 @@ def sample_record(sample: SafetySample, kind: Kind) -> dict[str, Any]:
     }
 
 
-def _derived(kind: Kind, text: str, taken: Mapping[str, int]) -> str:
+def _derived(kind: Kind, text: str, ids: Mapping[str, object]) -> str:
     stem = f"{kind}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
     name, copy = stem, 1
-    while name in taken:
+    while name in ids:
         copy += 1
         name = f"{stem}-{copy}"
     return name

@@ -14,30 +14,31 @@ gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, model_validator
 
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.testsets.parser import Keys, Parsed, json_records, read_bytes
-from ragbench.testsets.problems import field_name, meant
+from ragbench.testsets.parser import Keys, Record, json_records, read_bytes
+from ragbench.testsets.problems import Problem, meant
 from ragbench.testsets.safety import Kind, SampleLine, read_samples, sample_record
 from ragbench.testsets.validation import (
     STRICT,
     AnyGrade,
     Budgets,
+    Content,
     Count,
+    Entry,
     Facts,
     Outcome,
-    Reading,
     Sections,
     Text,
     Word,
     check,
     entry_of,
-    once,
 )
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
@@ -118,76 +119,88 @@ class HeadLine(BaseModel):
     corpus: Word = ""
 
 
-_KINDS = {"query_id": OwnCase, "doc_id": DocumentLine, "sample_id": OwnSample, "testset": HeadLine}
+_KINDS = ("query_id", "doc_id", "sample_id", "testset")
 CASE_FIELDS = tuple(OwnCase.model_fields)
 
 
-def read_single(path: Path, raw: bytes | None = None, *, documents: bool = True) -> Reading:
-    """The content of a file, or of its bytes `raw`; with `documents` those that its head refers to are read too."""
-    reading = Reading()
-    file = path.name
-    entries, samples = [], []
-    lines: dict[str, int] = {}
-    head, corpus, number = 0, "", 0
-    for number, parsed in json_records(read_bytes(path) if raw is None else raw, file):
-        reading.problems += parsed.problems
-        if not parsed.whole:
-            continue
-        kind = next((name for name in _KINDS if name in parsed.value), "")
-        if kind == "query_id":
-            if (item := check(OwnCase, parsed, (), reading)) is not None:
-                entries.append(entry_of(item)._replace(line=number, file=file))
-        elif kind == "doc_id":
-            read_document(parsed, (), reading, lines, number)
-        elif kind == "sample_id":
-            if check(OwnSample, parsed, (), reading) is not None:
-                samples.append((number, parsed))
+def read_single(path: Path) -> Content:
+    """Return the content of a file."""
+    content, file = Content(), path.name
+    entries: list[Entry] = []
+    samples: dict[Kind, list[Record]] = {"input": [], "output": []}
+    documents: list[Record] = []
+    head: Record | None = None
+    record = None
+    for record in json_records(read_bytes(path), file, content.problems):
+        kind = next((name for name in _KINDS if name in record.value), "")
+        if kind == "doc_id":
+            documents.append(record)
+        elif kind == "testset" and head is not None:
+            expected = f"one such line: line {head.line} is one"
+            content.problems.append(record.problem(("testset",), shown(record.value["testset"]), expected))
         elif kind == "testset":
-            if head:
-                shown_name = shown(parsed.value["testset"])
-                reading.wrong(number, "testset", shown_name, f"one such line: line {head} is one", file)
-            elif (line := check(HeadLine, parsed, (), reading)) is not None:
-                reading.name, reading.split, corpus = line.testset, line.split, line.corpus
-            head = head or number
+            head = record
+            if line := check(HeadLine, record, content):
+                content.name, content.split, content.corpus = line.testset, line.split, line.corpus
+        elif kind == "query_id":
+            if case := check(OwnCase, record, content):
+                entries.append(entry_of(case, record))
+        elif kind == "sample_id":
+            if sample := check(OwnSample, record, content):
+                fields = {name: value for name, value in record.value.items() if name != "kind"}
+                samples[sample.kind].append(replace(record, value=fields))
         else:
-            names = list(map(str, parsed.value))
+            names = list(map(str, record.value))
             expected = meant("".join(names[:1]), _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
-            reading.wrong(number, "", f"a line with {', '.join(names[:5]) or 'no field'}", expected, file)
-    if not number:
-        reading.wrong(0, "", "the file is empty", "one object with a query_id per line", file)
-    once(reading, entries, "query_id")
-    for number, parsed in samples:
-        fields = dict(parsed.value)
-        which = fields.pop("kind")
-        read_samples([(number, Parsed(fields, parsed.places, file=file), ())], which, reading)
-    if corpus and documents:
-        refer(corpus, path, reading, head)
-    return reading
+            content.problems.append(record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected))
+    if record is None and not content.problems:
+        content.problems.append(Problem(0, "", "the file is empty", "one object with a query_id per line", file))
+    content.add_entries(entries, "query_id")
+    read_documents(documents, content)
+    for of_kind, records in samples.items():
+        read_samples(records, of_kind, content)
+    if content.corpus:
+        check_reference(content, head or Record(None, file), ("corpus",))
+    return content
 
 
-def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str, int], number: int) -> None:
-    """Put the document at `keys` into `reading`; `lines` (id -> line) is of those before it, and gets this one."""
-    if (found := check(DocumentLine, parsed, keys, reading)) is not None:
-        reading.is_new(lines, found.doc_id, number, field_name((*keys, "doc_id")), parsed.file)
-        reading.documents[found.doc_id] = Document(**dict(found))
+def read_documents(records: Iterable[Record], content: Content) -> None:
+    """Add the documents of these records to `content`."""
+    seen: dict[str, Record] = {}
+    for record in records:
+        line = check(DocumentLine, record, content)
+        if line is not None and content.is_new(seen, line.doc_id, record, "doc_id"):
+            content.documents[line.doc_id] = Document(**dict(line))
 
 
-def own_record(
-    case: Case,
-    relevant: Mapping[str, int],
-    corpus: Mapping[str, Document],
-    quotes: Mapping[Span, str] | None = None,
-) -> dict[str, Any]:
-    """The line of a case; labels that it does not have are left out. `quotes` are those of documents elsewhere."""
+def check_reference(content: Content, record: Record, keys: Keys) -> None:
+    """Refuse documents in the file next to a reference to others."""
+    if content.documents:
+        expected = "documents in the file or a reference to others, not both"
+        content.problems.append(record.problem(keys, shown(content.corpus), expected))
+
+
+def entry_of_case(dataset: Dataset, case: Case) -> Entry:
+    """Return a case of a dataset with its relevant documents, and the texts of its evidence."""
+    corpus = dataset.corpus
+    quotes = tuple(
+        corpus[span.doc_id].full_text[span.start : span.end] if span.doc_id in corpus else None
+        for span in case.evidence
+    )
+    return Entry(case, dict(dataset.qrels.get(case.query_id, {})), quotes=quotes)
+
+
+def case_line(entry: Entry) -> dict[str, Any]:
+    """Return the line of a case; labels that it does not have are left out."""
     record: dict[str, Any] = {}
     for name in CASE_FIELDS:
-        value = relevant if name == "relevant" else getattr(case, name)
+        value: Any = entry.relevant if name == "relevant" else getattr(entry.case, name)
         if name == "evidence":
-            value = [_evidence_record(span, corpus, quotes or {}) for span in case.evidence]
+            value = [_evidence_line(span, entry.quote(number)) for number, span in enumerate(value)]
         elif name == "gold_facts":
-            value = [list(fact) for fact in case.gold_facts]
+            value = [list(fact) for fact in value]
         elif name == "expected_sections":
-            value = [{"doc_id": doc_id, "section": section} for doc_id, section in case.expected_sections]
+            value = [{"doc_id": doc_id, "section": section} for doc_id, section in value]
         elif isinstance(value, tuple):
             value = list(value)
         elif isinstance(value, Mapping):
@@ -197,44 +210,25 @@ def own_record(
     return record
 
 
-def single_text(dataset: Dataset) -> str:
-    """The whole file."""
-    records: list[dict[str, Any]] = [{"testset": dataset.name, "split": dataset.split}]
-    records += [own_record(case, dataset.qrels.get(case.query_id, {}), dataset.corpus) for case in dataset.cases]
-    samples: dict[Kind, Sequence[SafetySample]] = {"input": dataset.safety_inputs, "output": dataset.safety_outputs}
-    for kind, own in samples.items():
-        records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in own]
-    records += [document_record(document) for document in dataset.corpus.values()]
-    return "".join(map(json_line, records))
+def single_texts(content: Content) -> dict[str, str]:
+    """Return the whole file, by the name ""."""
+    head = {"testset": content.name, "split": content.split} | ({"corpus": content.corpus} if content.corpus else {})
+    records: list[dict[str, Any]] = [head] if content.name else []
+    records += [case_line(entry) for entry in content.entries]
+    samples: dict[Kind, Sequence[SafetySample]] = {"input": content.inputs, "output": content.outputs}
+    for kind, of_kind in samples.items():
+        records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in of_kind]
+    records += [document_record(document) for document in content.documents.values()]
+    return {"": "".join(map(json_line, records))}
 
 
 def document_record(document: Document) -> dict[str, Any]:
-    """The line of a document."""
+    """Return the line of a document."""
     record: dict[str, Any] = {"doc_id": document.doc_id, "text": document.text}
     record |= {"title": document.title} if document.title else {}
     return {**record, "metadata": dict(document.metadata)} if document.metadata else record
 
 
-def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping[Span, str]) -> dict[str, Any]:
-    record: dict[str, Any] = {"doc_id": span.doc_id, "start": span.start, "end": span.end}
-    if span.doc_id in corpus:
-        record["quote"] = corpus[span.doc_id].full_text[span.start : span.end]
-    elif span in quotes:
-        record["quote"] = quotes[span]
-    return record
-
-
-def refer(corpus: str, path: Path, reading: Reading, line: int) -> None:
-    """Read the documents that the file at `path` refers to: a place next to it, or what `load_corpus` takes."""
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.errors import RagbenchError
-
-    near = path.parent / corpus
-    expected = "documents in the file or a reference to others, not both" if reading.documents else ""
-    try:
-        if not expected:
-            reading.documents.update(load_corpus(near if near.exists() else corpus).corpus)
-    except (RagbenchError, OSError, ValueError) as exc:
-        expected = f"documents that can be read ({exc})"
-    if expected:
-        reading.wrong(line, "corpus", shown(corpus), expected, path.name)
+def _evidence_line(span: Span, quote: str | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"doc_id": span.doc_id, "start": span.start, "end": span.end}
+    return line if quote is None else {**line, "quote": quote}

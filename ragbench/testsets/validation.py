@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
-from ragbench.testsets.parser import Keys, Parsed
+from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, meant, nearest
 from ragbench.types import Case, Document, SafetySample, Span, grade
 
@@ -42,42 +42,40 @@ class Entry(NamedTuple):
 
     case: Case
     relevant: dict[str, int]
-    line: int = 0
-    file: str = ""
+    record: Record = Record(None)
     quotes: tuple[str | None, ...] = ()
 
     def quote(self, number: int) -> str | None:
-        """What the evidence of this number should be."""
+        """Return the text that the evidence of this number should be."""
         return self.quotes[number] if number < len(self.quotes) else None
 
 
 @dataclass(slots=True)
-class Reading:
-    """The content of a file or a folder, and what is wrong with it."""
+class Content:
+    """The content of a file or a folder, and what is wrong with it; `corpus` names documents that are elsewhere."""
 
     name: str = ""
     split: str = "test"
+    corpus: str = ""
     documents: dict[str, Document] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     inputs: list[SafetySample] = field(default_factory=list)
     outputs: list[SafetySample] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(default_factory=dict)  # a field that no form knows -> the ids that have it
+    unknown: dict[str, list[str]] = field(default_factory=dict)  # a field that no form knows -> the lines that have it
 
-    def wrong(self, line: int, field: str, value: str, expected: str, file: str) -> None:
-        """Add a problem."""
-        self.problems.append(Problem(line, field, value, expected, file))
+    def is_new(self, records: dict[str, Record], identifier: str, record: Record, field: str) -> bool:
+        """Note the record of an id in `records`; False, and a problem, where an earlier one has it."""
+        earlier = records.setdefault(identifier, record)
+        if earlier is not record:
+            expected = f"an id of its own: line {earlier.line} has this one"
+            self.problems.append(record.problem((field,), shown(identifier), expected))
+        return earlier is record
 
-    def is_new(
-        self, lines: dict[str, int], identifier: str, line: int, field: str, file: str, *, what: str = ""
-    ) -> bool:
-        """Note the line of an id in `lines`; False, and a problem, where an earlier line has it."""
-        if identifier not in lines:
-            lines[identifier] = line
-            return True
-        first = f"line {lines[identifier]}" if lines[identifier] else "an earlier line"
-        self.wrong(line, field, f"{what}{shown(identifier)}", f"an id of its own: {first} has this one", file)
-        return False
+    def add_entries(self, entries: Sequence[Entry], field: str) -> None:
+        """Add cases; an id that is there already is a problem."""
+        records: dict[str, Record] = {}
+        self.entries += [e for e in entries if self.is_new(records, e.case.query_id, e.record, field)]
 
 
 def _checked(fits: Callable[[Any], bool], expected: str) -> BeforeValidator:
@@ -163,47 +161,36 @@ Sections = Annotated[
 M = TypeVar("M", bound=BaseModel)
 
 
-def check(model: type[M], parsed: Parsed, keys: Keys, reading: Reading) -> M | None:
-    """The record at `keys` as a model, or None and what is wrong with it in `reading.problems`.
+def check(model: type[M], record: Record, content: Content) -> M | None:
+    """Return a record as a model, or None and what is wrong with it in `content.problems`.
 
     Fields that the model does not know become metadata where it has any, unless they look like a misspelt one.
     """
-    record = parsed.value
-    for key in keys:
-        record = record[key]
-    if not isinstance(record, dict):
-        reading.problems.append(parsed.problem(keys, shown(record), "{...} with fields"))
+    if not isinstance(record.value, dict):
+        content.problems.append(record.problem((), shown(record.value), "{...} with fields"))
         return None
-    known = fields_of(model)
-    clean = {name: value for name, value in record.items() if name in known and value is not None}
-    before = len(reading.problems)
+    fields = fields_of(model)
+    clean = {name: value for name, value in record.value.items() if name in fields and value is not None}
+    n_before = len(content.problems)
     extra: dict[str, Any] = {}
-    for name in [name for name in record if name not in known]:
-        if nearest(name, known) or "metadata" not in known:
-            reading.problems.append(_unknown((*keys, name), known, parsed))
-        elif record[name] is not None:
-            extra[name] = record[name]
+    for name, value in record.value.items():
+        if name in fields:
+            continue
+        if nearest(name, fields) or "metadata" not in fields:
+            content.problems.append(_unknown(record, (name,), fields))
+        elif value is not None:
+            extra[name] = value
     metadata = clean.get("metadata", {})
     if extra and isinstance(metadata, dict):
         clean["metadata"] = {**metadata, **extra}
         for name in extra:
-            reading.unknown.setdefault(name, []).append(f"line {parsed.line(keys)}")
+            content.unknown.setdefault(name, []).append(f"line {record.line}")
     try:
-        found = model.model_validate(clean)
+        item = model.model_validate(clean)
     except ValidationError as exc:
-        reading.problems += [
-            _problem(model, dict(error), record, keys, parsed) for error in exc.errors(include_url=False)
-        ]
+        content.problems += [_problem(model, dict(error), record) for error in exc.errors(include_url=False)]
         return None
-    return found if len(reading.problems) == before else None
-
-
-def once(reading: Reading, entries: Sequence[Entry], what: str = "case id") -> None:
-    """Put entries into `reading`; an id that is there already is a problem."""
-    lines: dict[str, int] = {}
-    for entry in entries:
-        if reading.is_new(lines, entry.case.query_id, entry.line, "", entry.file, what=f"{what} "):
-            reading.entries.append(entry)
+    return item if len(content.problems) == n_before else None
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -211,8 +198,8 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def entry_of(item: BaseModel, **more: Any) -> Entry:
-    """A case with the labels of a record and with `more`, and its relevant documents: of names alone the grade is 1."""
+def entry_of(item: BaseModel, record: Record, **more: Any) -> Entry:
+    """Return a case with the labels of an item and with `more`, and its relevant documents, by default of grade 1."""
     labels = {**dict(item), **more}
     evidence, relevant = labels.pop("evidence", []), labels.pop("relevant", {})
     labels["evidence"] = [Span(piece.doc_id, piece.start, piece.end) for piece in evidence]
@@ -220,7 +207,7 @@ def entry_of(item: BaseModel, **more: Any) -> Entry:
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in labels.items()}
     case = Case(**{name: value for name, value in given.items() if name in _CASE_FIELDS})
     grades = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1)
-    return Entry(case, grades, quotes=tuple(piece.quote for piece in evidence))
+    return Entry(case, grades, record, tuple(piece.quote for piece in evidence))
 
 
 def derived_id(text: str) -> str:
@@ -232,27 +219,24 @@ def derived_id(text: str) -> str:
     return f"q-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
 
 
-def _unknown(keys: Keys, known: Mapping[str, object], parsed: Parsed) -> Problem:
-    return parsed.problem(keys, "an unknown field", meant(str(keys[-1]), known, f"one of {', '.join(known)}"))
+def _unknown(record: Record, keys: Keys, fields: Mapping[str, object]) -> Problem:
+    return record.problem(keys, "an unknown field", meant(str(keys[-1]), fields, f"one of {', '.join(fields)}"))
 
 
-def _problem(
-    model: type[BaseModel], error: dict[str, Any], record: dict[str, Any], keys: Keys, parsed: Parsed
-) -> Problem:
-    inside: Keys = tuple(part for part in error["loc"] if part != "[key]")
-    where = (*keys, *inside)
+def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
+    keys: Keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
-        return _unknown(where, _fields_at(model, inside[:-1]), parsed)
+        return _unknown(record, keys, _fields_at(model, keys[:-1]))
     value, context = shown(error["input"], 60), error.get("ctx", {})
     expected = str(context.get("error") or context.get("expected") or _EXPECTED.get(error["type"], error["msg"]))
     if error["type"] == "missing":
-        value, expected = "null" if len(inside) == 1 and inside[0] in record else "missing", "a value"
-    return parsed.problem(where, value, expected)
+        value, expected = "null" if len(keys) == 1 and keys[0] in record.value else "missing", "a value"
+    return record.problem(keys, value, expected)
 
 
-def _fields_at(model: type[BaseModel], inside: Keys) -> Mapping[str, FieldInfo]:
+def _fields_at(model: type[BaseModel], keys: Keys) -> Mapping[str, FieldInfo]:
     """The fields of the model inside `model` at that place."""
-    for part in inside:
+    for part in keys:
         if isinstance(part, str) and part in fields_of(model):
             model = _model_in(fields_of(model)[part].annotation) or model
     return fields_of(model)

@@ -1,24 +1,18 @@
-"""Datasets to disk: a BEIR folder that `load_dataset` reads back, and reference answers in one.
-
-What a person wrote or changed is never replaced. A generated answer carries the digest of its own text, so a line whose
-text has another digest, or that has none, is a person's, and so is one with `"reviewed": true`.
-"""
+"""Datasets to disk: a BEIR folder that `load_dataset` reads back. What a person wrote or changed is never replaced."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench import store
-from ragbench.datasets import load_dataset
-from ragbench.datasets.jsonl import json_line, json_lines, lines, shown
+from ragbench.datasets.jsonl import json_line, json_lines, shown
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
-from ragbench.files import STAGING, expanded, staged, write_durably
+from ragbench.files import STAGING, expanded, staged
 from ragbench.types import Case, Dataset, Span
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
@@ -30,34 +24,12 @@ FILES = (
 """What a folder may hold that `save_dataset` replaces."""
 
 
-_OWN_LABELS = (
+_MORE_LABELS = (
     "required_keywords", "expected_claims", "forbidden_claims", "expected_citations", "expected_sections",
     "expected_chunks", "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
     "user_roles",
 )  # fmt: skip
 """Labels for which BEIR's files have no place."""
-
-ORIGINS = ("none", "model", "person")
-"""Who wrote a reference answer."""
-
-
-class Labelled(NamedTuple):
-    """A dataset and the folder that its new labels go to."""
-
-    dataset: Dataset
-    folder: Path
-
-
-class Merged(NamedTuple):
-    """What became of generated answers in a file: `written`, and `kept`, whose place a person's answer has."""
-
-    written: tuple[str, ...]
-    kept: tuple[str, ...]
-
-
-def generated_label(answer: str, *, model: str, prompt: str, sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The field `generated` of an answer's line: where it comes from, and the digest of its text."""
-    return {"model": model, "prompt": prompt, "sources": [dict(s) for s in sources], "digest": text_digest(answer)}
 
 
 def text_digest(answer: str) -> str:
@@ -82,54 +54,6 @@ def is_by_hand(record: Mapping[str, Any]) -> bool:
     return generated.get("digest") != text_digest(str(record.get("answer")))
 
 
-def reference_origin(case: Case) -> str:
-    """Who wrote the reference answer of a case: "none", "model" or "person".
-
-    >>> reference_origin(Case("q1", "Which city?", reference_answer="Paris."))
-    'person'
-    """
-    if not (case.reference_answer or "").strip():
-        return "none"
-    return "person" if is_by_hand({"answer": case.reference_answer, **case.metadata}) else "model"
-
-
-def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merged:
-    """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step.
-
-    The file is read anew, so what a person changes while a model is being asked is kept as well. Lines keep their order
-    and, unless replaced, their bytes; new ones come last. A line without an answer keeps its other fields.
-
-    Raises:
-        DataError: the file is not what it should be, or cannot be written.
-    """
-    kept: list[str] = []
-    written: list[str] = []
-    result: list[str] = []
-    if path.exists():
-        for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):
-            query_id = str(record.get("_id"))
-            if "_id" not in record:
-                raise DataError(f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}")
-            if query_id not in answers:
-                result.append(f"{text}\n")
-            elif is_by_hand(record):
-                kept.append(query_id)
-                result.append(f"{text}\n")
-            else:
-                written.append(query_id)
-                result.append(json_line({**record, **answers[query_id], "_id": record["_id"]}))
-    for query_id in (query_id for query_id in answers if query_id not in {*kept, *written}):
-        written.append(query_id)
-        result.append(json_line({"_id": query_id, **answers[query_id]}))
-    if written:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, "".join(result))
-        except OSError as exc:
-            raise unwritable(path, exc) from exc
-    return Merged(tuple(written), tuple(kept))
-
-
 def save_dataset(
     dataset: Dataset, folder: str | Path, *, force: bool = False, extra: Mapping[str, str] | None = None
 ) -> Path:
@@ -146,9 +70,13 @@ def save_dataset(
     Raises:
         DataError: the folder is there, or must not be replaced, or an id cannot be written.
     """
+    from ragbench.testsets.perspectives import safety_texts  # here, as it takes time and memory to load
+
     target = expanded(folder)
     check_free(target, force)
-    return write_texts(target, {**_texts(dataset), **(extra or {})})
+    texts = {"corpus.jsonl": "".join(json_line(document_line(document)) for document in dataset.corpus.values())}
+    texts |= case_texts(dataset) | safety_texts(dataset.safety_inputs, dataset.safety_outputs) | dict(extra or {})
+    return write_texts(target, {name: text for name, text in texts.items() if text})
 
 
 def write_texts(target: Path, texts: Mapping[str, str], check: Callable[[Path], None] = lambda new: None) -> Path:
@@ -175,36 +103,6 @@ def write_texts(target: Path, texts: Mapping[str, str], check: Callable[[Path], 
     return target
 
 
-def labelled_folder(name: str | Path, split: str = "test", out: str | Path = "", *, create: bool = True) -> Labelled:
-    """The dataset and the folder that its new labels go to.
-
-    Without `out` that is the dataset's own folder. Otherwise the dataset is copied to `out` first, if it is not there
-    yet; labels that are there already, by an earlier run or a person, are part of the dataset that is given back.
-
-    Args:
-        create: False gives the dataset as it is and copies nothing.
-
-    Raises:
-        DataError: the dataset is not a folder and there is no `out`, or `out` holds other questions.
-    """
-    if not out:
-        if not os.path.isdir(expanded(name)):
-            raise DataError(
-                f"{str(name)!r} is not a folder that answers can be written to; name one with --out (out_dir)"
-            )
-        return Labelled(load_dataset(name, split), expanded(name))
-    target = expanded(out)
-    if target.is_dir() and any(target.iterdir()):
-        there, wanted = load_dataset(target, split), load_dataset(name, split)
-        if other := [q for q, text in wanted.queries.items() if there.queries.get(q) != text]:
-            raise DataError(
-                f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; name another folder"
-            )
-        return Labelled(there, target)
-    dataset = load_dataset(name, split)
-    return Labelled(load_dataset(save_dataset(dataset, target), split) if create else dataset, target)
-
-
 def check_free(folder: Path, force: bool) -> None:
     """DataError where `save_dataset` would not write: early, before anything is paid for."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -225,35 +123,23 @@ def check_free(folder: Path, force: bool) -> None:
         )
 
 
-def _texts(dataset: Dataset) -> dict[str, str]:
-    """File name -> content."""
-    from ragbench.testsets.perspectives import safety_texts
-
-    texts = {
-        "corpus.jsonl": "".join(json_line(document_line(document)) for document in dataset.corpus.values()),
-        f"qrels/{dataset.split}.tsv": _qrels(dataset),
-        **{name: "".join(record_lines(dataset, name)) for name in CASE_FILES},
-        **safety_texts(dataset),
-    }
-    return {name: text for name, text in texts.items() if text}
+def case_texts(dataset: Dataset) -> dict[str, str]:
+    """Return file name -> content, of the files with cases and their judgements; "" where there is nothing."""
+    texts = {name: "".join(json_line(record) for record in _records(dataset, name)) for name in CASE_FILES}
+    return {f"qrels/{dataset.split}.tsv": _qrels(dataset), **texts}
 
 
-def record_lines(dataset: Dataset, file: str) -> list[str]:
-    """The lines of one of the files with cases."""
-    if file == "queries.jsonl":
-        records = [_query_line(case) for case in dataset.cases]
-    elif file == "answers.jsonl":
-        records = [line for case in dataset.cases if (line := _answer_line(case))]
-    elif file == "case_labels.jsonl":
-        records = [line for case in dataset.cases if (line := _label_line(case, dataset))]
-    else:
-        bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
-        records = [
-            {"_id": case.query_id, "question": case.text, "references": references}
-            for case in dataset.cases
-            if (references := _references(case, dataset, bodies))
-        ]
-    return [json_line(record) for record in records]
+def _records(dataset: Dataset, file: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of one of the files with cases."""
+    bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
+    for case in dataset.cases:
+        if file == "queries.jsonl":
+            yield _query_line(case)
+        elif file == "questions.jsonl":
+            if references := _references(case, dataset, bodies):
+                yield {"_id": case.query_id, "question": case.text, "references": references}
+        elif line := _answer_line(case) if file == "answers.jsonl" else _label_line(case, dataset):
+            yield line
 
 
 def _query_line(case: Case) -> dict[str, Any]:
@@ -284,10 +170,10 @@ def _is_short_answer(case: Case) -> bool:
 
 def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
     """The labels that no other file holds as they are."""
-    from ragbench.testsets.single_file import own_record
+    from ragbench.testsets.single_file import case_line, entry_of_case
 
-    own = own_record(case, {}, dataset.corpus)
-    names = [name for name in _OWN_LABELS if name in own]
+    labels = case_line(entry_of_case(dataset, case))
+    names = [name for name in _MORE_LABELS if name in labels]
     if case.gold_facts and not _is_short_answer(case):
         names.append("gold_facts")
     if case.expected_outcome in ("uncertain", "blocked"):
@@ -296,7 +182,7 @@ def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
         names.append("reference_answer")
     if any(_is_outside(span, dataset) for span in case.evidence):
         names.append("evidence")
-    line = {name: own[name] for name in names}
+    line = {name: labels[name] for name in names}
     if not dataset.qrels.get(case.query_id) and case.expected_outcome != "no_results":
         line["relevant"] = {}
     return {"query_id": case.query_id, **line} if line else {}

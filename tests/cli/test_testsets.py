@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
 from ragbench.errors import DataWarning
-from ragbench.testsets.forms import load_testset
+from ragbench.testsets.loader import load_testset
 
 runner = CliRunner()
 
@@ -119,7 +119,7 @@ def test_validate_lists_every_error(yaml_set: Path) -> None:
 def test_a_place_that_cannot_be_is_an_error_in_one_line(yaml_set: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    done = run("convert", yaml_set, blocked / "a.json")
+    done = run("convert", yaml_set, blocked / "a.jsonl")
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 1
     assert "could not be written" in done.output

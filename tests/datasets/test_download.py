@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from ragbench import store
-from ragbench.datasets import load_dataset
 from ragbench.datasets.download import MD5, OFFICIAL_URL, beir_folder
 from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError
 from ragbench.files import STAGING
+from ragbench.testsets.loader import load_dataset
 
 WriteFolder = Callable[..., Path]
 

@@ -10,9 +10,9 @@ from typing import Any
 import datasets as hub
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import ConfigError, DataError, DataWarning, DownloadError
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Document
 
 Repository = Callable[..., Path]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import ConfigError, DataError, DataWarning, DownloadError
+from ragbench.testsets.loader import load_dataset
 
 Register = Callable[..., str]
 _NUMBERS = itertools.count()

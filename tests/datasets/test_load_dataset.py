@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import DatasetSource
 
 WriteFolder = Callable[..., Path]

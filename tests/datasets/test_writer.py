@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import DataError, DataWarning
-from ragbench.testsets.forms import validate_testset
-from ragbench.testsets.writer import (
-    generated_label,
-    is_by_hand,
-    labelled_folder,
-    merge_answers,
-    reference_origin,
-    save_dataset,
-)
+from ragbench.testsets.answers import generated_label, labelled_folder, merge_answers, reference_origin
+from ragbench.testsets.loader import load_dataset, validate_testset
+from ragbench.testsets.writer import is_by_hand, save_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 CORPUS = {
@@ -237,12 +230,12 @@ def test_a_broken_file_of_answers_is_named_and_kept(tmp_path: Path) -> None:
 
 def test_labels_go_to_the_datasets_own_folder_or_to_a_copy(tmp_path: Path) -> None:
     own = save_dataset(dataset(QUESTION), tmp_path / "own")
-    assert labelled_folder(own).folder == own
-    copy = labelled_folder(own, out=tmp_path / "copy")
-    assert copy.folder == tmp_path / "copy"
-    assert copy.dataset.cases == (QUESTION,)
-    again = labelled_folder(own, out=tmp_path / "copy")
-    assert again.dataset.fingerprint == copy.dataset.fingerprint
+    assert labelled_folder(own)[1] == own
+    copied, folder = labelled_folder(own, out=tmp_path / "copy")
+    assert folder == tmp_path / "copy"
+    assert copied.cases == (QUESTION,)
+    again, _ = labelled_folder(own, out=tmp_path / "copy")
+    assert again.fingerprint == copied.fingerprint
     labelled_folder(own, out=tmp_path / "dry", create=False)
     assert not (tmp_path / "dry").exists()
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation import (
     Targets,
@@ -28,6 +27,7 @@ from ragbench.evaluation.schema import report_json
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import write_report
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
 
 CORPUS = {

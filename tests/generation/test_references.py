@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.llms.reply_text import NO_ANSWER
-from ragbench.testsets.writer import merge_answers, save_dataset
+from ragbench.testsets.answers import merge_answers
+from ragbench.testsets.loader import load_dataset
+from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Completion, Dataset, Document, Span
 
 CORPUS = {

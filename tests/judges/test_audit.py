@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges import AUDIT_BOUNDS, judge_audit
+from ragbench.judges import AUDIT_BOUNDS, audit, judge_audit
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Answer, Case, Completion, Dataset
 
@@ -185,3 +186,25 @@ def test_unsuitable_audits_are_refused_before_any_request() -> None:
     same = Dataset("same", "test", {}, tuple(Case(f"q{i}", f"{i}?", reference_answer="yes") for i in range(2)), {})
     with pytest.raises(DataError, match="the same text"):
         judge_audit([Answer("q0", "yes"), Answer("q1", "yes")], "correctness", judge, dataset=same)
+
+
+def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does() -> None:
+    """Verdicts on 20 right and 20 wrong answers, of which 5 % are wrong at random; 40 audits."""
+    rng = np.random.default_rng(0)
+    failed = 0
+    for _ in range(40):
+        truth = np.repeat([1.0, 0.0], 20)
+        drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(4)]
+        values = {probe: after - drawn[0] for probe, after in zip(audit._ADDED, drawn[1:], strict=True)}
+        values |= {"wrong but fluent": drawn[0][20:], "empty answer": (rng.random(20) < 0.05).astype(float)}
+        repeats = rng.random((20, 3)) < 0.05
+        values["repeated"] = np.where(np.ptp(repeats.astype(int), axis=1) > 0, 2 / 3, 0.0)
+        values["places swapped"] = (rng.random(20) < 0.1).astype(float)
+        rows = [
+            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20, 0) for probe, each in values.items()
+        ]
+        failed += any(row["verdict"] == "fail" for row in rows)
+    assert failed / 40 <= 0.05
+    obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
+    assert audit._row("instruction to the judge", obeys, 0.05, "correctness", 20, 0)["verdict"] == "fail"
+    assert audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20, 0)["verdict"] == "fail"

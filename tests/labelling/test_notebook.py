@@ -112,7 +112,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, e
     (cell,) = [cell for cell in cells if "rb.labelling.load_labels" in cell.source]
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
     assert kinds.count("image/png") == 1
-    shown = cell.outputs[0].data["text/markdown"]
-    assert re.search(r"judge and people agree with (alpha|kappa) -?\d", shown)
-    assert "People would rate" in shown
+    agreement, calibrated = (output.data["text/plain"] for output in cell.outputs[1:3])
+    assert re.search(r"judge-human +alpha +-?\d", agreement)
+    assert re.search(r"judge_bias +n\b", calibrated)
     assert not re.search(r"\bnan\b|<NA>", "".join(str(output.get("data")) for output in cell.outputs))

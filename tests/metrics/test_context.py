@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import DataError
 from ragbench.metrics.answers import words
 from ragbench.metrics.context_scores import (
@@ -25,6 +24,7 @@ from ragbench.metrics.context_scores import (
     score_context,
     tfidf_redundancies,
 )
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
 TEXT = "The tower opened in 1889. Gustave Eiffel built it. It stands in Paris. The tower opened in 1889 indeed."

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 
 import pandas as pd
-import pytest
 
 import ragbench as rb
 from ragbench import report
-from ragbench.errors import ConfigError
 from ragbench.evaluation import results
-from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
+from ragbench.types import Answer, Case, Dataset, Document, Span
 
 DATASET = Dataset(
     "tiny",
@@ -30,34 +28,6 @@ SCORES = pd.DataFrame(
     [("q1", "nDCG@10", 0.63), ("q2", "nDCG@10", 0.8), ("q3", "nDCG@10", 0.0), ("q4", "nDCG@10", None)],
     columns=["query_id", "measure", "value"],
 )
-
-
-def test_dataset_table_counts_labels_by_category_and_in_all() -> None:
-    table = report.dataset_table(DATASET).set_index("category")
-    assert table.loc["easy"].to_dict() == {
-        "questions": 2, "with_judgements": 2, "with_evidence": 2, "with_reference": 1, "unanswerable": 0,
-    }  # fmt: skip
-    assert table.loc["all", "questions"] == 4
-    assert table.loc["all", "unanswerable"] == 1
-    assert table.loc["none", "with_judgements"] == 0, "an empty qrel judges nothing"
-
-
-def test_category_table_leaves_out_the_unscored() -> None:
-    table = report.category_table(DATASET, SCORES, "nDCG@10")
-    assert list(table["category"]) == ["easy", "hard"]
-    assert table["mean"].tolist() == pytest.approx([0.715, 0.0])
-    assert table["n_scored"].tolist() == [2, 1]
-
-
-def test_unknown_measure_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'nDCG@10'"):
-        report.category_table(DATASET, SCORES, "nDCG@1")
-
-
-def test_busiest_document_has_evidence_of_most_questions() -> None:
-    chunks = [Chunk("d1#0", "d1", 0, 11, "Text of d1."), Chunk("d2#0", "d2", 0, 11, "Text of d2.")]
-    assert report.busiest_document(DATASET, chunks) == "d1"
-    assert report.busiest_document(DATASET.select(["q3"]), chunks) is None
 
 
 def test_budget_curve_reads_the_budget_from_the_name() -> None:

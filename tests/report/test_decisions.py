@@ -56,33 +56,12 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     assert table["proven"].tolist() == [False, False], "60 ties do not show that no question differs"
 
 
-def test_which_parameter_matters_in_a_sentence() -> None:
-    table, sentences = report.variance_table(sweep(), measure="nDCG@10")
-    assert table["source"].tolist()[0] == "retriever"
-    assert sentences.startswith("retriever explains 100% of what the configurations differ by in nDCG@10")
-    flat = [result(name, np.full(10, 0.5)) for name in ("bm25", "dense")]
-    assert "no parameter of this sweep matters" in report.variance_table(flat, measure="nDCG@10")[1]
-
-
-def test_a_parameter_that_does_not_matter_is_named() -> None:
-    rng = np.random.default_rng(1)
-    results = [
-        result(f"{name}-{k}", 0.4 * (name == "dense") + 0.5 * rng.random(40), k=k)
-        for name in ("bm25", "dense")
-        for k in (1, 5)
-    ]
-    assert "Not proven to matter at all: k." in report.variance_table(results, measure="nDCG@10")[1]
-
-
 def test_one_configuration_is_nothing_to_decide_between() -> None:
     one = sweep()[:1]
     board = leaderboard(one, measure="nDCG@10")
     table, sentences = report.margin_decisions(one, board, measure="nDCG@10")
     assert table.empty
     assert sentences == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
-    variance, sentence = report.variance_table(one, measure="nDCG@10")
-    assert variance.empty
-    assert sentence == sentences[0]
 
 
 def test_decisions_where_lower_is_better() -> None:

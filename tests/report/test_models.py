@@ -1,4 +1,4 @@
-"""Tables of language models: how answers were made, their cost, their judgements; on known records."""
+"""The cost of language models, and their columns in the leaderboard, on records whose numbers are known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from ragbench import report
 from ragbench.evaluation import Result, results
 from ragbench.evaluation.costs import cost_facts, costs_of
-from ragbench.statistics import summarise
 from ragbench.types import Answer, Completion, Judgement
 
 MODEL = "anthropic:claude-haiku-4-5"  # 1 and 5 dollars per million tokens
@@ -50,75 +49,9 @@ def test_the_judge_is_a_part_of_the_cost_with_a_name_of_its_own() -> None:
     assert (unknown["cost_usd"], unknown["judge_cost_usd"]) == (None, None)
 
 
-def test_the_cost_table_has_a_row_per_part_and_model_and_their_sum() -> None:
-    judged = [Judgement("q1", "c", 1.0, usage=(Completion("", MODEL, 1_000, 0, cached=True),))]
-    table = report.cost_table(costs_of([answer("q1"), answer("q2")], judged), n_queries=2)
-    assert table.drop(columns="model").to_numpy().tolist() == [
-        ["generator", "2", "0", "2,000", "400", "0.0040", "0.0020"],
-        ["judge", "1", "1", "1,000", "0", "0.0010", "0.00050"],
-        ["all", "", "", "", "", "0.0050", "0.0025"],
-    ]
-    assert report.cost_table(costs_of([Answer("q1", "Yes.")]), 1).empty
-
-
-def test_invented_facts_are_a_row_each() -> None:
-    judged = [
-        Judgement("q1", "faithfulness", 0.0, unsupported=("It is blue.", "It is tall.")),
-        Judgement("q2", "c", 1.0),
-    ]
-    table = report.invented_table(judged, {"q1": "How is it?"})
-    assert table.to_numpy().tolist() == [["q1", "How is it?", "It is blue."], ["q1", "How is it?", "It is tall."]]
-    assert report.invented_table([], {}).empty
-
-
-def test_generation_table_counts_requests_failures_and_the_share_from_the_store() -> None:
-    answers = [answer("q1", ms=100), answer("q2", cached=True), answer("q3", error="down"), answer("q4", cached=True)]
-    shown = dict(report.generation_table(answers).itertuples(index=False, name=None))
-    assert shown["requests"] == "4, of which 1 failed"
-    assert shown["from the reply store"] == "50%"
-    assert shown["tokens in"] == "4,000"
-    assert shown["median time of a reply"] == "100 ms, of 1"
-    assert report.generation_table([Answer("q1", "Yes.")])["value"].tolist() == ["none was asked"]
-
-
 def scores(by_measure: dict[str, list[float | None]]) -> pd.DataFrame:
     rows = [(f"q{i}", measure, value) for measure, values in by_measure.items() for i, value in enumerate(values)]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-
-
-def test_judged_and_computed_scores_are_in_one_table_with_the_number_scored() -> None:
-    computed: dict[str, list[float | None]] = {"RR": [1.0, 1.0], "semantic_similarity": [0.5, 0.7]}
-    frame = scores(computed | {"llm_correctness": [1.0, None], "llm_relevance": [None, None]})
-    table = report.answer_scores(summarise(frame)).set_index("measure")
-    rows = table[["judged_by", "mean", "scored"]].T.to_dict("list")
-    assert rows == {
-        "semantic_similarity": ["computed", "0.600", "2/2"],
-        "llm_correctness": ["language model", "1.000", "1/2"],
-        "llm_relevance": ["language model", "unscored", "0/2"],
-    }
-
-
-def test_unscored_judgements_are_grouped_with_a_reason() -> None:
-    judgements = [
-        Judgement("q1", "correctness", None, "the answer is empty", state="abstained"),
-        Judgement("q2", "correctness", None, "the answer states that it has none", state="abstained"),
-        Judgement("q3", "correctness", None, "no JSON\nin it", state="unreadable"),
-        Judgement("q4", "correctness", 1.0),
-    ]
-    table = report.unscored_table(judgements)
-    assert table.to_numpy().tolist() == [
-        ["correctness", "abstained", 2, "q1", "the answer is empty"],
-        ["correctness", "unreadable", 1, "q3", "no JSON in it"],
-    ]
-    assert report.unscored_table([]).empty
-
-
-def test_agreement_has_text_where_there_is_no_value() -> None:
-    together = [Judgement("q1", "relevance", 0.75), Judgement("q2", "relevance", 0.5)]
-    table = report.agreement_table(together, [Judgement("q1", "relevance", 0.75), Judgement("q2", "relevance", 0.25)])
-    (row,) = table[["answers", "mean_together", "mean_apart", "same", "kappa"]].to_numpy().tolist()
-    assert row == [2, 0.625, 0.5, 0.5, "none"]
-    assert report.agreement_table(together, []).empty
 
 
 def result(name: str, values: dict[str, list[float | None]], llm: str, **facts: Any) -> Result:
@@ -147,7 +80,6 @@ def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
 
 def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -> None:
     board = results.leaderboard([SMALL, LARGE])
-    assert report.answer_measure(board) == "llm_correctness"
     text = report.leaderboard_markdown(board, "llm_correctness")
     assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions | reply (ms) | cost (dollars) |" in text
     assert "| 900 | 0.5000 |" in text

@@ -135,20 +135,20 @@ def test_failed_runs_and_jobs_drift_and_silence(
     database = str(tmp_path / "runs.sqlite")
     for rule in ("failed", "drift", "silent 2d"):
         add_alert(rule, to=["${HOOK}"], database=database)
-    record([night(i, 0.8) for i in range(10)], database=database)
+    record([night(i, 0.8) for i in range(35)], database=database)
     assert webhook == []
-    record([night(i, 0.6) for i in range(10, 13)], database=database)
+    record([night(i, 0.6) for i in range(35, 38)], database=database)
     titles = [one["title"] for one in webhook]
     assert len(titles) == 1
     assert titles[0].startswith("ragbench: nightly: drift: R@5: fall from 0.")
     assert "Questions that moved most: q" in webhook[0]["message"]
     assert "Also claim_support: fall" in webhook[0]["message"]
-    record([night(13, 0.6, name="other", passed=False)], database=database)
+    record([night(38, 0.6, name="other", passed=False)], database=database)
     assert webhook[1]["title"] == "ragbench: other: targets were missed"
     now = datetime.now(UTC)
     for at in (now, now + timedelta(days=1), now + timedelta(days=3), now + timedelta(days=4)):
         check_alerts(database, at)
-    assert [one["title"] for one in webhook[2:]] == ["ragbench: evaluations: no run since 2026-03-14T02:00 (silent 2d)"]
+    assert [one["title"] for one in webhook[2:]] == ["ragbench: evaluations: no run since 2026-04-08T02:00 (silent 2d)"]
     add_schedule("broken", "* * * * *", ["eval"], database=database, now=now - timedelta(days=1))
     for _ in range(2):
         run_due(database=database, work=lambda claimed, lost: (2, "Reading\nno such file: t.yaml", None))

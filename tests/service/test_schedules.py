@@ -21,7 +21,6 @@ from sqlalchemy import func, select, update
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.service import (
     add_alert,
@@ -45,6 +44,7 @@ from ragbench.service import jobs as history_jobs
 from ragbench.service.fresh import FreshQuestions, fresh_test_set
 from ragbench.service.history_database import connected, timestamp
 from ragbench.service.tables import job
+from ragbench.testsets.loader import load_dataset
 from tests.service.test_history import result
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

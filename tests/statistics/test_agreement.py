@@ -36,6 +36,16 @@ def value_of(table: pd.DataFrame, statistic: str, between: str = "judge-human") 
     return float(row["value"].iloc[0])
 
 
+def test_ac1_of_gwet_by_hand() -> None:
+    """118 both yes, 5 and 2 differ: q = (123 + 120) / 250 = .972, chance 2 q (1 - q) = .0544; kappa is below 0."""
+    judge, human = [1.0] * 123 + [0.0] * 2, [1] * 118 + [0] * 5 + [1] * 2
+    table = judge_agreement(judged(judge), people(human), n_resamples=100)
+    chance = 2 * 0.972 * 0.028
+    assert value_of(table, "ac1") == pytest.approx((118 / 125 - chance) / (1 - chance))
+    assert value_of(table, "ac1") == pytest.approx(0.941, abs=5e-4)
+    assert value_of(table, "kappa") < 0
+
+
 def test_alpha_of_two_observers_by_hand() -> None:
     # 3 units, one disagreement: D_o = 2/6; 6 values, four 0 and two 1: D_e = 2 * 4 * 2 / (6 * 5)
     table = judge_agreement(judged([0.0, 0.0, 1.0]), people([0, 0, 0]), n_resamples=100)
@@ -81,7 +91,7 @@ def test_a_mean_of_samples_counts_as_the_verdict_it_is_nearest_to() -> None:
 
 
 def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
-    accuracy, kappa, alpha = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict("records")
+    accuracy, kappa, alpha, _ = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict("records")
     assert accuracy["value"] == 1
     assert pd.isna(kappa["value"])
     assert pd.isna(alpha["ci_low"])
@@ -92,8 +102,8 @@ def test_unscored_judgements_are_counted_and_unrequested_ones_are_not() -> None:
     verdicts = [*judged([1.0, None, 0.0]), Judgement("q3", "correctness", None, state="abstained")]
     with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that were not judged"):
         table = judge_agreement(verdicts, people([1, 1, 0, 1]), n_resamples=100)
-    assert table["n"].tolist() == [2, 2, 2]
-    assert table["n_unscored"].tolist() == [1, 1, 1]
+    assert table["n"].tolist() == [2] * 4
+    assert table["n_unscored"].tolist() == [1] * 4
 
 
 def test_two_people_give_a_ceiling() -> None:
@@ -176,7 +186,7 @@ def test_judgements_that_cannot_be_used_are_refused() -> None:
 
 def test_full_agreement_on_a_few_is_not_certainty() -> None:
     values = [0.0, 1.0] * 6
-    accuracy, kappa, alpha = judge_agreement(judged(values), people(values)).to_dict("records")
+    accuracy, kappa, alpha, _ = judge_agreement(judged(values), people(values)).to_dict("records")
     low, high = proportion_confint(12, 12, method="wilson")
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high))
     assert (kappa["ci_low"], kappa["ci_high"]) == (1.0, 1.0)

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 
 from ragbench import store
 from ragbench.cli import app
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
 from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
+from ragbench.testsets.loader import load_dataset
 
 pytestmark = pytest.mark.usefixtures("warm_sweeps")
 
@@ -50,7 +50,8 @@ results_dir: str = ""
 WORK = """
 import pandas as pd
 import ragbench as rb
-from ragbench import evaluation, report
+from ragbench import evaluation
+from ragbench.judges import agreement
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
@@ -64,7 +65,7 @@ result = evaluation.new_result(
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-report.agreement_table(judgements, given.repeated)
+agreement(judgements, given.repeated)
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'

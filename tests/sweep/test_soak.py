@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.service import add_key
+from ragbench.testsets.loader import load_dataset
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
 GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 15\njudge = "openai:j"\n[axes]\nprompt = {}'

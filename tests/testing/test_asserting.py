@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms import ScriptedLLM
 from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases, reports
 from ragbench.testing.reports import Recorder
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, DatasetSource, Passage, Span
 
 CASE = LabelledCase(Case("q1", "When did it open?"), {"a": 2, "b": 1})

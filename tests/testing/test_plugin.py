@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.evaluation.schema import read_report
 from ragbench.testing import LabelledCase
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 
@@ -295,11 +295,9 @@ def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None
         ],
         cwd=file.parents[2], capture_output=True, text=True,
     )  # fmt: skip
-    assert "skipped" not in done.stdout, done.stdout
-    rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith(("p002 ", "p003 "))]
-    assert {row[0] for row in rows} == {"p002", "p003"}, done.stdout
-    assert {row[-1] for row in rows} <= {"none", "failed", "both"}, done.stdout
-    assert done.returncode == int(any(row[-1] != "none" for row in rows))
+    assert "SKIPPED" not in done.stdout, done.stdout
+    assert "PASSED" in done.stdout or "FAILED" in done.stdout
+    assert done.returncode == int("FAILED" in done.stdout), done.stdout
 
 
 def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
-from ragbench.evaluation import answer_all, two_part_table
+from ragbench.evaluation import evaluate
 from ragbench.llms import load_llm, unavailable
-from ragbench.testing import assert_context_recall, labelled_cases
+from ragbench.metrics import claim_support
+from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
 
 NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
@@ -46,8 +47,8 @@ def dataset(request: pytest.FixtureRequest) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def answered(request: pytest.FixtureRequest, dataset: Dataset) -> Any:
-    return answer_all(dataset, str(request.config.getoption("--ragbench-system")), timed=0)
+def result(request: pytest.FixtureRequest, dataset: Dataset) -> Any:
+    return evaluate(dataset, str(request.config.getoption("--ragbench-system")), perspectives=["retrieval"])
 
 
 def lowest_grade(data: Dataset) -> int:
@@ -55,27 +56,37 @@ def lowest_grade(data: Dataset) -> int:
     return min(2, max((grade for own in data.qrels.values() for grade in own.values()), default=1))
 
 
-def test_context_recall(dataset: Dataset, answered: Any) -> None:
+def failures(dataset: Dataset, test: Any) -> list[str]:
     failed = []
     for case in labelled_cases(dataset, min_grade=lowest_grade(dataset)):
+        try:
+            test(case)
+        except AssertionError as exc:
+            failed.append(f"{case.query_id}: {exc}")
+    return failed
+
+
+def test_context_recall(dataset: Dataset, result: Any) -> None:
+    def recall(case: LabelledCase) -> None:
         if case.relevant:
             ceiling = min(K, len(case.relevant)) / len(case.relevant)
-            try:
-                assert_context_recall(answered.documents.get(case.query_id, {}), case, K, SHARE * ceiling)
-            except AssertionError as exc:
-                failed.append(str(exc))
+            assert_context_recall(result.run.get(case.query_id, {}), case, K, SHARE * ceiling)
+
+    failed = failures(dataset, recall)
     assert not failed, "\n" + "\n".join(failed)
 
 
-def test_verdict_of_both_parts(dataset: Dataset, answered: Any) -> None:
-    from ragbench.judges import judge
+def test_answers(dataset: Dataset, result: Any) -> None:
+    judge = None if unavailable("env") else load_llm("env")
+    answers = {answer.query_id: answer for answer in result.answers}
 
-    judgements = []
-    if not unavailable("env") and any(case.reference_answer for case in dataset.cases):
-        judgements = judge(answered.answers, "correctness", load_llm("env"), dataset=dataset, chunks=answered.chunks)
-    table = two_part_table(
-        dataset, answered.documents, answered.answers, judgements, k=K, min_grade=lowest_grade(dataset), share=SHARE
-    )
-    shown = table[["query_id", "recall", "ceiling", "tested_by", "value", "verdict"]].round(3).to_string(index=False)
-    print(f"\n{shown}")
-    assert (table["verdict"] == "none").all(), f"\n{shown}"
+    def correct(case: LabelledCase) -> None:
+        answer = answers[case.query_id]
+        if case.case.gold_facts or not case.case.answerable or (judge and case.case.reference_answer):
+            assert_answer_correct(answer, case, judge)
+        else:
+            texts = [dataset.corpus[doc_id].full_text for doc_id in case.relevant if doc_id in dataset.corpus]
+            assert claim_support(answer.text, texts[:5]) >= 0.5, "the relevant documents do not support the answer"
+
+    failed = failures(dataset, correct)
+    assert not failed, "\n" + "\n".join(failed)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.generation import (
     STATES,
@@ -22,6 +21,7 @@ from ragbench.generation import (
 )
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.retrieval.chunkers import chunk
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Case, Chunk, Completion, Dataset, Document
 
 TEXT = "The Eiffel tower was built in 1889 for a world fair. It is 330 metres tall and stands on the Champ de Mars."

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, DataWarning
-from ragbench.testsets.forms import FORMS, form_of, load_testset, losses, save_testset, validate_testset
+from ragbench.testsets.forms import FORMS, form_of, losses, save_testset
+from ragbench.testsets.loader import load_dataset, load_testset, validate_testset
 from ragbench.testsets.validation import derived_id
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
@@ -197,7 +197,7 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
     ("dataset", "form", "message"),
     [
         (Dataset("d", "test", {}, (Case("q1", "  "),), {}), "yaml", r"cases\[0\].query is '  '; expected a text"),
-        (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "query_id 'q1'; expected an id of"),
+        (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "query_id is 'q1'; expected an id"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}), "jsonl", "cannot be written as plain"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "data: not YAML"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}), "json", "plain data"),

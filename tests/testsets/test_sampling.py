@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.generation import SAMPLINGS, sample_chunks
 from ragbench.generation.chunk_sample import spread
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset, Document
 
 FILLER = " and this is filler that makes the passage long enough to be asked about by anybody at all"

@@ -25,7 +25,7 @@ from ragbench.report.documents import data_of
 from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
 from ragbench.report.page import check_output
 from ragbench.report.page.html import script_hash
-from ragbench.testsets.single_file import own_record
+from ragbench.testsets.single_file import case_line, entry_of_case
 from ragbench.types import Dataset
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def explore(
             "text": text,
             "category": cases[query_id].category or categories.get(query_id, ""),
             "reference": cases[query_id].reference_answer or "",
-            "case": json_line(own_record(cases[query_id], data.qrels.get(query_id, {}), data.corpus)),
+            "case": json_line(case_line(entry_of_case(data, cases[query_id]))),
             "evidence": [texts.place(s.doc_id, s.start, s.end) for s in cases[query_id].evidence],
             "sides": [answers.get(query_id, {}) for answers in given],
         }

@@ -20,6 +20,7 @@ from ragbench.service.pages.charts import PANEL, SPARKLINE, line_chart
 from ragbench.service.responses import records, run_row
 from ragbench.service.tables import run, score
 from ragbench.statistics import Drift
+from ragbench.statistics.drift import MIN_EARLIER
 
 MAIN = tuple(dict.fromkeys((*LEADERBOARD, *trends.WATCHED)))
 """The measures of the first page: of each configuration the first that it has."""
@@ -69,7 +70,7 @@ def state_of(drift: Drift | None, measure: str) -> State:
     if (same := int((states[::-1] == "unchanged").cumprod().sum())) > 1:
         detail = f"every score is the same in the newest {same + 1} runs"
         return State("steady", f"unchanged since {str(labels[-1 - same])[:10]}", detail)
-    return State("few", "too few runs", drift.text)
+    return State("few", "too few runs" if drift.n < MIN_EARLIER else "too noisy", drift.text)
 
 
 def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
