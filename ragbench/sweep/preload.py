@@ -27,7 +27,7 @@ _MODULES = (
     "bm25s", "cachetools", "detect_secrets.core.scan", "detect_secrets.plugins.keyword", "matplotlib.pyplot",
     "matplotlib.backends.backend_agg", "pandas.io.formats.html", "phonenumbers", "PIL.JpegImagePlugin",
     "pyarrow.pandas_compat", "pytrec_eval", "scipy.stats", "sentencex", "sklearn.feature_extraction.text",
-    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "text_to_num", "tokenizers", "ragbench.datasets.pydoc",
+    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "tokenizers", "ragbench.datasets.pydoc",
 )  # fmt: skip
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 

@@ -234,7 +234,7 @@ def test_windows_are_sentences_and_pieces_of_long_ones() -> None:
     texts = [window.text for window in windows(text)]
     assert texts[:2] == ["One here.", "Two there!"]
     assert all(len(each.split()) <= 45 for each in texts)
-    assert len(texts) == 5
+    assert texts[-1].endswith("word word")
 
 
 def test_languages_keep_their_letters() -> None:
