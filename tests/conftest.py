@@ -11,10 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -310,65 +308,26 @@ def nli_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fork_server() -> Iterator[Any]:
-    """The process that tests fork kernels and runs from: it has imported what notebooks use. None off Linux."""
-    from ragbench.sweep import forks
-    from ragbench.sweep.imports import imports_of
-
-    if forks.unavailable() is not None:
-        yield None
-        return
-    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
-    server = forks.ForkServer(imports_of(texts, [{"retriever": "hybrid:minilm"}]), os.environ)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def warm_sweeps(fork_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps in this process fork their runs from `fork_server` instead of starting a server each."""
-    from ragbench.sweep import processes
-
-    class Shared:
-        """The server of the tests, which no sweep ends."""
-
-        def __init__(self, modules: object, environment: object) -> None:
-            self.folder = fork_server.folder
-
-        def has_died(self) -> bool:
-            return bool(fork_server.has_died())
-
-        def close(self) -> str:
-            return ""
-
-    if fork_server is not None:
-        monkeypatch.setattr(processes, "ForkServer", Shared)
-
-
-@pytest.fixture(scope="session")
-def execute_notebook(fork_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Execute a notebook in a folder as papermill's command does, into out.ipynb there; a forked kernel starts fast.
+def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Execute a notebook in a folder as papermill's command does, into out.ipynb there, in a process that starts fast.
 
     `execute(path, cwd, **parameters)` returns the executed notebook, also when a cell of it has failed.
     """
-    import papermill
+    from ragbench.sweep.job import Job
+    from ragbench.sweep.preload import packages_of
+    from ragbench.sweep.processes import LocalExecutor
 
-    jupyter = tmp_path_factory.mktemp("jupyter")
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.enabled=False"]
-    spec: dict[str, Any] = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
-    if fork_server is not None:
-        provisioner = {"provisioner_name": "ragbench-fork", "config": {"folder": str(fork_server.folder)}}
-        spec["metadata"] = {"kernel_provisioner": provisioner}
-    (jupyter / "kernels" / "python3").mkdir(parents=True)
-    (jupyter / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    executor = LocalExecutor(packages_of([{"retriever": "hybrid:minilm"}]), side_by_side=1)
 
     def execute(path: Path, cwd: Path, **parameters: Any) -> Any:
-        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of papermill's and Jupyter's own code, which runs in this process here
-            patch.setenv("JUPYTER_PATH", str(jupyter))
-            options = {"cwd": str(cwd), "kernel_name": "python3", "progress_bar": False}
-            with suppress(papermill.PapermillExecutionError):
-                papermill.execute_notebook(str(path), str(cwd / "out.ipynb"), parameters, **options)
+        staging = tmp_path_factory.mktemp("staging")
+        job = Job(
+            "out", staging, cwd, cwd, 0.0, path.name, path.read_text(encoding="utf-8"), parameters, None, {}, {}, False
+        )
+        executor.start(job)
+        while not executor.ended():
+            time.sleep(0.02)
+        shutil.copyfile(job.output, cwd / "out.ipynb")
         return nbformat.read(cwd / "out.ipynb", as_version=4)
 
     return execute

@@ -14,8 +14,8 @@ PACKAGE = ROOT / "ragbench"
 FLOORS = {
     10: ["__init__", "__main__"],
     9: ["cli", "testing"],
-    8: ["sweep"],
-    7: ["service"],
+    8: ["service"],
+    7: ["sweep"],
     6: ["report", "labelling"],
     5: ["evaluation"],
     4: ["systems", "statistics"],

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
-import resource
 import shutil
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from ragbench.sweep import forks, read_grid, sweep
+from ragbench.sweep import read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Job
-from ragbench.sweep.processes import Launcher
-from tests.test_sweep import SLOW, alive_in, numbers_of, start_sweep, wait_until, write_grid
+from ragbench.sweep.processes import LocalExecutor
+from tests.test_sweep import FORKS, SLOW, alive_in, numbers_of, start_sweep, wait_until, write_grid
+
+_SET_CHILD_SUBREAPER = 36
 
 pytestmark = [
     pytest.mark.benchmark,
-    pytest.mark.skipif(forks.unavailable() is not None, reason="there are no forks here"),
+    pytest.mark.skipif(not FORKS, reason="there are no forks here"),
 ]
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """What the processes that `work` starts and waits for take."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    work()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """What the processes that `work` starts take, those included that outlive it."""
+    pid = os.fork()
+    if pid == 0:  # as the process that inherits orphans
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if (inner := os.fork()) == 0:
+            work()
+            os._exit(0)
+        status = os.waitpid(inner, 0)[1]
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
+        os._exit(status != 0)
+    _, status, usage = os.wait4(pid, 0)
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
 
 
 def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
@@ -41,21 +53,22 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     parameters = nbformat.v4.new_code_cell("x: int = 1", metadata={"tags": ["parameters"]})
     notebook.cells = [parameters, nbformat.v4.new_code_cell("print(x)")]
 
-    def run(count: int, *, fork: bool) -> None:
-        with Launcher(imports_of([], []), side_by_side=2, fork=fork) as launcher:
-            for i in range(count):
-                folder = tmp_path / f"{fork}-{count}-{i}"
-                folder.mkdir()
-                job = Job("a", folder, folder, folder, 100.0, "n.ipynb", {"x": i}, None, {}, {}, False)
-                job.input.write_text(nbformat.writes(notebook), encoding="utf-8")
-                launcher.start(job)
-                while not (ended := launcher.ended()):
-                    time.sleep(0.01)
-                assert ended[0].error == ""
+    text = nbformat.writes(notebook)
 
-    spawned = cpu_seconds(lambda: run(5, fork=False)) / 5
-    one, many = cpu_seconds(lambda: run(1, fork=True)), cpu_seconds(lambda: run(21, fork=True))
-    forked = (many - one) / 20
+    def run(count: int, *, fork: bool) -> None:
+        executor = LocalExecutor([], side_by_side=2, fork=fork)
+        for i in range(count):
+            folder = tmp_path / f"{fork}-{count}-{i}"
+            folder.mkdir()
+            job = Job("a", folder, folder, folder, 100.0, "n.ipynb", text, {"x": i}, None, {}, {}, False)
+            executor.start(job)
+            while not (ended := executor.ended()):
+                time.sleep(0.01)
+            assert ended[0].error == ""
+
+    one_spawned, many_spawned = (cpu_seconds(partial(run, n, fork=False)) for n in (1, 6))
+    one, many = (cpu_seconds(partial(run, n, fork=True)) for n in (1, 21))
+    spawned, forked = (many_spawned - one_spawned) / 5, (many - one) / 20
     print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: ratio {forked / spawned:.2f} "
           f"(and {one - forked:.2f} once for the server)")  # fmt: skip
     assert forked <= 0.2 * spawned
@@ -89,7 +102,7 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
     assert not sweep(path, jobs=2, out=tmp_path / "undisturbed", fork=False).failed
     undisturbed = numbers_of(tmp_path / "undisturbed" / "tiny")
     out = tmp_path / "killed"
-    kills, seed = dict.fromkeys(("sweep", "server", "run", "kernel", "group"), 0), int.from_bytes(os.urandom(4))
+    kills, seed = dict.fromkeys(("sweep", "server", "run", "group"), 0), int.from_bytes(os.urandom(4))
     drawn = random.Random(seed)
     print(f"\nseed {seed}")
     running = start_sweep(path, out, fork=True)
@@ -98,7 +111,7 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
         victim, before = drawn.choice(list(kills)), sum(kills.values())
         while sum(kills.values()) == before:
             wait_until(lambda: running.poll() is not None or victim in ("group", *alive_in(out).values()), 60)  # noqa: B023
-            time.sleep(drawn.random() * (1 if victim in ("run", "kernel") else 3))
+            time.sleep(drawn.random() * (1 if victim == "run" else 3))
             with suppress(ProcessLookupError):
                 if victim == "group" and running.poll() is None:
                     os.killpg(running.pid, signal.SIGKILL)
@@ -109,7 +122,7 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
             print(f"\r{kills}", end="", flush=True)
             if victim in ("sweep", "group") or running.poll() is not None:
                 running.communicate(timeout=120)
-                assert wait_until(lambda: not alive_in(out), 10), f"after {kills}: {alive_in(out)}"
+                assert wait_until(lambda: not alive_in(out), 60), f"after {kills}: {alive_in(out)}"
                 folder, found = SweepFolder(out / "tiny"), numbers_of(out / "tiny")
                 for name in read_grid(path).runs:
                     whole = {f"{name}/scores.csv", f"{name}/run.trec"} if folder.notebook(name).is_file() else set()
@@ -119,6 +132,6 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
                 running = start_sweep(path, out, fork=True)
     running.kill()
     running.communicate(timeout=120)
-    assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
+    assert wait_until(lambda: not alive_in(out), 60), f"lives on: {alive_in(out)}"
     assert not sweep(path, jobs=2, out=out).failed
     assert numbers_of(out / "tiny") == undisturbed

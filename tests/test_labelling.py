@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.service import history, run_due, schedules
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
@@ -196,41 +194,6 @@ def test_a_test_set_is_made_from_documents(server: Any, corpus: Path, tmp_path: 
     before = (out / "queries.jsonl").read_bytes()
     assert run("testset", "generate", corpus, *options, "--force")[0] == 0
     assert (len(server.asked), (out / "queries.jsonl").read_bytes()) == (sent, before), "all replies were stored"
-
-
-def test_a_schedule_asks_a_model_for_fresh_questions(
-    server: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "6")
-    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
-    monkeypatch.chdir(tmp_path)
-    given = ["schedule", "add", "n", "* * * * *", "--client", "acme", "--fresh", "7d", "--fresh-from", "documents"]
-    evaluation = ["--", "eval", "--perspective", "retrieval"]
-    options = [*given, "--fresh-llm", "openai:m"]
-    status, output = run(*options, "--dry-run", *evaluation)
-    assert (status, server.asked) == (0, [])
-    assert "requests to send: 12, of which 6 rest on replies" in output
-    status, output = run(*options, "--fresh-max-cost", "0.5", *evaluation)
-    assert (status, len(output.splitlines())) == (2, 1), "its price is not known"
-    assert schedules().empty
-    assert run(*options, *evaluation)[0] == 0
-    later = datetime.now(UTC) + timedelta(minutes=2)
-    [ended] = run_due(now=later)
-    assert ended.exit_code == 0, ended.output
-    assert len(server.asked) == 12
-    [version] = (tmp_path / "results" / "testsets" / "acme" / "n").iterdir()
-    [row] = history(client="acme").to_dict("records")
-    assert (row["series"], row["dataset"], row["questions"]) == ("n", "n", len(load_dataset(version).cases))
-    recipe = json.loads((version / "testset.json").read_text(encoding="utf-8"))
-    made = recipe["parameters"]
-    assert (made["generator"], made["llm"], made["seed"], made["chunks"]) == ("language model", "openai:m", 0, 6)
-    assert version.name.endswith(recipe["documents"][:12])
-    monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://127.0.0.1:9")
-    with (tmp_path / "documents" / "corpus.jsonl").open("a") as file:
-        file.write('{"_id": "x", "text": "Another text."}\n')
-    [ended] = run_due(now=later + timedelta(minutes=1))
-    assert ended.exit_code == 2
-    assert "no fresh test set: " in ended.output
 
 
 def test_the_newest_documents_are_asked_about(server: Any, corpus: Path, tmp_path: Path) -> None:

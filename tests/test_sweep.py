@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,17 +17,16 @@ from typing import Any
 
 import nbformat
 import pytest
+from rich.console import Console
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES, load_results
 from ragbench.files import STAGING
-from ragbench.sweep import forks, plan, processes, read_grid, sweep
+from ragbench.sweep import plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import chosen
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
-
-pytestmark = pytest.mark.usefixtures("warm_sweeps")
 
 PARAMETERS = """
 quality: float = 0.5  # fraction of the questions that are answered: 0 = none
@@ -101,14 +101,16 @@ def write_grid(folder: Path, text: str) -> Path:
     return path
 
 
-# Where there are forks, fresh processes are tested by a killed sweep, by tests/sweep/test_forks.py and as simulations.
-SPAWN = "spawn" if forks.unavailable() else pytest.param("spawn", marks=pytest.mark.simulation)
+FORKS = sys.platform == "linux"
+
+# Where there are forks, fresh processes are tested by a killed sweep, by tests/sweep/test_engine.py and as simulations.
+SPAWN = pytest.param("spawn", marks=pytest.mark.simulation) if FORKS else "spawn"
 
 
 @pytest.fixture(params=["fork", SPAWN])
 def fork(request: pytest.FixtureRequest) -> bool:
     """Both ways to start a run; what they leave must be the same."""
-    if request.param == "fork" and forks.unavailable() is not None:
+    if request.param == "fork" and not FORKS:
         pytest.skip("there are no forks here")
     return bool(request.param == "fork")
 
@@ -371,27 +373,29 @@ def test_machine_paths_go_and_other_text_stays() -> None:
 # --- processes --------------------------------------------------------------------------------------------------
 
 
-def test_threads_are_shared_among_jobs_and_a_smaller_wish_is_kept() -> None:
+def test_threads_are_shared_among_jobs_and_a_smaller_number_of_the_user_holds() -> None:
     cores = processes.available_cores()
-    alone = processes.threads_environment(1, {"MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "9999"})
-    assert alone["OMP_NUM_THREADS"] == str(cores)
-    assert alone["MKL_NUM_THREADS"] == "1"
-    crowded = processes.threads_environment(10 * cores, {})
-    assert set(crowded.values()) == {"1", "false"}
+    assert processes.threads_of(1, {"OMP_NUM_THREADS": "9999", "MKL_NUM_THREADS": "0"}) == cores
+    assert processes.threads_of(1, {"MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "9999"}) == 1
+    assert processes.threads_of(10 * cores, {}) == 1
 
 
 def test_default_jobs_are_at_least_one_and_at_most_the_cores() -> None:
     assert 1 <= processes.default_jobs() <= processes.available_cores()
 
 
-def test_time_left_is_unknown_until_a_run_has_ended() -> None:
-    from rich.console import Console
-
-    progress = Progress(Console(quiet=True), 5, skipped=1, jobs=2)
-    assert progress.left() is None
-    progress.started("a")
-    progress.ended("a", 10.0, "")
-    assert progress.left() == 15.0  # three to go, ten seconds each, two at a time
+def test_progress_is_a_line_for_each_end_and_bars_on_a_terminal() -> None:
+    for terminal in (False, True):
+        output = io.StringIO()
+        progress = Progress(Console(file=output, force_terminal=terminal, width=100), 3, skipped=1)
+        with progress.bars:
+            for name in ("[a]", "b"):
+                progress.started(name)
+            progress.withdrawn("b")
+            progress.ended("[a]", 75.0, "")
+            progress.bars.refresh()
+        assert "[2/3] [a] done in 1:15" in output.getvalue()
+        assert ("all runs" in output.getvalue()) is terminal
 
 
 def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
@@ -574,7 +578,7 @@ def test_failures_are_kept_and_the_others_continue(grid: Callable[[str], Path], 
     errors = {behaviour[name]: error for name, error in result.failed.items()}
     assert [behaviour[name] for name in result.finished] == ["ok"]
     assert errors["raise"] == "ValueError: no such luck"
-    assert errors["die"].startswith("the kernel died")
+    assert "status 3" in errors["die"]
     assert "rb.save" in errors["forget"]
     assert "one finished configuration only" in result.notes[-1]
     assert result.leaderboard is not None
@@ -719,21 +723,20 @@ def start_sweep(path: Path, out: Path, *, fork: bool) -> subprocess.Popen[bytes]
 
 
 def alive_in(folder: Path) -> dict[int, str]:
-    """Processes of a sweep by their ids: "sweep", "server", "run", "kernel" or what else they started."""
-    found = {}
+    """Processes of a sweep by their ids: "sweep", "server", "run" or the name of what else they started."""
+    kinds = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
             command, name = (process / "cmdline").read_text(), (process / "comm").read_text().strip()
-            zombie = ") Z " in (process / "stat").read_text()
+            state, _, group, *_ = (process / "stat").read_text().rpartition(") ")[2].split()
         except OSError:
             continue
-        if f"SWEEP_OF_A_TEST={folder}\0".encode() in environment and not zombie:
-            kinds = {"\0sweep\0": "sweep", "ragbench.sweep.worker": "run", "ipykernel_launcher": "kernel"}
-            forked = name.removeprefix("ragbench ") if name.startswith("ragbench ") else ""
-            server = "server" if "ragbench.sweep.forkserver" in command else name
-            found[int(process.name)] = forked or next((kinds[part] for part in kinds if part in command), server)
-    return found
+        if f"SWEEP_OF_A_TEST={folder}\0".encode() in environment and state != "Z":
+            started = "multiprocessing." in command and "resource_tracker" not in command
+            runs = {"run": started and group == process.name, "server": started, "sweep": "\0sweep\0" in command}
+            kinds[int(process.name)] = next((kind for kind, matches in runs.items() if matches), name)
+    return kinds
 
 
 def wait_until(done: Callable[[], bool], seconds: float) -> bool:
@@ -758,9 +761,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("fork", "victim"),
     [
-        *(("fork", victim) for victim in ("sweep", "group", "run", "kernel", "server", "all but kernels")),
+        *(("fork", victim) for victim in ("sweep", "group", "run", "server")),
         ("spawn", "sweep"),
-        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("run", "group", "kernel")),
+        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("run", "group")),
     ],
     indirect=["fork"],
 )
@@ -769,24 +772,25 @@ def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
 ) -> None:
     path = grid(SLOW)
     (path.parent / "compare.ipynb").unlink()
-    if fork:  # then what a notebook has started ends with it, whichever process is killed
-        own = "import subprocess; subprocess.Popen(['sleep', '900'])"
-        write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, own, RUN, SAVE)
+    # What a notebook has started ends with it, whichever process is killed.
+    write_notebook(
+        path.parent / "evaluate.ipynb", PARAMETERS, "import subprocess; subprocess.Popen(['sleep', '900'])", RUN, SAVE
+    )
     out = tmp_path / "killed"
     running = start_sweep(path, out, fork=fork)
-    assert wait_until(lambda: ("sleep" if fork else "kernel") in alive_in(out).values(), 240), "a kernel is at work"
+    assert wait_until(lambda: "sleep" in alive_in(out).values(), 240), "a run is at work"
     # A moment that differs from run to run, so that in time every moment is met.
     time.sleep(int.from_bytes(os.urandom(1)) / 256 * (1 if fork else 4))
     if victim == "group":
         os.killpg(running.pid, signal.SIGKILL)
     else:
         for pid, kind in alive_in(out).items():
-            if kind == victim or (victim == "all but kernels" and kind not in ("kernel", "sleep")):
+            if kind == victim:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-    _, errors = running.communicate(timeout=600)
-    assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
-    if victim == "server" and b"has died" in errors:
+    running.communicate(timeout=600)
+    assert wait_until(lambda: not alive_in(out), 60), f"lives on: {alive_in(out)}"
+    if victim == "server":
         assert running.returncode == 0, "its runs were started again"
 
     result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out, fork=fork)

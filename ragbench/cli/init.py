@@ -121,10 +121,10 @@ def _from_folder(docs: str, folder: Path) -> str:
 
 def _yaml(data: Dataset, corpus: str, name: str = "") -> str:
     """Return a test set in YAML that refers to its documents."""
-    from ragbench.testsets.forms import content_of, texts_of
+    from ragbench.testsets.forms import content_of, text_of
 
     content = replace(content_of(data), name=name or data.name, documents={}, corpus=corpus)
-    return texts_of(content, "yaml")[""]
+    return text_of(content, "yaml")
 
 
 def _add_cases(path: Path, data: Dataset) -> int:

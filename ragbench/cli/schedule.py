@@ -9,7 +9,6 @@ import typer
 
 from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
-from ragbench.cli.options import DryRun, print_plan
 
 schedule_app = typer.Typer(
     help="Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a server.",
@@ -33,32 +32,16 @@ def add(
         str, typer.Option(help="Such as 7d: draft the questions anew when they are older, or the documents changed.")
     ] = "",
     fresh_from: Annotated[str, typer.Option(help="With --fresh: the folder of the documents.")] = "",
-    fresh_llm: Annotated[
-        str, typer.Option(help="With --fresh: a model that writes the questions, as in `testset generate`.")
-    ] = "",
-    fresh_max_cost: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that a version of the questions may cost.")
-    ] = None,
-    dry_run: DryRun = False,
     client: Client = "",
     database: Database = "",
 ) -> None:
     """Add a schedule, or replace the one of this name. It runs in this folder."""
     from datetime import UTC, datetime
 
-    from ragbench import llms
     from ragbench.service import FreshQuestions, add_schedule, next_due
-    from ragbench.service.fresh import fresh_test_set
 
-    questions = FreshQuestions(fresh, fresh_from, fresh_llm, fresh_max_cost)
-    if dry_run:
-        with llms.dry_run() as plan:
-            if fresh_llm:
-                fresh_test_set(Path("new"), questions, Path())
-        print_plan(plan)
-        raise typer.Exit(0)
-    fresh_or_none = questions if fresh or fresh_from or fresh_llm else None
-    add_schedule(name, cron, command, zone=zone, client=client, database=database, fresh=fresh_or_none)
+    questions = FreshQuestions(fresh, fresh_from) if fresh or fresh_from else None
+    add_schedule(name, cron, command, zone=zone, client=client, database=database, fresh=questions)
     typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
 
 

@@ -60,6 +60,8 @@ def sweep_command(
     Exit status: 0 all is well, 1 a run failed, 2 the grid or its data is wrong and nothing was run, 3 the maximum cost
     stopped it, 130 interrupted.
     """
+    from ragbench.evaluation import load_results
+    from ragbench.service import record_finished
     from ragbench.sweep import plan, sweep
 
     options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
@@ -69,6 +71,8 @@ def sweep_command(
         _print_plan(plan(grid, **options), max_cost, offline)
         raise typer.Exit(0)
     result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options)
+    if result.leaderboard:
+        record_finished(lambda: [(run, result.folder / run.name) for run in load_results(result.folder)])
     _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 

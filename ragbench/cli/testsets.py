@@ -108,27 +108,25 @@ def generate_testset(
 @_command("convert", "convert my.yaml my.jsonl --corpus my-documents")
 def convert_testset(
     source: Annotated[str, typer.Argument(metavar="IN", help="A test set, or the name of a dataset such as pydoc.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml, .json or .jsonl file, or a folder.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml or .jsonl file, or a folder.")],
     form: Annotated[
         str,
         typer.Option(
             "--to",
-            help="yaml, json, json-cases, perspectives, beir, jsonl, or of another tool: ragas, deepeval, promptfoo, "
-            "langsmith, llamaindex, table; default: by the name.",
+            help="yaml, jsonl or beir (a folder); default: by the name.",
         ),
     ] = "",
     corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
     without_documents: Annotated[
-        bool, typer.Option("--without-documents", help="Leave the documents out of a .yaml, .jsonl or a folder.")
+        bool, typer.Option("--without-documents", help="Leave the documents out of a .yaml or .jsonl.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Write a test set in another form; a warning names what that form cannot hold.
+    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label.
 
     IN may be of another tool: ragas, DeepEval, promptfoo, LangSmith, LlamaIndex, Phoenix, a spreadsheet (.csv) with
     question, answer, source. With --corpus, expected sections and reference contexts are located in the documents and
-    become gold evidence. Exit status: 0 all is well,
-    2 nothing is written.
+    become gold evidence. Exit status: 0 all is well, 2 nothing is written.
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets.forms import OTHER_FORMS, form_of, save_testset, suffix_form
@@ -137,16 +135,12 @@ def convert_testset(
 
     with listed_errors():
         there = os.path.exists(expanded(source))
-        wanted = form or suffix_form(target, form_of(source) if there else "")
+        wanted = form or suffix_form(target)
         documents = load_corpus(corpus).corpus if corpus else None
         dataset = load_testset(source, corpus=documents) if there else load_dataset(source)
         if documents is not None and not there:
             dataset = replace(dataset, corpus=documents)
-        if without_documents and wanted in (
-            "yaml",
-            "jsonl",
-            "perspectives",
-        ):  # beir cannot do without, others hold none
+        if without_documents and wanted != "beir":  # which cannot do without
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
         given = form_of(source) if there else ""

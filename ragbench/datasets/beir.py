@@ -17,14 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
-from ragbench.datasets.jsonl import lines, parsed, shown
+from ragbench.datasets.jsonl import lines, located, parsed, shown
 from ragbench.datasets.records import add_judgement, assemble, case, document, empty, identifier, repeated, warn
 from ragbench.errors import DataError
 from ragbench.files import read_json
 from ragbench.types import Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
-Report = Callable[[int, DataError], None]
 
 _HEADER = ["query-id", "corpus-id", "score"]
 _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
@@ -113,11 +112,10 @@ def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrel
     return qrels
 
 
-def check_qrels(path: Path, report: Report | None = None) -> None:
+def check_qrels(path: Path) -> None:
     """Check a tab-separated file whose first line is `query-id corpus-id score`.
 
-    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error. `report` gets
-    the number and the error of each wrong line; without it the first is raised.
+    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error.
     """
     qrels: Qrels = {}
     rows = _rows(path)
@@ -129,16 +127,12 @@ def check_qrels(path: Path, report: Report | None = None) -> None:
             "expected query-id, corpus-id, score, separated by tabs"
         )
     for number, row in rows:
-        try:
+        with located(f"{path}, line {number}"):
             if len(row) != 3:
                 raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
             if not (row[0].strip() and row[1].strip()) or "\r" in "".join(row):
                 raise DataError(f"{shown(row)} has an empty id, or a line break; expected query-id, corpus-id, score")
             add_judgement(qrels, row[0], row[1], grade(row[2]))
-        except DataError as exc:
-            if report is None:
-                raise DataError(f"{path}, line {number}: {exc}") from exc
-            report(number, exc)
 
 
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:

@@ -49,7 +49,6 @@ from .scheduler import (
 )
 from .trends import (
     WATCHED,
-    categories,
     compare_runs,
     drifts,
     history,
@@ -72,7 +71,6 @@ __all__ = [
     "alerts",
     "api_keys",
     "cancel_job",
-    "categories",
     "compare_runs",
     "database_url",
     "drifts",

@@ -15,6 +15,7 @@ from fastapi import Depends, Header, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.service.folders import Folder
+from ragbench.service.history_database import Json
 from ragbench.service.keys import EVERY_CLIENT, ROLES, ApiKey, find_key
 
 COOKIE = "ragbench_key"
@@ -37,22 +38,32 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """The client whose data is changed, and whose files are read."""
+        """Return the client whose data is changed, and whose files are read."""
         return self.client or ""
 
     @property
     def database(self) -> str:
-        """The database of the server."""
+        """Return the database of the server."""
         return str(self.request.app.state.database)
 
     @property
+    def scope(self) -> Json:
+        """Return the client and the database, as arguments of what reads."""
+        return {"client": self.client, "database": self.database}
+
+    @property
+    def ownership(self) -> Json:
+        """Return the owner and the database, as arguments of what writes."""
+        return {"client": self.owner, "database": self.database}
+
+    @property
     def root(self) -> Path:
-        """The folder of the server."""
+        """Return the folder of the server."""
         return Path(self.request.app.state.root)
 
     @property
     def folder(self) -> Folder:
-        """The files of the client."""
+        """Return the files of the client."""
         return Folder(self.root, self.owner)
 
     def of(self, client: str | None) -> Session:

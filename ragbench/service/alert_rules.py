@@ -21,11 +21,20 @@ from typing import Any
 import pandas as pd
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from ragbench.errors import ConfigError, MissingExtraError, RagbenchError, nearest, printable, require, unknown
+from ragbench.errors import ConfigError, MissingExtraError, RagbenchError, printable, require, unknown
 from ragbench.registry import bounds_of, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.fresh import age
-from ragbench.service.history_database import add_once, connected, content_id, now, timestamp
+from ragbench.service.history_database import (
+    add_once,
+    connected,
+    content_id,
+    now,
+    read_frame,
+    read_rows,
+    timestamp,
+    write,
+)
 from ragbench.service.keys import EVERY_CLIENT
 from ragbench.service.tables import alert, alert_rule, series_of
 
@@ -113,14 +122,11 @@ def replace_threshold(
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
     """Return the name of a measure that a rule may have, with this limit."""
+    recorded = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
     if declared := find_measure(name):
         name = declared.name
-    else:
-        recorded = connection.execute(select(tables.score.c.measure).distinct()).scalars().all()
-        if name not in recorded:
-            near = nearest(name, [*trends.WATCHED, *recorded])
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise ConfigError(f"unknown measure {name!r}, and no run has it{hint}; `ragbench list` names all")
+    elif name not in recorded:
+        raise ConfigError(unknown("measure", name, [*trends.WATCHED, *recorded]))
     if bounds_of(name) == (0.0, 1.0) and not 0 <= limit <= 1:
         raise ConfigError(f"{name} lies between 0 and 1; {limit:g} is never crossed")
     return name
@@ -134,16 +140,14 @@ def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     if client is not None:
         query = query.where(alert_rule.c.client_id == client)
     query = query.group_by(*columns, alert_rule.c.made_at).order_by(alert_rule.c.made_at, alert_rule.c.id)
-    with connected(database) as connection:
-        frame = pd.read_sql(query, connection).rename(columns={"targets": "to"})
+    frame = read_frame(database, query).rename(columns={"targets": "to"})
     return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
     """Return the newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
     columns = [alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")]
-    with connected(database) as connection:
-        return pd.read_sql(select(*columns).order_by(alert.c.made_at.desc()).limit(limit), connection)
+    return read_frame(database, select(*columns).order_by(alert.c.made_at.desc()).limit(limit))
 
 
 def remove_alert(rule: str, *, database: str = "") -> None:
@@ -152,23 +156,21 @@ def remove_alert(rule: str, *, database: str = "") -> None:
     Raises:
         ConfigError: no rule, or several, are meant.
     """
-    with connected(database, write=True) as connection:
-        connection.execute(delete(alert_rule).where(alert_rule.c.id == _rule(connection, rule)["id"]))
+    write(database, delete(alert_rule).where(alert_rule.c.id == _rule(database, rule)["id"]))
 
 
 def send_test(rule: str, *, database: str = "") -> dict[str, str]:
     """Send a test message to the targets of a rule, named as for `remove_alert`: target -> "" or why it failed."""
-    with connected(database) as connection:
-        row = _rule(connection, rule)
+    row = _rule(database, rule)
     text = f"ragbench: a test of the alert {row['rule']}\nNothing happened; this is where its alerts arrive."
     return {target: _send(target, text) for target in json.loads(row["targets"])}
 
 
-def _rule(connection: Connection, named: str) -> _Row:
-    rows = connection.execute(select(alert_rule)).mappings().all()
+def _rule(database: str, named: str) -> _Row:
+    rows = read_rows(database, select(alert_rule))
     matches = [row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))]
     if len(matches) == 1:
-        return dict(matches[0])
+        return matches[0]
     names = [f"{row['id'][:10]} ({row['rule']})" for row in matches or rows]
     if matches:
         raise ConfigError(f"{named!r} is {len(matches)} rules: {', '.join(names)}")
@@ -300,9 +302,7 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
     query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since).order_by(alert.c.made_at)
-    with connected(database) as connection:
-        rows = connection.execute(query).mappings().all()
-    for row in rows:
+    for row in read_rows(database, query):
         if not _change(database, row, state="sending", attempts=row["attempts"] + 1):
             continue  # another process sends it
         if row["state"] == "waiting":
@@ -320,8 +320,7 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
 def _change(database: str, row: _Row, **values: Any) -> int:
     """Change an alert that is still in the state of this row: how many there were."""
     same = (alert.c[name] == row[name] for name in ("id", "state", "attempts"))
-    with connected(database, write=True) as connection:
-        return connection.execute(update(alert).where(*same).values(values)).rowcount
+    return write(database, update(alert).where(*same).values(values))
 
 
 def send_or_warn(database: str) -> None:

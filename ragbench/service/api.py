@@ -1,26 +1,23 @@
-"""/api/v1: data sets and their cases, runs and jobs, metrics over time, schedules, alerts and keys."""
+"""/api/v1: data sets, runs and jobs, metrics over time, schedules and alerts."""
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, HTTPException, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter, ValidationError
+import pandas as pd
+from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
 from sqlalchemy import text
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs, too_many
-from ragbench.service.bodies import AlertBody, DatasetBody, KeyBody, Name, RunBody, ScheduleBody
-from ragbench.service.folders import Folder, cases_in, described, etag, load, save_upload
-from ragbench.service.history_database import connected
-from ragbench.service.keys import EVERY_CLIENT, add_key, api_keys, remove_key
+from ragbench.service.bodies import RunBody
+from ragbench.service.folders import NAME, cases_in, described, save_upload
+from ragbench.service.history_database import Json, connected
 from ragbench.service.responses import (
     folder_of_run,
     job_document,
@@ -30,10 +27,6 @@ from ragbench.service.responses import (
     run_row,
     waited,
 )
-from ragbench.testsets.edits import add_case, case_record, change_case, record_case, remove_case
-from ragbench.testsets.forms import save_testset
-from ragbench.testsets.validation import derived_id
-from ragbench.types import Dataset
 
 Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
@@ -46,11 +39,6 @@ Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the r
 Key = Annotated[
     str, Header(max_length=200, pattern=r"^[\x21-\x7e]*$", description="The same key again gives the same job.")
 ]
-Match = Annotated[str, Header(max_length=200, description="Of the case that was read; 412 where it has changed.")]
-CASES = "test-cases"
-"""The data set of cases that name none."""
-_CASE = {"dataset": "support", "query_id": "reset", "text": "How do I reset my password?", "relevant": {"guide": 1}}
-_CHANGED: dict[int | str, dict[str, Any]] = {412: {"description": "It has changed."}}
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -59,20 +47,16 @@ _FORMS = {  # content type -> form
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
 }
-_CONTENT: dict[str, Any] = {
-    "application/json": {
-        "examples": {
-            "cases": {"value": [{"id": "reset", "question": "How do I reset it?", "expectedAnswer": "In settings."}]},
-            "recipe": {"value": {"name": "drafts", "generate": {"sample_size": 40}}},
-        }
-    },
+_CASES = [{"id": "reset", "question": "How do I reset it?", "expectedAnswer": "In settings."}]
+_CONTENT: Json = {
+    "application/json": {"examples": {"cases": {"value": _CASES}}},
     "application/yaml": {"schema": {"type": "string"}},
     "application/jsonl": {"schema": {"type": "string"}},
 }
-router = APIRouter(prefix="/api/v1")
+router = APIRouter(prefix="/api/v1", tags=["ragbench"])
 
 
-@router.get("/health", tags=["health"])
+@router.get("/health")
 def health(request: Request) -> dict[str, str]:
     """Report whether the server and its database work; needs no key."""
     with connected(request.app.state.database) as connection:
@@ -80,190 +64,41 @@ def health(request: Request) -> dict[str, str]:
     return {"status": "ok", "version": own_version()}
 
 
-@router.get("/test-cases", tags=["data"])
-def list_cases(
-    session: Reader,
-    dataset: Word = "",
-    category: Word = "",
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-) -> list[dict[str, Any]]:
-    """List the cases of a data set, or of all; each with the name of its data set and the ETag of its version."""
-    folder = session.folder
-    names = [dataset] if dataset else folder.testsets()
-    cases = [(name, record) for name in names for record in cases_in(folder.testset(name)).values()]
-    chosen = [(name, record) for name, record in cases if category in ("", record.get("category", ""))]
-    return [case_response(name, record) for name, record in chosen[offset : offset + limit]]
-
-
-@router.post("/test-cases", status_code=201, tags=["data"])
-def create_case(
-    session: Runner, record: Annotated[dict[str, Any], Body(examples=[_CASE])], response: Response
-) -> dict[str, Any]:
-    """Add a case, in ragbench's own form, to `dataset`, which is made where it is not there."""
-    return _tagged(add_record(session.folder, str(record.pop("dataset", CASES)), record), response)
-
-
-@router.get("/test-cases/{case_id}", tags=["data"])
-def read_case(session: Reader, case_id: str, response: Response, dataset: Word = "") -> dict[str, Any]:
-    """Read a case; without `dataset` that of any data set, 409 where several have it."""
-    name = holder_of(session.folder, case_id, dataset)
-    record = case_record(load(session.folder.testset(name)), case_id)
-    return _tagged(case_response(name, record), response)
-
-
-@router.put("/test-cases/{case_id}", tags=["data"], responses=_CHANGED)
-def update_case(
-    session: Runner,
-    case_id: str,
-    fields: Annotated[dict[str, Any], Body(examples=[{"category": "x"}])],
-    response: Response,
-    dataset: Word = "",
-    if_match: Match = "",
-) -> dict[str, Any]:
-    """Change the fields that are given; null takes a label away."""
-    name = holder_of(session.folder, case_id, str(fields.pop("dataset", "") or dataset))
-    return _tagged(change_record(session.folder, name, case_id, fields, if_match), response)
-
-
-@router.delete("/test-cases/{case_id}", status_code=204, tags=["data"], responses=_CHANGED)
-def delete_case(session: Runner, case_id: str, dataset: Word = "", if_match: Match = "") -> None:
-    """Take a case out of its data set."""
-    path = session.folder.testset(holder_of(session.folder, case_id, dataset))
-    check_match(case_record(load(path), case_id), if_match)
-    remove_case(path, case_id, force=True)
-
-
-def _tagged(case: dict[str, Any], response: Response) -> dict[str, Any]:
-    response.headers["ETag"] = case["etag"]
-    return case
-
-
-def case_response(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return a case as the API shows it."""
-    return {"dataset": name, **record, "etag": etag(record)}
-
-
-def holder_of(folder: Folder, case_id: str, dataset: str = "") -> str:
-    """Return the data set that has a case: 404 where none has, 409 where several have."""
-    names = [dataset] if dataset else folder.testsets()
-    holders = [name for name in names if any(case.query_id == case_id for case in load(folder.testset(name)).cases)]
-    if len(holders) > 1:
-        raise HTTPException(409, f"several datasets have this case: {', '.join(holders)}; name one with ?dataset=")
-    if not holders:
-        raise HTTPException(404, "there is no such case")
-    return holders[0]
-
-
-def add_record(folder: Folder, name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Add a case to a data set, which is made where it is not there."""
-    record.setdefault("query_id", derived_id(str(record.get("text", ""))))
-    case, relevant = record_case(record)
-    if name not in folder.testsets():
-        path = folder.new_testset(_checked_name(name))
-        try:
-            save_testset(Dataset(name, "test", {}, (), {}), path, "jsonl")
-        except DataError:
-            if not path.exists():  # else another request was faster
-                raise
-    path = folder.testset(name)
-    if any(other.query_id == case.query_id for other in load(path).cases):
-        raise HTTPException(409, f"{name} has a case of this id already")
-    add_case(path, case, relevant, force=True)
-    return case_response(name, case_record(load(path), case.query_id))
-
-
-def change_record(
-    folder: Folder, name: str, case_id: str, fields: Mapping[str, Any], if_match: str = ""
-) -> dict[str, Any]:
-    """Change fields of a case, if its version is still the one that is named."""
-
-    def change(record: dict[str, Any]) -> dict[str, Any]:
-        check_match(record, if_match)
-        return {key: value for key, value in {**record, **fields}.items() if value is not None}
-
-    path = folder.testset(name)
-    change_case(path, case_id, change, force=True)
-    return case_response(name, case_record(load(path), case_id))
-
-
-def check_match(record: dict[str, Any], if_match: str) -> None:
-    """Raise 412 where a version is named, and it is another one."""
-    if if_match.strip() not in ("", "*") and etag(record) not in map(str.strip, if_match.split(",")):
-        raise HTTPException(412, "the case has changed since it was read; read it again", {"ETag": etag(record)})
-
-
-def _checked_name(name: str) -> str:
-    """Return a name that a data set can have; 422 for another one."""
-    try:
-        return str(TypeAdapter(Name).validate_python(name))
-    except ValidationError as exc:
-        raise HTTPException(422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - .") from exc
-
-
-@router.get("/datasets", tags=["data"])
-def list_datasets(session: Reader) -> list[dict[str, Any]]:
+@router.get("/datasets")
+def list_datasets(session: Reader) -> list[Json]:
     """List the data sets of a client."""
     return [described(path) for path in session.folder.testsets().values()]
 
 
-@router.post(
-    "/datasets",
-    status_code=201,
-    tags=["data"],
-    openapi_extra={"requestBody": {"content": _CONTENT, "required": True}},
-    responses={202: {"description": "It is being generated: a job."}},
-)
-async def create_dataset(
-    session: Runner, response: Response, name: Word = "", idempotency_key: Key = ""
-) -> dict[str, Any]:
-    """Save a test set in any form (of a folder as {"name", "files"}), or generate one: {"name", "generate"}.
-
-    The name is that of the query `name`, or the body's `name`.
-    """
+@router.post("/datasets", status_code=201, openapi_extra={"requestBody": {"content": _CONTENT, "required": True}})
+async def create_dataset(session: Runner, name: Word = "") -> Json:
+    """Save a test set, in any form of a single file."""
     content = await session.request.body()
     content_type = session.request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if (form := _FORMS.get(content_type)) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
-    body = _dataset_body(content) if form == "json" else None
-    if body is not None and body.generate:
-        command = body.generate.command(session.folder, body.name)
-        response.status_code = 202
-        return await run_in_threadpool(submit, session, command, body.name, idempotency_key)
-    path = session.folder.new_testset(body.name if body else _checked_name(name))
-    await run_in_threadpool(save_upload, path, content, form, body.files if body else {})
+    if not re.fullmatch(NAME, name):
+        raise HTTPException(422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - .")
+    path = session.folder.new_testset(name)
+    await run_in_threadpool(save_upload, path, content, form)
     return await run_in_threadpool(described, path)
 
 
-def _dataset_body(content: bytes) -> DatasetBody | None:
-    """Return a recipe or files; None where the body is a test set itself."""
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise HTTPException(422, "the body is not JSON") from exc
-    if not isinstance(value, dict) or not {"generate", "files"} & value.keys():
-        return None
-    try:
-        return DatasetBody.model_validate(value)
-    except ValidationError as exc:
-        raise RequestValidationError(exc.errors(include_url=False, include_context=False)) from exc
-
-
-@router.get("/datasets/{name}", tags=["data"])
-def read_dataset(session: Reader, name: str) -> dict[str, Any]:
+@router.get("/datasets/{name}")
+def read_dataset(session: Reader, name: str) -> Json:
     """Read a data set with its cases."""
     path = session.folder.testset(name)
-    return {**described(path), "cases": [case_response(name, record) for record in cases_in(path).values()]}
+    return {**described(path), "cases": [*cases_in(path).values()]}
 
 
-@router.delete("/datasets/{name}", status_code=204, tags=["data"])
+@router.delete("/datasets/{name}", status_code=204)
 def delete_dataset(session: Runner, name: str) -> None:
     """Remove a data set; the runs on it stay."""
     path = session.folder.testset(name)
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def submit(session: Session, command: list[str], series: str, key: str = "") -> dict[str, Any]:
+def submit(session: Session, command: list[str], series: str, key: str = "") -> Json:
     """Put a command into the queue: its job; 429 where too many are waiting."""
     state, path = session.request.app.state, session.folder.path
     path.mkdir(parents=True, exist_ok=True)
@@ -272,10 +107,9 @@ def submit(session: Session, command: list[str], series: str, key: str = "") -> 
             command,
             series=series,
             key=key,
-            client=session.owner,
             folder=path,
             max_waiting=state.max_jobs,
-            database=session.database,
+            **session.ownership,
         )
     except job_queue.QueueFullError as exc:
         raise too_many("waiting jobs", 30) from exc
@@ -283,7 +117,7 @@ def submit(session: Session, command: list[str], series: str, key: str = "") -> 
     return job_document(session, job_id)
 
 
-def start_run(session: Session, body: RunBody, key: str = "") -> dict[str, Any]:
+def start_run(session: Session, body: RunBody, key: str = "") -> Json:
     """Put an evaluation into the queue: its job."""
     return submit(session, command_of(session, body), body.series or body.dataset, key)
 
@@ -298,10 +132,10 @@ def command_of(session: Session, body: RunBody) -> list[str]:
     return body.command(session.folder, str(folder))
 
 
-@router.post("/runs", status_code=202, tags=["runs"], responses={200: {"description": "With wait: the run."}})
+@router.post("/runs", status_code=202, responses={200: {"description": "With wait: the run."}})
 async def create_run(
     session: Runner, body: RunBody, response: Response, idempotency_key: Key = "", wait: Wait = 0
-) -> dict[str, Any]:
+) -> Json:
     """Start an evaluation: a job. With `wait` the run, as soon as it is there; 202 and the job if it takes longer."""
     job = await run_in_threadpool(start_run, session, body, idempotency_key)
     response.headers["Location"] = f"/api/v1/jobs/{job['id']}"
@@ -311,56 +145,54 @@ async def create_run(
     return job
 
 
-@router.get("/runs", tags=["runs"])
+@router.get("/runs")
 def list_runs(
     session: Reader, dataset: Word = "", series: Word = "", before: Time = "", limit: Limit = 20
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """List the newest runs with what changed since the run before; `before` is the made_at of one."""
-    runs = trends.history(
-        series=series, dataset=dataset, before=before, limit=limit, client=session.client, database=session.database
-    )
-    return records(runs.rename(columns={"run": "id"}).drop(columns="location"))
+    runs = trends.history(series=series, dataset=dataset, before=before, limit=limit, **session.scope)
+    return records(runs.rename(columns={"run": "id"}).drop(columns=["location", "categories"]))
 
 
-@router.get("/runs/{run_id}", tags=["runs"])
-def read_run(session: Reader, run_id: str) -> dict[str, Any]:
+@router.get("/runs/{run_id}")
+def read_run(session: Reader, run_id: str) -> Json:
     """Read a run: its aggregates with their intervals, and every case."""
     return run_document(session, run_id)
 
 
-@router.get("/jobs", tags=["runs"])
-def list_jobs(session: Reader, limit: Limit = 50) -> list[dict[str, Any]]:
+@router.get("/jobs")
+def list_jobs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest jobs."""
-    jobs = job_queue.jobs(client=session.client, limit=limit, database=session.database)
+    jobs = job_queue.jobs(limit=limit, **session.scope)
     return [job_response(session, job) for job in jobs]
 
 
-@router.get("/jobs/{job_id}", tags=["runs"])
-def read_job(session: Reader, job_id: str) -> dict[str, Any]:
+@router.get("/jobs/{job_id}")
+def read_job(session: Reader, job_id: str) -> Json:
     """Read a job: waiting, running, done, failed or cancelled; `run` is the id of what it recorded."""
     return job_document(session, job_id)
 
 
-@router.delete("/jobs/{job_id}", tags=["runs"])
-def cancel_job(session: Runner, job_id: str) -> dict[str, Any]:
+@router.delete("/jobs/{job_id}")
+def cancel_job(session: Runner, job_id: str) -> Json:
     """Cancel a job that has not ended."""
     job = job_document(session, job_id)
-    if not job_queue.cancel_job(job_id, client=session.client, database=session.database):
+    if not job_queue.cancel_job(job_id, **session.scope):
         raise HTTPException(409, f"the job is {job['state']} already")
     return job_document(session, job_id)
 
 
-@router.get("/metrics", tags=["runs"])
+@router.get("/metrics")
 def metrics(
     session: Reader,
     measure: Word = "pass_rate",
     series: Word = "",
     from_: Annotated[Time, Query(alias="from")] = "",
     to: Time = "",
-) -> dict[str, Any]:
+) -> Json:
     """Read a measure over runs: aggregates of its means, its points, and the trend's verdict per configuration."""
     try:
-        frame = trends.trend(measure, series=series, client=session.client, database=session.database)
+        frame = trends.trend(measure, series=series, **session.scope)
     except ConfigError as exc:
         raise HTTPException(404, "no run has this measure in this series") from exc
     times = frame["made_at"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
@@ -387,101 +219,36 @@ def metrics(
     }
 
 
-@router.get("/compare", tags=["runs"])
-def compare(session: Reader, a: Id, b: Id) -> dict[str, Any]:
+@router.get("/compare")
+def compare(session: Reader, a: Id, b: Id) -> Json:
     """Compare runs on the questions that both have: differences with intervals, newly failing and fixed questions."""
     for run_id in (a, b):
         run_row(session, run_id)
     frame = trends.compare_runs(a, b, database=session.database)
-    sides = []
-    for run_id in (a, b):
-        _, scores, texts = trends.scores_of(run_id, session.database)
-        passed = scores[scores["measure"] == "pass_rate"].set_index("query_id")["value"]
-        sides.append({(query_id, texts[str(query_id)]): value for query_id, value in passed.items()})
-    shared = [(question, sides[0][question], sides[1][question]) for question in sides[0] if question in sides[1]]
+    then, now = (_passed(session, run_id) for run_id in (a, b))
+    both = then.merge(now, on=["query_id", "question"])
     return {
         "a": a,
         "b": b,
         "measures": records(frame.reset_index()),
-        "newly_failing": [dict(zip(("query_id", "question"), key, strict=True)) for key, x, y in shared if x > y],
-        "fixed": [dict(zip(("query_id", "question"), key, strict=True)) for key, x, y in shared if x < y],
+        "newly_failing": records(both.query("value_x > value_y")[["query_id", "question"]]),
+        "fixed": records(both.query("value_x < value_y")[["query_id", "question"]]),
     }
 
 
-@router.get("/schedules", tags=["schedules"])
-def list_schedules(session: Reader) -> list[dict[str, Any]]:
+def _passed(session: Session, run_id: str) -> pd.DataFrame:
+    """Return which questions of a run passed: query_id, question, value."""
+    _, scores, texts = trends.scores_of(run_id, session.database)
+    return scores.query("measure == 'pass_rate'").assign(question=scores["query_id"].map(texts))
+
+
+@router.get("/schedules")
+def list_schedules(session: Reader) -> list[Json]:
     """List the schedules: when each is due, and how its last job ended."""
-    return records(scheduler.schedules(client=session.client, database=session.database).drop(columns="command"))
+    return records(scheduler.schedules(**session.scope).drop(columns="command"))
 
 
-@router.post("/schedules", status_code=201, tags=["schedules"])
-def create_schedule(session: Admin, body: ScheduleBody) -> dict[str, Any]:
-    """Add a schedule, or replace the one of this name; its runs are called by its name."""
-    owner, command, path = session.of(session.owner), command_of(session, body.run), session.folder.path
-    path.mkdir(parents=True, exist_ok=True)
-    where: dict[str, Any] = {"client": session.owner, "database": session.database}
-    scheduler.add_schedule(body.name, body.cron, command, zone=body.zone, folder=path, **where)
-    if body.paused:
-        scheduler.pause_schedule(body.name, **where)
-    return next(row for row in list_schedules(owner) if row["name"] == body.name)
-
-
-@router.delete("/schedules/{name}", status_code=204, tags=["schedules"])
-def delete_schedule(session: Admin, name: str) -> None:
-    """Remove a schedule and its jobs; its runs stay."""
-    if name not in [row["name"] for row in list_schedules(session.of(session.owner))]:
-        raise HTTPException(404, "there is no such schedule")
-    scheduler.remove_schedule(name, client=session.owner, database=session.database)
-
-
-@router.get("/alerts", tags=["alerts"])
-def list_alerts(session: Reader) -> list[dict[str, Any]]:
+@router.get("/alerts")
+def list_alerts(session: Reader) -> list[Json]:
     """List the rules, how often each raised an alert, and when last."""
-    return records(alert_rules.alerts(client=session.client, database=session.database))
-
-
-@router.post("/alerts", status_code=201, tags=["alerts"])
-def create_alert(session: Admin, body: AlertBody) -> dict[str, Any]:
-    """Add a rule. `to` refers to variables of the server's environment.
-
-    With a key of one client, these begin with RAGBENCH_ALERT_ and the client's name in capitals.
-    """
-    client = session.owner
-    prefix = "RAGBENCH_ALERT_" + "".join(c if c.isalnum() else "_" for c in client.upper())
-    allowed = tuple(f"${{{prefix}{end}" for end in "_}")
-    if session.key.client_id != EVERY_CLIENT and not all(target.startswith(allowed) for target in body.to):
-        raise HTTPException(403, f"this key may only name variables that begin with {prefix}_")
-    rule_id = alert_rules.add_alert(**body.model_dump(), client=client, database=session.database)
-    return {"id": rule_id, "rule": body.rule, "series": body.series, "client_id": client}
-
-
-@router.delete("/alerts/{rule_id}", status_code=204, tags=["alerts"])
-def delete_alert(session: Admin, rule_id: str) -> None:
-    """Remove a rule; what it raised stays listed."""
-    if rule_id not in [row["id"] for row in list_alerts(session)]:
-        raise HTTPException(404, "there is no such alert")
-    alert_rules.remove_alert(rule_id, database=session.database)
-
-
-@router.get("/keys", tags=["keys"])
-def list_keys(session: Admin) -> list[dict[str, Any]]:
-    """List the keys, without what is secret."""
-    return records(api_keys(client=session.client, database=session.database))
-
-
-@router.post("/keys", status_code=201, tags=["keys"])
-def create_key(session: Admin, body: KeyBody) -> dict[str, str]:
-    """Make a key; it is shown this once."""
-    client = session.owner
-    if client != EVERY_CLIENT:
-        Folder(session.root, client)
-    key = add_key(**body.model_dump(), client=client, database=session.database)
-    return {"id": key.split("_")[1], "name": body.name, "client_id": client, "key": key}
-
-
-@router.delete("/keys/{key_id}", status_code=204, tags=["keys"])
-def delete_key(session: Admin, key_id: str) -> None:
-    """Remove a key, by its id: it opens nothing from then on."""
-    if key_id not in [row["id"] for row in list_keys(session)]:
-        raise HTTPException(404, "there is no such key")
-    remove_key(key_id, client=session.client, database=session.database)
+    return records(alert_rules.alerts(**session.scope))

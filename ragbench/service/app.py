@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
-from ragbench.service import api, evaluation_api, guide_api, pages
+from ragbench.service import api, evaluation_api, guide_api
 from ragbench.service.access import Buckets
+from ragbench.service.pages import routes
 from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")
@@ -38,6 +39,7 @@ _STATUSES = {
     403: "The key's role does not allow it.",
     404: "There is none, or it is another client's.",
     409: "It is there already, or has ended.",
+    411: "The length of the body is not known.",
     413: "The body is too long.",
     422: "What was sent cannot be used.",
     429: "Too many requests or waiting jobs; see Retry-After.",
@@ -88,14 +90,14 @@ def create_app(
     app.state.queue = queue
     app.state.max_jobs = max_jobs
     app.state.buckets = Buckets(rate)
-    app.add_middleware(_Guard, max_body=max_body)
+    app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, max_body))
     app.add_exception_handler(RagbenchError, _refused)
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "model": Problem} for status, text in _STATUSES.items()
     }
     for part in (api, evaluation_api, guide_api):
         app.include_router(part.router, responses=responses)
-    app.include_router(pages.router)
+    app.include_router(routes.router)
     return app
 
 
@@ -107,45 +109,16 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(exc).replace(f"{request.app.state.root}/", "")}, 422)
 
 
-class _Guard:
-    """Refuses bodies that are too long, and adds the headers."""
-
-    def __init__(self, app: ASGIApp, max_body: int) -> None:
-        self._app, self._max = app, max_body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        size, started = 0, False
-
-        async def answer(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        async def limited() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > self._max:
-                raise _TooLong
-            return message
-
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        try:
-            if not length.isdigit() or int(length) > self._max:
-                raise _TooLong
-            return await self._app(scope, limited, answer)
-        except _TooLong:
-            if not started:
-                detail = f"the body is longer than {self._max} bytes"
-                await JSONResponse({"detail": detail}, 413)(scope, receive, answer)
-        return None
-
-
-class _TooLong(Exception):  # noqa: N818
-    """More bytes than a request may have."""
+async def _guard(max_body: int, request: Request, answer: RequestResponseEndpoint) -> Response:
+    """Refuse bodies that are too long or of unknown length, and add the headers."""
+    length = request.headers.get("content-length", "0")
+    response: Response
+    if "transfer-encoding" in request.headers:
+        response = JSONResponse({"detail": "send the body with its Content-Length"}, 411)
+    elif not length.isdigit() or int(length) > max_body:
+        response = JSONResponse({"detail": f"the body is longer than {max_body} bytes"}, 413)
+    else:
+        response = await answer(request)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response

@@ -12,19 +12,19 @@ from ragbench.evaluation import Result
 
 
 def enabled() -> bool:
-    """Whether runs are recorded: RAGBENCH_HISTORY is "on" or "off"; without it they are, except under pytest.
+    """Return True if runs are recorded: RAGBENCH_HISTORY is "on" or "off"; without it they are, except under pytest.
 
     Raises:
         ConfigError: it is something else.
     """
-    given = os.environ.get("RAGBENCH_HISTORY", "").lower()
-    if given not in ("", "on", "off"):
-        raise ConfigError(f"RAGBENCH_HISTORY is {given!r}; expected on or off")
-    return given == "on" or (not given and "PYTEST_VERSION" not in os.environ)
+    setting = os.environ.get("RAGBENCH_HISTORY", "").lower()
+    if setting not in ("", "on", "off"):
+        raise ConfigError(f"RAGBENCH_HISTORY is {setting!r}; expected on or off")
+    return setting == "on" or (not setting and "PYTEST_VERSION" not in os.environ)
 
 
 def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]]) -> None:
-    """As `record`, for commands: `results` is called where runs are recorded at all, and what fails is a warning."""
+    """Record the results of a command, computed where runs are recorded at all; what fails is a warning."""
     try:
         if enabled():
             from ragbench.service.records import record

@@ -1,10 +1,9 @@
-"""What requests send: evaluations, schedules, alerts and keys, and the commands that they become."""
+"""What requests send: evaluations and recipes, and the commands that they become."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
@@ -129,43 +128,3 @@ class GenerateBody(Body):
             raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
         options += [f"--docs={folder.documents}", f"--n={self.sample_size}", f"--out={path.with_suffix('.yaml')}"]
         return ["testset", "draft", *options]
-
-
-class DatasetBody(Body, json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}):
-    """A recipe, or the files of a form that is a folder."""
-
-    name: Name
-    generate: GenerateBody | None = None
-    files: Mapping[str, str] = Field({}, max_length=20, description="Name -> content, such as cases.jsonl.")
-
-
-class ScheduleBody(
-    Body,
-    json_schema_extra={"examples": [{"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}}]},
-):
-    """An evaluation at set times."""
-
-    name: Name
-    cron: Annotated[str, Field(min_length=9, max_length=100)]
-    zone: Annotated[str, Field(max_length=60)] = "UTC"
-    paused: StrictBool = False
-    run: RunBody
-
-
-class AlertBody(Body, json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}):
-    """A rule about runs; see `ragbench alert add`."""
-
-    rule: Text
-    series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
-    point: StrictBool = False
-    to: list[Annotated[str, Field(pattern=r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$", max_length=100)]] = Field(
-        [], max_length=10
-    )
-
-
-class KeyBody(Body, json_schema_extra={"examples": [{"name": "ci", "role": "runner"}]}):
-    """A new key."""
-
-    name: Text
-    role: Literal["reader", "runner", "admin"] = "reader"
-    expires: Annotated[str, Field(pattern=r"^([1-9]\d{0,3}[hd])?$")] = ""

@@ -5,25 +5,31 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from ragbench.errors import DataError
 from ragbench.evaluation import Result
 from ragbench.service import trends
 from ragbench.service.access import Session, client_of_header, needs
-from ragbench.service.api import CASES, Limit, Wait, add_record, change_record, holder_of, start_run
+from ragbench.service.api import Limit, Wait, start_run
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import cases_in
-from ragbench.service.history_database import timestamp
+from ragbench.service.history_database import Json, timestamp
 from ragbench.service.responses import cases_of, job_document, records, result_of_run, run_row, waited
-from ragbench.testsets.edits import remove_case
+from ragbench.testsets.edits import add_case, change_case, record_case, remove_case
+from ragbench.testsets.forms import save_testset
+from ragbench.testsets.validation import derived_id
+from ragbench.types import Dataset
 
 Reader = Annotated[Session, needs("reader", client_of_header)]
 Runner = Annotated[Session, needs("runner", client_of_header)]
+CASES = "test-cases"
+"""The data set of the cases of this interface."""
 Fraction = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall",
@@ -61,7 +67,7 @@ class CaseBody(Body):
     relevant: str | None = Field(None, alias="expectedDocumentId")
     category: str | None = None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """Return the fields that were sent, as ragbench names them."""
         record = self.model_dump(exclude_unset=True)
         if "relevant" in record:
@@ -103,7 +109,7 @@ class EvaluationBody(Body):
         if self.config.judge and "hallucination" in limits:
             limits["llm_hallucination"] = limits.pop("hallucination")
         unused = [part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")]
-        fields: dict[str, Any] = {
+        fields: Json = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
@@ -121,7 +127,7 @@ class DocumentBody(Body):
     text: Annotated[str, Field(min_length=1)]
 
 
-def _case(record: dict[str, Any]) -> dict[str, Any]:
+def _case(record: Json) -> Json:
     """Return a case as this interface shows it."""
     fields = {field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()}
     documents = [doc_id for doc_id, grade in record.get("relevant", {}).items() if grade > 0]
@@ -129,29 +135,40 @@ def _case(record: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "requiredKeywords": keywords, "expectedDocumentId": (*documents, "")[0]}
 
 
-def _cases(session: Session) -> dict[str, dict[str, Any]]:
+def _cases(session: Session) -> dict[str, Json]:
     """Return the cases of this interface, by id."""
     path = session.folder.testsets().get(CASES)
     return cases_in(path) if path else {}
 
 
 @router.get("/evaluation/test-cases")
-def list_cases(session: Reader, category: str = "") -> list[dict[str, Any]]:
+def list_cases(session: Reader, category: str = "") -> list[Json]:
     """List the test cases: those of the data set `test-cases`."""
     return [_case(record) for record in _cases(session).values() if category in ("", record.get("category", ""))]
 
 
 @router.post("/evaluation/test-cases", status_code=201)
-def create_case(session: Runner, body: CaseBody) -> dict[str, Any]:
+def create_case(session: Runner, body: CaseBody) -> Json:
     """Add a test case; without `id` it gets one made from its question."""
     if not body.text:
         raise HTTPException(422, "question is missing")
     record = {name: value for name, value in body.record().items() if value is not None}
-    return _case(add_record(session.folder, CASES, record))
+    case, relevant = record_case({"query_id": derived_id(body.text), **record})
+    if CASES not in session.folder.testsets():
+        path = session.folder.new_testset(CASES)
+        try:
+            save_testset(Dataset(CASES, "test", {}, (), {}), path, "jsonl")
+        except DataError:
+            if not path.exists():  # else another request was faster
+                raise
+    if case.query_id in _cases(session):
+        raise HTTPException(409, "there is a case of this id already")
+    add_case(session.folder.testset(CASES), case, relevant, force=True)
+    return read_case(session, case.query_id)
 
 
 @router.get("/evaluation/test-cases/{case_id}")
-def read_case(session: Reader, case_id: str) -> dict[str, Any]:
+def read_case(session: Reader, case_id: str) -> Json:
     """Read a test case."""
     if (record := _cases(session).get(case_id)) is None:
         raise HTTPException(404, "there is no such case")
@@ -159,26 +176,33 @@ def read_case(session: Reader, case_id: str) -> dict[str, Any]:
 
 
 @router.put("/evaluation/test-cases/{case_id}")
-def update_case(session: Runner, case_id: str, body: CaseBody) -> dict[str, Any]:
+def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     """Change the fields that are given; the id stays."""
     fields = {name: value for name, value in body.record().items() if name != "query_id"}
-    return _case(change_record(session.folder, holder_of(session.folder, case_id, CASES), case_id, fields))
+
+    def change(record: Json) -> Json:
+        return {name: value for name, value in {**record, **fields}.items() if value is not None}
+
+    read_case(session, case_id)
+    change_case(session.folder.testset(CASES), case_id, change, force=True)
+    return read_case(session, case_id)
 
 
 @router.delete("/evaluation/test-cases/{case_id}", status_code=204)
 def delete_case(session: Runner, case_id: str) -> None:
     """Remove a test case."""
-    remove_case(session.folder.testset(holder_of(session.folder, case_id, CASES)), case_id, force=True)
+    read_case(session, case_id)
+    remove_case(session.folder.testset(CASES), case_id, force=True)
 
 
 @router.post("/evaluation/run")
-async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) -> dict[str, Any]:
+async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) -> Json:
     """Evaluate the test cases. Where it takes longer than `wait` the status is running, and `id` that of its job."""
     job = await waited(session, await run_in_threadpool(start_run, session, body.run()), wait)
     return await run_in_threadpool(_job_summary, session, job)
 
 
-def _job_summary(session: Session, job: dict[str, Any]) -> dict[str, Any]:
+def _job_summary(session: Session, job: Json) -> Json:
     if job["run"]:
         return _summary(run_row(session, job["run"])[0])
     return {
@@ -193,7 +217,7 @@ def _job_summary(session: Session, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summary(row: dict[str, Any]) -> dict[str, Any]:
+def _summary(row: Json) -> Json:
     total, passed = row["questions"], row["questions_passed"] or 0
     started = datetime.fromisoformat(row["made_at"]) - timedelta(seconds=row["seconds"] or 0)
     return {
@@ -211,14 +235,14 @@ def _summary(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @router.get("/evaluation/runs")
-def list_runs(session: Reader, limit: Limit = 50) -> list[dict[str, Any]]:
+def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
-    runs = trends.history(limit=limit, client=session.client, database=session.database)
+    runs = trends.history(limit=limit, **session.scope)
     return [_summary(row) for row in records(runs.rename(columns={"run": "id"}))]
 
 
 @router.get("/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}")
-def read_run(session: Reader, run_id: str) -> dict[str, Any]:
+def read_run(session: Reader, run_id: str) -> Json:
     """Read a run with its metrics and results."""
     try:
         row, scores = run_row(session, run_id)
@@ -248,7 +272,7 @@ def read_run(session: Reader, run_id: str) -> dict[str, Any]:
     return {**_summary(row), "metrics": _metrics(row, scores, times), "results": results}
 
 
-def _hallucination(row: dict[str, Any]) -> tuple[str, str]:
+def _hallucination(row: Json) -> tuple[str, str]:
     """Return the measure of hallucination, and the field of a case with the facts: the judge's where one was asked."""
     if json.loads(row["parameters"])["settings"].get("judge"):
         return "overall_llm_hallucination", "invented_claims"
@@ -261,7 +285,7 @@ def _times(result: Result | None) -> dict[str, float]:
     return {answer.query_id: round(ms, 3) for answer in answers if (ms := answer.latency_ms.get("total")) is not None}
 
 
-def _metrics(row: dict[str, Any], scores: pd.DataFrame, times: dict[str, float]) -> dict[str, Any]:
+def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
     means = {score["measure"]: score["mean"] for score in records(scores)}
     cost = row["cost_usd"]
     return {
@@ -274,10 +298,10 @@ def _metrics(row: dict[str, Any], scores: pd.DataFrame, times: dict[str, float])
 
 
 @router.get("/evaluation/metrics", description=f"Means over the newest 50 runs, and the newest run's. {_MEANING}")
-def metrics(session: Reader) -> dict[str, Any]:
+def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
     runs = []
-    for run_id in trends.history(limit=50, client=session.client, database=session.database)["run"]:
+    for run_id in trends.history(limit=50, **session.scope)["run"]:
         row, scores = run_row(session, run_id)
         runs.append(_metrics(row, scores, _times(result_of_run(session, row))))
     frame = pd.DataFrame(runs, dtype=float)
@@ -287,7 +311,7 @@ def metrics(session: Reader) -> dict[str, Any]:
 
 
 @router.post("/ingest", status_code=201, tags=["documents"], responses={200: {"description": "It was replaced."}})
-def ingest(session: Runner, body: DocumentBody, response: Response) -> dict[str, Any]:
+def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     """Add a document, or replace the one of this id; data sets without documents are evaluated with these."""
     if not session.folder.ingest(body.documentId, body.text):
         response.status_code = 200

@@ -17,7 +17,7 @@ _NIGHTS, _CATEGORIES = 50, ("billing", "delivery", "returns")
 
 
 def example_history(file: str | Path, *, seed: int = 0) -> str:
-    """Record 50 made-up nights of one system in a new SQLite file; the name of the file.
+    """Record 50 made-up nights of one system in a new SQLite file; return its name.
 
     A new version comes on night 20 and changes nothing; on night 30 billing gets worse; on night 42 the test set grows.
 
@@ -47,25 +47,23 @@ def _night(rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], n
     scores = pd.DataFrame({"query_id": ids, **columns}).melt("query_id", var_name="measure")
     cases = tuple(Case(query_id, f"Made-up question {query_id}?") for query_id in ids)
     data = Dataset("made-up", "test", {}, cases, {})
-    spent = {"cost_usd": round(0.002 * count, 4)}
-    made = new_result(
-        name="example", parameters={"retriever": "bm25"}, dataset=data, run={}, scores=scores, facts=spent,
+    result = new_result(
+        name="example",
+        parameters={"retriever": "bm25"},
+        dataset=data,
+        run={},
+        scores=scores,
+        facts={"cost_usd": round(0.002 * count, 4)},
         timings={"ask": 60.0},
-    )  # fmt: skip
+    )
     at = pd.Timestamp("2026-01-01T02:00Z") + pd.Timedelta(days=night)
     versions = {"ragbench": "0.1.0", "libraries": {"app": "1.4" if night < 20 else "1.5"}}
     passed = columns["pass_rate"]
-    report = replace(
-        made.report,
-        name="example, made up",
-        counts={"passed": int(passed.sum()), "failed": int(count - passed.sum())},
-        categories=tuple(
-            CategoryResult(name, int((category == i).sum()), int((category == i).sum()),
-                           float(passed[category == i].mean()), None, None, {}) for i, name in enumerate(_CATEGORIES)
-        ),
-    )  # fmt: skip
-    return replace(
-        made,
-        config={**made.config, "made_at": at.isoformat(), "environment": versions, "series": "example"},
-        verdicts=report,
-    )
+    categories = []
+    for number, name in enumerate(_CATEGORIES):
+        part = passed[category == number]
+        categories.append(CategoryResult(name, len(part), len(part), float(part.mean()), None, None, {}))
+    counts = {"passed": int(passed.sum()), "failed": int(count - passed.sum())}
+    report = replace(result.report, name="example, made up", counts=counts, categories=tuple(categories))
+    config = {**result.config, "made_at": at.isoformat(), "environment": versions, "series": "example"}
+    return replace(result, config=config, verdicts=report)

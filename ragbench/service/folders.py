@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,7 +24,6 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.service.history_database import content_id
 from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
 from ragbench.testsets.loader import load_testset
 from ragbench.testsets.single_file import case_line, entry_of_case
@@ -33,7 +31,6 @@ from ragbench.types import Dataset, Document
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
-_MEMBER = re.compile(rf"(?:qrels/)?{NAME}")
 
 
 class Folder:
@@ -135,28 +132,18 @@ def cases_in(path: Path) -> dict[str, dict[str, Any]]:
     return {case.query_id: case_line(entry_of_case(data, case)) for case in data.cases}
 
 
-def save_upload(path: Path, content: bytes, form: str, files: Mapping[str, str]) -> None:
-    """Check a test set that a request sent, in any form, and save it in ragbench's own.
-
-    Args:
-        form: "yaml", "json" or "jsonl", of `content`.
-        files: of a form that is a folder: name -> content.
+def save_upload(path: Path, content: bytes, form: str) -> None:
+    """Check a test set that a request sent as "yaml", "json" or "jsonl", and save it in ragbench's own form.
 
     Raises:
         DataError: it has problems, or refers to documents that are elsewhere.
     """
     with tempfile.TemporaryDirectory() as staging:
-        upload = Path(staging, path.stem if files else f"{path.stem}.{form}")
-        for name, text in files.items():
-            if not _MEMBER.fullmatch(name):
-                raise DataError(f"{name!r} is not the name of a file of a test set; expected such as cases.jsonl")
-            (upload / name).parent.mkdir(parents=True, exist_ok=True)
-            (upload / name).write_text(text, encoding="utf-8")
+        upload = Path(staging, f"{path.stem}.{form}")
+        upload.write_bytes(content)
         try:
-            if not files:
-                upload.write_bytes(content)
-                if form in ("yaml", "jsonl") and read(upload, form).corpus:
-                    raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
+            if form in ("yaml", "jsonl") and read(upload, form).corpus:
+                raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
             save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
         except DataError as exc:
             raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
@@ -177,8 +164,3 @@ def described(path: Path) -> dict[str, Any]:
         "created_at": provenance.get("created_at") or changed_at,
         "changed_at": changed_at,
     }
-
-
-def etag(record: Mapping[str, Any]) -> str:
-    """Return the version of a case, for ETag and If-Match."""
-    return f'"{content_id(record)[:32]}"'

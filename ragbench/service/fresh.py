@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError
 from ragbench.files import expanded
 
 _AGE = re.compile(r"([1-9]\d{0,3})([hd])")
 _TIME = "%Y%m%dT%H%M%SZ"
 _QUESTIONS = "40"
-_MAX_FAILED = 0.1
 
 
 def age(text: str, name: str = "fresh") -> timedelta:
@@ -37,52 +36,38 @@ def age(text: str, name: str = "fresh") -> timedelta:
 
 @dataclass(frozen=True)
 class FreshQuestions:
-    """Questions drafted from documents, and anew when they are older than `max_age` or the documents changed.
+    """Known-item questions drafted from documents, and anew when they are too old or the documents changed.
 
     Args:
         max_age: such as "7d" or "12h".
         documents: the folder of the documents, relative to that of the schedule.
-        llm: a language model that writes the questions; "" = known-item questions, which need none.
-        max_cost: US dollars that a version may cost.
     """
 
     max_age: str
     documents: str
-    llm: str = ""
-    max_cost: float | None = None
 
     def check(self, folder: str | Path | None) -> None:
         """Raise ConfigError where this cannot be used by a schedule in a folder; None = in one of each client."""
-        from ragbench.llms import check_llm, current_settings
-
         age(self.max_age)
         if not self.documents or (folder is not None and not expanded(Path(folder, self.documents)).exists()):
             raise ConfigError(f"fresh_from is {self.documents!r}, which is not there; expected a folder of documents")
-        if self.llm:
-            check_llm(self.llm, current_settings(max_cost=self.max_cost))
 
 
 def fresh_test_set(versions: Path, questions: FreshQuestions, folder: Path, now: datetime | None = None) -> Path:
     """Return the newest version in a folder; a new one where that is too old, or the documents are others.
 
     A version is a BEIR folder named by its time and the documents' fingerprint; its testset.json states its provenance.
-    It has EVALUATION_DEFAULT_SAMPLE_SIZE questions, 40 by default, drawn anew for every version: known items, or with
-    a language model one question about each of that many chunks, less those that `generate_drafts` rejects. In a dry
-    run of language models nothing is written.
+    It has EVALUATION_DEFAULT_SAMPLE_SIZE questions, 40 by default, drawn anew for every version.
 
     Args:
         versions: the folder of the versions.
         folder: that of the schedule.
 
     Raises:
-        ConfigError: the age, the model or the number of questions cannot be used.
-        DataError: the documents cannot be read, or have no passage to ask for, or no draft is accepted.
-        ModelError: over a tenth of the requests failed, or cost more than allowed; those that did not are stored,
-            and not paid for again.
+        ConfigError: the age or the number of questions cannot be used.
+        DataError: the documents cannot be read, or have no passage to ask for.
     """
-    from ragbench import generation, llms
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.retrieval.chunkers import chunk
     from ragbench.testsets import draft_known_items
     from ragbench.testsets.writer import save_dataset
 
@@ -97,28 +82,13 @@ def fresh_test_set(versions: Path, questions: FreshQuestions, folder: Path, now:
         at, _, fingerprint = older[-1].stem.partition("-")
         if fingerprint == mark and datetime.strptime(at, _TIME).replace(tzinfo=UTC) > now - age(questions.max_age):
             return older[-1]
-    count, seed, llm = int(size), len(older), questions.llm
-    path = versions / f"{now.strftime(_TIME)}-{mark}"
-    about = {"name": versions.name, "created_at": now.isoformat(timespec="seconds")}
-    parameters = {
-        "generator": "language model" if llm else "known items",
-        "llm": llm,
-        "source": corpus.name,
-        "seed": seed,
-        "chunks" if llm else "questions": count,
+    data = replace(draft_known_items(corpus, int(size), seed=len(older)), name=versions.name)
+    record = {
+        "name": versions.name,
+        "created_at": now.isoformat(timespec="seconds"),
+        "parameters": {"generator": "known items", "source": corpus.name, "seed": len(older), "questions": int(size)},
+        "documents": corpus.fingerprint,
+        "fingerprint": data.fingerprint,
     }
-    if not llm:
-        data = replace(draft_known_items(corpus, count, seed=seed), name=versions.name)
-        fingerprints = {"documents": corpus.fingerprint, "fingerprint": data.fingerprint}
-        record = json.dumps({**about, "parameters": parameters, **fingerprints}, indent=2)
-        return save_dataset(data, path, force=True, extra={"testset.json": record + "\n"})
-    chunks = generation.sample_chunks(corpus, chunk(corpus, "recursive", chunk_size=256), count, seed=seed)
-    model = llms.load_llm(llm, llms.current_settings(max_cost=questions.max_cost))
-    drafts = generation.generate_drafts(corpus, chunks, model, per_chunk=1)
-    if llms.active_dry_run() is not None:
-        return path
-    failed = [draft.reason for draft in drafts if draft.state in ("failed", "unchecked")]
-    if len(failed) > len(drafts) * _MAX_FAILED:
-        raise ModelError(f"{len(failed)} of {len(drafts)} requests to {llm} failed, the first: {failed[0]}")
-    data = generation.as_dataset(corpus, drafts, name=versions.name)
-    return generation.save_drafts(data, drafts, path, parameters=parameters, about=about, force=True)
+    path = versions / f"{now.strftime(_TIME)}-{mark}"
+    return save_dataset(data, path, force=True, extra={"testset.json": json.dumps(record, indent=2) + "\n"})

@@ -17,7 +17,7 @@ from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, start_run, submit
 from ragbench.service.bodies import Body, GenerateBody, RunBody, Text
 from ragbench.service.folders import clients_in, described, load, testset_name
-from ragbench.service.history_database import canonical, connected, timestamp
+from ragbench.service.history_database import Json, canonical, connected, read_rows, timestamp
 from ragbench.service.records import number_of_dataset
 from ragbench.service.responses import waited
 from ragbench.service.tables import dataset
@@ -46,7 +46,7 @@ class GuideRun(Body):
 
 
 @router.post("/generate")
-async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> dict[str, Any]:
+async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Json:
     """Generate a data set of question-answer pairs.
 
     The model that RAG_EVAL_* names for the server writes them; without one they are known-item questions, which have
@@ -62,14 +62,14 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> dic
 
 
 @router.get("/datasets")
-def list_datasets(session: Reader) -> list[dict[str, Any]]:
+def list_datasets(session: Reader) -> list[Json]:
     """List the data sets of a client; a key of every client that names none sees those of all."""
     clients = clients_in(session.root) if session.client is None else [session.client]
     return [_dataset(owner, path) for owner in map(session.of, clients) for path in owner.folder.testsets().values()]
 
 
 @router.post("/runs")
-async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> dict[str, Any]:
+async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     """Evaluate the default system of the data set's client at depth k, by the targets of the guide.
 
     mrr is the mean reciprocal rank of the first relevant document; faithfulness the judge's where RAG_EVAL_PROVIDER
@@ -88,21 +88,21 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> dict[
 @router.get("/runs")
 def list_runs(
     session: Reader, dataset_id: Annotated[int | None, Query(ge=1, lt=2**31)] = None, limit: Limit = 50
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """List the newest runs."""
     values = {"dataset_id": dataset_id, "client_id": session.client}
     where = [_RUNS.c[name] == value for name, value in values.items() if value is not None]
     return _runs(session, *where, limit=limit)
 
 
-def _check_done(job: dict[str, Any]) -> None:
+def _check_done(job: Json) -> None:
     if job["state"] in ("waiting", "running"):
         raise HTTPException(504, f"job {job['id']} is still {job['state']}; see /api/v1/jobs/{job['id']}")
     if job["state"] != "done":
         raise HTTPException(422, job["output"].strip()[-500:])
 
 
-def _dataset(session: Session, path: Path) -> dict[str, Any]:
+def _dataset(session: Session, path: Path) -> Json:
     """Return a data set with its number, and keep its pairs for the view of the database."""
     data, created = load(path), described(path)["created_at"]
     pairs = [{"question": case.text, "answer": case.reference_answer} for case in data.cases]
@@ -116,18 +116,15 @@ def _dataset(session: Session, path: Path) -> dict[str, Any]:
 def _testset(session: Session, number: int) -> tuple[Session, Path]:
     """Return the session of the client of the test set with a number, and its path."""
     query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
-    with connected(session.database) as connection:
-        row = connection.execute(query).first()
-    if row is not None and session.client in (None, row.client_id):
-        owner = session.of(row.client_id)
-        for path in owner.folder.testsets().values():
-            if load(path).name == row.name:
-                return owner, path
+    for row in read_rows(session.database, query):
+        if session.client in (None, row["client_id"]):
+            owner = session.of(row["client_id"])
+            for path in owner.folder.testsets().values():
+                if load(path).name == row["name"]:
+                    return owner, path
     raise HTTPException(404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them")
 
 
-def _runs(session: Session, *where: Any, limit: int = 1) -> list[dict[str, Any]]:
+def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
-    with connected(session.database) as connection:
-        rows = connection.execute(query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)).mappings()
-        return [dict(row) for row in rows]
+    return read_rows(session.database, query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit))

@@ -11,7 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, insert, inspect, select, text
+import pandas as pd
+from sqlalchemy import Connection, Engine, Executable, Select, Table, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ragbench.errors import ConfigError, DataError
@@ -19,6 +20,8 @@ from ragbench.service import tables
 from ragbench.store.engines import DRIVERS, WAIT_S, engine_of
 from ragbench.store.engines import database_url as database_url  # a public name of ragbench.service
 
+Json = dict[str, Any]
+"""Plain data: the row of a table, or what a request sends and gets."""
 _LOCK = 7241  # a name among the locks of a server
 
 
@@ -31,24 +34,42 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
         DataError: it cannot be opened, read or written.
     """
     url = database_url(database)
-    shown = url.render_as_string(hide_password=True)
+    name = url.render_as_string(hide_password=True)
     try:
         engine = engine_of(url, os.getpid())
-        _create_tables(engine, shown)
+        _create_tables(engine, name)
         with engine.connect().execution_options(ragbench_write=write) as connection, connection.begin():
             yield connection
     except ModuleNotFoundError as exc:
         extra = next((extra for driver, extra, _ in DRIVERS.values() if driver == url.drivername), "")
-        raise ConfigError(f"{shown} needs a driver; pip install 'ragbench-lab[{extra}]'") from exc
+        raise ConfigError(f"{name} needs a driver; pip install 'ragbench-lab[{extra}]'") from exc
     except (SQLAlchemyError, OSError) as exc:
         reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()
-        raise DataError(f"the database {shown} cannot be used: {reason[0] if reason else type(exc).__name__}") from exc
+        raise DataError(f"the database {name} cannot be used: {reason[0] if reason else type(exc).__name__}") from exc
+
+
+def read_rows(database: str, query: Select[Any]) -> list[Json]:
+    """Return the rows of a query, in a transaction of its own."""
+    with connected(database) as connection:
+        return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
+    """Return the rows of a query as a frame, in a transaction of its own."""
+    with connected(database) as connection:
+        return pd.read_sql(query, connection)
+
+
+def write(database: str, statement: Executable) -> int:
+    """Change rows, in a transaction of its own; return how many."""
+    with connected(database, write=True) as connection:
+        return connection.execute(statement).rowcount
 
 
 _ready: set[tuple[int, str]] = set()
 
 
-def _create_tables(engine: Engine, shown: str) -> None:
+def _create_tables(engine: Engine, name: str) -> None:
     """Create the tables of an empty database, once; refuse those of another version."""
     key = (os.getpid(), str(engine.url))
     if key in _ready and (engine.dialect.name != "sqlite" or Path(str(engine.url.database)).exists()):
@@ -63,7 +84,7 @@ def _create_tables(engine: Engine, shown: str) -> None:
                 connection.execute(insert(tables.version), {"version_num": (version := tables.VERSION)})
     if version != tables.VERSION:
         raise ConfigError(
-            f"the tables of {shown} are of version {version}, this ragbench has {tables.VERSION}: use the ragbench "
+            f"the tables of {name} are of version {version}, this ragbench has {tables.VERSION}: use the ragbench "
             "that made them, or another database (`ragbench history import results/` fills it)"
         )
     _ready.add(key)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import RagbenchError
 from ragbench.service.fresh import FreshQuestions, fresh_test_set
 from ragbench.service.job_queue import owner_of, place_of
 from ragbench.service.tables import series_of
@@ -36,62 +36,48 @@ def run_command(
         timeout_s: kills it after so long; 0 = never.
         program: what takes the command. Its input ends when this process does.
     """
-    command, folder, place = json.loads(claimed["command"]), Path(claimed["folder"]), None
+    command, folder, result = json.loads(claimed["command"]), Path(claimed["folder"]), None
     names = {word.partition("=")[0] for word in command}
     if fresh := json.loads(claimed["options"]).get("fresh"):
         names.add("--sample")  # a version has as many
         versions = folder.joinpath("results", "testsets", *owner_of(claimed))
-        try:
-            command += ["--test-set", str(fresh_test_set(versions, FreshQuestions(**fresh), folder))]
-        except (RagbenchError, OSError) as exc:
-            return 2, f"no fresh test set: {exc}", None
+        command += ["--test-set", str(fresh_test_set(versions, FreshQuestions(**fresh), folder))]
     environment = {**os.environ, "RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed["client_id"]}
     if command[0] == "eval":
         for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
             if (value := os.environ.get(name)) and option not in names:
                 command += [option, value]
-        place = place_of(claimed)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        command += ["--output", str(place), "--force"]
+        result = place_of(claimed)
+        result.parent.mkdir(parents=True, exist_ok=True)
+        command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
     ours, theirs = os.pipe()
-    child = subprocess.Popen(
-        [*program, *command],
-        cwd=folder,
-        env=environment,
-        stdin=ours,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    os.close(ours)
     end, killed = time.monotonic() + (timeout_s or float("inf")), ""
-    try:
-        while True:
-            try:
-                output, _ = child.communicate(timeout=0.5)
-                break
-            except subprocess.TimeoutExpired:
-                if lost.is_set() or (stop is not None and stop.is_set()):
+    with tempfile.TemporaryFile() as printed:
+        child = subprocess.Popen(
+            [*program, *command], cwd=folder, env=environment, stdin=ours, stdout=printed, stderr=printed,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            while child.poll() is None and not killed:
+                if lost.wait(0.2) or (stop is not None and stop.is_set()):
                     killed = "stopped"
                 elif time.monotonic() > end:
                     killed = f"stopped after the {timeout_s:g} s that a job may take"
-                if killed:
-                    _kill(child)
-    except BaseException:
-        _kill(child)
-        child.communicate()
-        raise
-    finally:
-        os.close(theirs)
+        finally:
+            if child.poll() is None:
+                _kill(child)
+                child.wait()
+            os.close(ours)
+            os.close(theirs)
+        printed.seek(0)
+        output = printed.read().decode(errors="replace")
     if killed and stop is not None and stop.is_set():
         raise InterruptedError("the worker stops")
-    return (2, f"{output}{killed}\n", place) if killed else (child.returncode, output, place)
+    return (2, f"{output}{killed}\n", result) if killed else (child.returncode, output, result)
 
 
-def _kill(child: subprocess.Popen[str]) -> None:
+def _kill(child: subprocess.Popen[bytes]) -> None:
     """End a child and what it started."""
     with suppress(ProcessLookupError):
         if hasattr(os, "killpg"):

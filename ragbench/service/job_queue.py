@@ -26,7 +26,15 @@ from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.evaluation import load_result
-from ragbench.service.history_database import add_once, connected, content_id, now, timestamp
+from ragbench.service.history_database import (
+    add_once,
+    connected,
+    content_id,
+    now,
+    read_rows,
+    timestamp,
+    write,
+)
 from ragbench.service.records import rows_of, store
 from ragbench.service.tables import job, run, schedule, series_of
 
@@ -98,8 +106,8 @@ def request_job(
     same = select(schedule).where(schedule.c.id == row["id"])
     try:
         with connected(database, write=True) as connection:
-            earlier = connection.execute(same).mappings().first()
-            if earlier is None:
+            earlier = [dict(row) for row in connection.execute(same).mappings()]
+            if not earlier:
                 waiting = select(func.count()).select_from(job).join(schedule)
                 waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
                 if max_waiting and (connection.execute(waiting).scalar() or 0) >= max_waiting:
@@ -111,9 +119,8 @@ def request_job(
     except DataError as exc:
         if not isinstance(exc.__cause__, IntegrityError):  # else the same key came at the same moment
             raise
-        with connected(database) as connection:
-            earlier = connection.execute(same).mappings().one()
-    if any(earlier[column] != row[column] for column in ("command", "options", "folder")):
+        earlier = read_rows(database, same)
+    if any(earlier[0][column] != row[column] for column in ("command", "options", "folder")):
         raise ConfigError(f"the key {key!r} was used for another request; choose a new key for a new request")
     return job_id
 
@@ -133,11 +140,10 @@ def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, databa
         query = query.where(job.c.id == job_id)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    with connected(database) as connection:
-        rows = connection.execute(query).mappings().all()
-        places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
-        recorded = connection.execute(select(run.c.location, run.c.id).where(run.c.location.in_(places.values())))
-        runs = {row.location: row.id for row in recorded}
+    rows = read_rows(database, query)
+    places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
+    recorded = read_rows(database, select(run.c.location, run.c.id).where(run.c.location.in_(places.values())))
+    runs = {row["location"]: row["id"] for row in recorded}
     return [
         {
             "id": row["job_id"],
@@ -160,8 +166,7 @@ def cancel_job(job_id: str, *, client: str | None = None, database: str = "") ->
     statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running"))).values(values)
     if client is not None:
         statement = statement.where(job.c.schedule_id.in_(select(schedule.c.id).where(schedule.c.client_id == client)))
-    with connected(database, write=True) as connection:
-        return bool(connection.execute(statement).rowcount)
+    return bool(write(database, statement))
 
 
 def new_holder() -> str:
@@ -200,22 +205,23 @@ def complete_job(
 
     Where `work` raises InterruptedError the job goes back to the queue, as if it had never been claimed.
     """
-    held = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
+    lease = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
     try:
-        with _renewed(held, database, lease_s) as lost:
-            exit_code, output, place = work(claimed, lost)
+        with _renewed(lease, database, lease_s) as lost:
+            exit_code, output, folder = work(claimed, lost)
     except InterruptedError:
         back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
-        with connected(database, write=True) as connection:
-            connection.execute(held.values(back))
+        write(database, lease.values(back))
         return None
-    complete = place is not None and (place / "config.json").is_file()
+    except (RagbenchError, OSError) as exc:
+        exit_code, output, folder = 2, str(exc), None
+    complete = folder is not None and (folder / "config.json").is_file()
     series, output = series_of(claimed), output[-_OUTPUT:]
-    rows = rows_of(load_result(place), place, claimed["client_id"], series) if place and complete else None
-    failed = exit_code not in (0, 1) or (place is not None and not complete)
+    rows = rows_of(load_result(folder), folder, claimed["client_id"], series) if folder and complete else None
+    failed = exit_code not in (0, 1) or (folder is not None and not complete)
     values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output, "ended_at": now()}
     with connected(database, write=True) as connection:
-        if not connection.execute(held.values(values)).rowcount:
+        if not connection.execute(lease.values(values)).rowcount:
             return None  # another worker took it over: what this one made is not the result
         if rows is not None:
             store(connection, rows, alert=True)
@@ -223,7 +229,7 @@ def complete_job(
 
 
 @contextmanager
-def _renewed(held: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
+def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
     """Renew the lease of a job in a thread; the event is set where it was lost."""
     lost, over = threading.Event(), threading.Event()
 
@@ -231,8 +237,7 @@ def _renewed(held: Any, database: str, lease_s: float) -> Iterator[threading.Eve
         while not over.wait(lease_s / 3):
             until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
             try:
-                with connected(database, write=True) as connection:
-                    renewed = connection.execute(held.values(lease_until=until)).rowcount
+                renewed = write(database, lease.values(lease_until=until))
             except DataError:  # a busy server; the lease runs on
                 continue
             if not renewed:

@@ -14,7 +14,7 @@ from sqlalchemy import delete, insert, select, update
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.service.fresh import age
-from ragbench.service.history_database import connected, timestamp
+from ragbench.service.history_database import connected, read_frame, read_rows, timestamp, write
 from ragbench.service.tables import api_key
 
 EVERY_CLIENT = "*"
@@ -80,14 +80,12 @@ def find_key(key: str, *, database: str = "", now: datetime | None = None) -> Ap
     if (match := _KEY.fullmatch(key)) is None:
         return None
     same = api_key.c.id == match[1]
-    with connected(database) as connection:
-        row = connection.execute(select(api_key).where(same)).first()
-    if row is None or not hmac.compare_digest(_digest(key), row.sha256) or (row.expires_at or "Z") <= timestamp(now):
-        return None
-    if (row.last_used_at or "") < timestamp(now - _USED):
-        with connected(database, write=True) as connection:
-            connection.execute(update(api_key).where(same).values(last_used_at=timestamp(now)))
-    return ApiKey(row.id, row.name, row.client_id, row.role)
+    for row in read_rows(database, select(api_key).where(same)):
+        if hmac.compare_digest(_digest(key), row["sha256"]) and (row["expires_at"] or "Z") > timestamp(now):
+            if (row["last_used_at"] or "") < timestamp(now - _USED):
+                write(database, update(api_key).where(same).values(last_used_at=timestamp(now)))
+            return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
+    return None
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -99,8 +97,7 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     query = select(*(api_key.c[name] for name in _COLUMNS)).order_by(api_key.c.client_id, api_key.c.name)
     if client is not None:
         query = query.where(api_key.c.client_id == client)
-    with connected(database) as connection:
-        return pd.read_sql(query, connection).fillna("")
+    return read_frame(database, query).fillna("")
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
@@ -119,8 +116,7 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
         raise ConfigError(f"{named!r} is {len(matches)} keys: {names}; name one by its id")
     if matches.empty:
         raise ConfigError(unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet")
-    with connected(database, write=True) as connection:
-        connection.execute(delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
+    write(database, delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
 
 
 def _digest(key: str) -> str:

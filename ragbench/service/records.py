@@ -7,24 +7,23 @@ for the time of recording and the numbers of runs and datasets.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.records import Report
 from ragbench.service import tables
-from ragbench.service.history_database import add_once, canonical, connected, content_id, now, timestamp
+from ragbench.service.alert_rules import raise_alerts, send_or_warn
+from ragbench.service.history_database import Json, add_once, canonical, connected, content_id, now, timestamp
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
@@ -45,39 +44,38 @@ class ImportCounts(NamedTuple):
 class Rows(NamedTuple):
     """The row of a run, its questions as JSON, and the rows of its scores."""
 
-    run: dict[str, Any]
+    run: Json
     cases: str
-    scores: list[dict[str, Any]]
+    scores: list[Json]
 
 
 def record(
-    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = "",
-    alert: bool = True,
-) -> list[str]:  # fmt: skip
-    """Add results with the places that they were saved in; the ids of those that were not known yet.
+    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
+) -> list[str]:
+    """Add results with the folders that they were saved in; return the ids of those that were not known yet.
 
     `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made, else the name of
     their sweep, or the dataset and the system of an evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT
-    named. `alert`: check the rules of `add_alert`, and send what they raise.
+    named. The rules of `add_alert` are checked, and what they raise is sent.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
-    added = []
-    for rows in [rows_of(result, place, client, series) for result, place in results]:
-        try:
-            with connected(database, write=True) as connection:
-                new = store(connection, rows, alert=alert)
-        except DataError as exc:
-            if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
-                raise
-            continue
-        added += [rows.run["id"]] if new else []
-    if added and alert:
-        from ragbench.service.alert_rules import send_or_warn
-
+    rows = [rows_of(result, folder, client, series) for result, folder in results]
+    added = [row.run["id"] for row in rows if _added(row, database, alert=True)]
+    if added:
         send_or_warn(database)
     return added
+
+
+def _added(rows: Rows, database: str, *, alert: bool) -> bool:
+    try:
+        with connected(database, write=True) as connection:
+            return store(connection, rows, alert=alert)
+    except DataError as exc:
+        if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
+            raise
+        return False
 
 
 def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
@@ -91,22 +89,21 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
     connection.execute(insert(tables.run_number), {"run_id": run["id"]})
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
-    if alert and connection.execute(select(tables.alert_rule.c.id).limit(1)).first():
-        from ragbench.service.alert_rules import raise_alerts
-
+    if alert:
         raise_alerts(connection, run["id"])
     return True
 
 
 def number_of_dataset(connection: Connection, client: str, name: str, **about: str) -> int:
-    """The number of a dataset; a new one where it has none. `about` are further columns of its row."""
-    key, of = {"client_id": client, "name": name}, tables.dataset.c
-    number = select(of.id).where(of.client_id == client, of.name == name)
+    """Return the number of a dataset; a new one where it has none. `about` are further columns of its row."""
+    columns = tables.dataset.c
+    same = and_(columns.client_id == client, columns.name == name)
+    number = select(columns.id).where(same)
     if connection.execute(number).first() is None:
         with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
-            connection.execute(insert(tables.dataset), {**key, **about})
+            connection.execute(insert(tables.dataset), {"client_id": client, "name": name, **about})
     if "qa_pairs" in about:
-        connection.execute(update(tables.dataset).where(of.client_id == client, of.name == name).values(about))
+        connection.execute(update(tables.dataset).where(same).values(about))
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
@@ -119,131 +116,121 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
         ConfigError, DataError: the database cannot be used, or the folder holds no result.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; expected one with results, such as results/")
-    found = sorted({path.parent for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name)
-                    if not any(part.startswith(".") for part in path.relative_to(folder).parts)})  # fmt: skip
-    if not found:
+    files = (path for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name))
+    folders = sorted({path.parent for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}"})
+    if not folders:
         raise DataError(f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/")
-    added = known = 0
-    failed = {}
-    for path in found:
+    added, failed = 0, {}
+    for path in folders:
         try:
-            result = load_result(path)
-            _made_at(result, path)
+            rows = rows_of(load_result(path), path, client, series)
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
-            continue
-        new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
-        added, known = added + new, known + 1 - new
-    return ImportCounts(added, known, failed)
+        else:
+            added += _added(rows, database, alert=False)
+    return ImportCounts(added, len(folders) - len(failed) - added, failed)
 
 
-def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:
-    """What the tables hold of a result."""
-    report, config = result.report, result.config
-    source = config.get("source", {})
-    kind = "sweep" if source else "eval"
-    parent = place.absolute().parent.name if place is not None else ""
-    settings, system = report.settings, str(report.system.get("name", ""))
-    suite, sample = settings.get("suite", "full"), settings.get("sample")
-    parts = ["" if suite == "full" else suite, f"{sample} questions" if sample else "", *settings.get("categories", ())]
-    part = ", ".join(filter(None, parts))
-    evaluated = f"{config['dataset'].get('name', '')}, {system}" + f" ({part})" * bool(part)
-    series, configuration = (parent, result.name) if source else (evaluated, system)
-    series, client = named or config.get("series", "") or series, client or config.get("client", "")
-    deciding = {name: settings[name] for name in _DECIDING if name in settings}
-    parameters = {**result.parameters, "settings": deciding}
-    fingerprint = str(config["dataset"].get("fingerprint", ""))
+def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Rows:
+    """Return what the tables hold of a result."""
+    report, config, dataset = result.report, result.config, result.config["dataset"]
+    client = client or config.get("client", "")
+    names = _names(result, folder, series)
+    settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
+    parameters = {**result.parameters, "settings": settings}
+    fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
-    cases = canonical(texts)
-    values = _values(result, sorted(texts))
-    made_at, content = _made_at(result, place), _content(place, values)
-    names = {"series": series[:_NAME], "configuration": configuration[:_NAME]}
-    regressed = None if report.comparison is None else bool(report.comparison.regressions)
-    counts, cost = report.counts, config.get("facts", {}).get("cost_usd")
+    values = result.scores.pivot(index="query_id", columns="measure", values="value").reindex(sorted(texts))
+    values = values.astype("float64")
+    made_at, content = _made_at(result, folder), _content(folder, values)
+    passed = report.passed if report.settings.get("named") else None
+    if passed is None and report.comparison is not None:
+        passed = not report.comparison.regressions
+    counts = report.counts
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
         "client_id": client,
-        "kind": kind,
+        "kind": "sweep" if config.get("source") else "eval",
         **names,
         "epoch": content_id("epoch", client, names, parameters, fingerprint),
-        "dataset": str(config["dataset"].get("name", ""))[:_NAME],
-        "split": str(config["dataset"].get("split", "")),
+        "dataset": str(dataset.get("name", ""))[:_NAME],
+        "split": str(dataset.get("split", "")),
         "fingerprint": fingerprint,
         "case_set": content_id("cases", texts),
         "content": content,
         "made_at": made_at,
         "recorded_at": now(),
-        "passed": report.passed if settings.get("named") else None if regressed is None else not regressed,
+        "passed": passed,
         "questions": len(texts),
         "questions_passed": counts.get("passed") if counts.get("passed", 0) + counts.get("failed", 0) else None,
-        "cost_usd": cost,
+        "cost_usd": config.get("facts", {}).get("cost_usd"),
         "seconds": round(_seconds(result.timings), 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
-        "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
-        "location": "" if place is None else place.absolute().as_posix(),
+        "categories": canonical({row.category: [row.pass_rate, row.n_scored] for row in report.categories}),
+        "location": "" if folder is None else folder.absolute().as_posix(),
     }
-    return Rows(run, cases, _scores(run["id"], report, values, len(texts)))
+    return Rows(run, canonical(texts), _scores(run["id"], report, values))
+
+
+def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
+    """Return the series and the configuration of a result."""
+    report, config = result.report, result.config
+    configuration = str(report.system.get("name", ""))
+    suite, sample = report.settings.get("suite", "full"), report.settings.get("sample")
+    parts = ["" if suite == "full" else suite, f"{sample} questions" if sample else ""]
+    part = ", ".join(filter(None, [*parts, *report.settings.get("categories", ())]))
+    default = f"{config['dataset'].get('name', '')}, {configuration}" + f" ({part})" * bool(part)
+    if config.get("source"):
+        default, configuration = folder.absolute().parent.name if folder else "", result.name
+    series = series or config.get("series", "") or default
+    return {"series": series[:_NAME], "configuration": configuration[:_NAME]}
 
 
 def _seconds(timings: Mapping[str, float]) -> float:
-    """The sum of the stages; "ask", where it is there, holds those of the pipeline."""
+    """Return the sum of the stages; "ask", where it is there, holds those of the pipeline."""
     within = ("chunk", "index", "search", "generate", "ablations") if "ask" in timings else ()
     return math.fsum(value for stage, value in timings.items() if stage not in within)
 
 
-def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
-    """Measure -> its values in the order of the questions."""
-    codes, measures = pd.factorize(result.scores["measure"])
-    at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
-    table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")
-    table[codes[at >= 0], at[at >= 0]] = result.scores["value"].to_numpy(dtype=float)[at >= 0]
-    return dict(zip(map(str, measures), table, strict=True))
-
-
-def _scores(run_id: str, report: Report, values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+def _scores(run_id: str, report: Report, values: pd.DataFrame) -> list[Json]:
+    """Return the rows of the scores: of measures per question, and of those that only a whole run has."""
     summary = {row.measure: row for row in report.measures}
     rows = []
-    for measure in {**values, **summary}:
-        row, own = summary.get(measure), values.get(measure)
-        scored = own[~np.isnan(own)] if own is not None else np.empty(0)
-        mean = float(scored.mean()) if len(scored) else None if row is None else row.value
-        rows.append(
-            {
-                "run_id": run_id,
-                "measure": measure[:_NAME],
-                "mean": None if mean is None else round(mean, 6),
-                "ci_low": None if row is None else row.ci_low,
-                "ci_high": None if row is None else row.ci_high,
-                "n_scored": len(scored) if own is not None or row is None else row.n_scored,
-                "n": count if own is not None or row is None else row.n,
-                "case_values": None if own is None else own.tobytes(),
-                "target": None if row is None else row.target,
-            }
-        )
+    for measure in dict.fromkeys([*values, *summary]):
+        row = summary.get(measure)
+        score: Json = {
+            "run_id": run_id,
+            "measure": measure[:_NAME],
+            **{name: getattr(row, name, None) for name in ("ci_low", "ci_high", "n_scored", "n", "target")},
+            "case_values": None,
+        }
+        mean = row.value if row else None
+        if measure in values:
+            column = values[measure]
+            score |= {"n_scored": int(column.count()), "n": len(column), "case_values": column.to_numpy().tobytes()}
+            mean = float(column.mean()) if score["n_scored"] else mean
+        rows.append({**score, "mean": None if mean is None else round(mean, 6)})
     return rows
 
 
-def _content(place: Path | None, values: Mapping[str, Any]) -> str:
-    """SHA-256 of scores.csv; of a result without files, of its scores."""
-    file = None if place is None else place / "scores.csv"
-    if file is not None and file.is_file():
-        return sha256(file.read_bytes()).hexdigest()
-    return sha256(b"".join(name.encode() + values[name].tobytes() for name in sorted(values))).hexdigest()
+def _content(folder: Path | None, values: pd.DataFrame) -> str:
+    """Return the SHA-256 of scores.csv; of a result without files, of its scores."""
+    if folder is not None and (folder / "scores.csv").is_file():
+        return sha256((folder / "scores.csv").read_bytes()).hexdigest()
+    return sha256(
+        b"".join(name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values)))
+    ).hexdigest()
 
 
-def _made_at(result: Result, place: Path | None) -> str:
-    """When it was made: by its configuration, or by its report."""
-    given = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
-    if not given and place is not None:
-        raise DataError(
-            f"{place.name}: when it was made is not known; add "
-            '"made_at": "2026-01-31T02:00:00+00:00" to its config.json'
-        )
+def _made_at(result: Result, folder: Path | None) -> str:
+    """Return when a result was made, as the tables hold it."""
+    text = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
     try:
-        at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", given))
-        return timestamp(at if at.tzinfo else at.astimezone())
+        at = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise DataError(f"{result.name}: made_at is {given!r}; expected ISO 8601 with a time zone") from exc
+        raise DataError(
+            f"{folder.name if folder else result.name}: when it was made is not known, made_at is {text!r}; expected "
+            'ISO 8601 such as "made_at": "2026-01-31T02:00:00+00:00" in its config.json'
+        ) from exc
+    return timestamp(at if at.tzinfo else at.astimezone())

@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pandas as pd
@@ -17,6 +16,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.schema import plain
 from ragbench.service.access import Session
+from ragbench.service.history_database import Json
 from ragbench.service.job_queue import jobs
 from ragbench.service.trends import run_of, scores_of
 
@@ -28,13 +28,13 @@ _RUN = (
 _JOB = ("id", "client_id", "series", "state", "due_at", "ended_at", "attempts", "exit_code", "run")
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records(frame: pd.DataFrame) -> list[Json]:
     """Return the rows of a frame as JSON has them: no NaN, times as text."""
-    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15))
+    rows: list[Json] = json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15))
     return rows
 
 
-def run_row(session: Session, run_id: str) -> tuple[dict[str, Any], pd.DataFrame]:
+def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
     try:
         row, scores, _ = run_of(run_id if len(run_id) == _ID and run_id.isalnum() else "", session.database)
@@ -45,20 +45,20 @@ def run_row(session: Session, run_id: str) -> tuple[dict[str, Any], pd.DataFrame
     return dict(row), scores.drop(columns="case_values", errors="ignore")
 
 
-def folder_of_run(session: Session, row: dict[str, Any]) -> Path | None:
+def folder_of_run(session: Session, row: Json) -> Path | None:
     """Return the folder of a run, where it is below the root."""
     folder = Path(row["location"]).resolve()
     return folder if row["location"] and folder.is_relative_to(session.root) else None
 
 
-def run_document(session: Session, run_id: str) -> dict[str, Any]:
+def run_document(session: Session, run_id: str) -> Json:
     """Return a run with its aggregates and every case; what only files hold is None where they are not there."""
     row, scores = run_row(session, run_id)
     cases = cases_of(session, row, result_of_run(session, row))
     return {**{name: row[name] for name in _RUN}, "measures": records(scores), "cases": cases}
 
 
-def result_of_run(session: Session, row: dict[str, Any]) -> Result | None:
+def result_of_run(session: Session, row: Json) -> Result | None:
     """Return the result that a run recorded, from its files, where they are there."""
     folder = folder_of_run(session, row)
     try:
@@ -67,7 +67,7 @@ def result_of_run(session: Session, row: dict[str, Any]) -> Result | None:
         return None
 
 
-def cases_of(session: Session, row: dict[str, Any], result: Result | None) -> list[dict[str, Any]]:
+def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
     """Return the cases of a run, from its files or, where they are not there, from the database."""
     if result is not None:
         return [plain(asdict(case)) for case in result.report.cases]
@@ -80,21 +80,21 @@ def cases_of(session: Session, row: dict[str, Any], result: Result | None) -> li
     ]
 
 
-def job_document(session: Session, job_id: str) -> dict[str, Any]:
+def job_document(session: Session, job_id: str) -> Json:
     """Return a job; 404 where the client has none of this id."""
-    rows = jobs(client=session.client, job_id=job_id, database=session.database) if job_id.isalnum() else []
+    rows = jobs(job_id=job_id, **session.scope) if job_id.isalnum() else []
     if not rows:
         raise HTTPException(404, "there is no such job")
     return job_response(session, rows[0])
 
 
-def job_response(session: Session, job: dict[str, Any]) -> dict[str, Any]:
+def job_response(session: Session, job: Json) -> Json:
     """Return a job without the places of files."""
     output = (job["output"] or "").replace(f"{session.root}/", "")
     return {**{name: job[name] for name in _JOB}, "output": output}
 
 
-async def waited(session: Session, job: dict[str, Any], seconds: float) -> dict[str, Any]:
+async def waited(session: Session, job: Json, seconds: float) -> Json:
     """Return a job when it has ended, or after so long."""
     end, pause = time.monotonic() + seconds, 0.05
     while job["state"] in ("waiting", "running") and time.monotonic() < end:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from sqlalchemy import and_, delete, func, insert, select, update
@@ -24,7 +24,7 @@ from sqlalchemy import and_, delete, func, insert, select, update
 from ragbench.errors import ConfigError, DataError, require, unknown
 from ragbench.service.alert_rules import check_alerts, check_targets, replace_threshold
 from ragbench.service.fresh import FreshQuestions
-from ragbench.service.history_database import add_once, connected, content_id, timestamp
+from ragbench.service.history_database import add_once, connected, content_id, read_frame, timestamp
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import LEASE_S, RunOutcome, Work, claim_job, complete_job, insert_job, new_holder
 from ragbench.service.keys import EVERY_CLIENT
@@ -117,14 +117,6 @@ class _Job(BaseModel):
     config: _Config = Field(default_factory=lambda: _Config.model_validate({}))
 
 
-class _Jobs(BaseModel):
-    jobs: list[_Job]
-
-
-class _CronFile(BaseModel):
-    cron: _Jobs
-
-
 def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = "", database: str = "") -> list[str]:
     """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`.
 
@@ -138,13 +130,14 @@ def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = 
     """
     file = Path(file)
     try:
-        jobs = _CronFile.model_validate(YAML(typ="safe").load(file.read_text(encoding="utf-8"))).cron.jobs
+        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
+        jobs = TypeAdapter(list[_Job]).validate_python(content)
     except ValidationError as exc:
         problem = exc.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
+        where = ".".join(map(str, ("jobs", *problem["loc"])))
         raise DataError(f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}") from exc
-    except (OSError, ValueError, YAMLError) as exc:
-        raise DataError(f"{file}: expected YAML with cron: jobs: a list of id, schedule, handler, config") from exc
+    except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
+        raise DataError(f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})") from exc
     for entry in jobs:
         due_before(entry.schedule, entry.config.zone, datetime.now(UTC))
     check_targets(to)
@@ -173,8 +166,7 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     query = query.select_from(schedule).outerjoin(job, and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest))
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    with connected(database) as connection:
-        frame = pd.read_sql(query, connection).fillna({"last_due": "", "last_state": ""})
+    frame = read_frame(database, query).fillna({"last_due": "", "last_state": ""})
     now = datetime.now(UTC)
     times = zip(frame["cron"], frame["zone"], frame["enabled"], strict=True)
     due = [next_due(cron, zone, now) if enabled else "" for cron, zone, enabled in times]

@@ -29,6 +29,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+from sqlalchemy.schema import SchemaItem
 
 VERSION = "0001"
 """The version of these tables."""
@@ -39,147 +40,145 @@ BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
 ID = String(64)
 NAME = String(190)
 TIME = String(32)
-# Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
-MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
-def _client() -> Column[str]:
-    return Column("client_id", NAME, nullable=False, server_default="")
+def _table(name: str, *parts: SchemaItem) -> Table:
+    # Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
+    mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+    return Table(name, metadata, *parts, **mysql)
+
+
+def _filled(name: str, *parts: Any, **options: Any) -> Column[Any]:
+    return Column(name, *parts, nullable=False, **options)
+
+
+def _client() -> Column[Any]:
+    return _filled("client_id", NAME, server_default="")
 
 
 version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
-case_set = Table(
-    "case_set", metadata,
+case_set = _table(
+    "case_set",
     Column("id", ID, primary_key=True),
-    Column("cases", LONG, nullable=False),  # JSON: question by query_id, sorted by id
-    **MYSQL,
+    _filled("cases", LONG),  # JSON: question by query_id, sorted by id
 )  # fmt: skip
 # The views evaluation_datasets and evaluation_runs show the numbers of datasets and runs as their ids.
-dataset = Table(
-    "dataset", metadata,
+dataset = _table(
+    "dataset",
     Column("id", Integer, primary_key=True),
     _client(),
-    Column("name", NAME, nullable=False),
-    Column("created_at", TIME, nullable=False),  # of one that no server holds the first run that was recorded
+    _filled("name", NAME),
+    _filled("created_at", TIME),  # of one that no server holds the first run that was recorded
     Column("qa_pairs", LONG),  # JSON: questions with reference answers, of one that a server holds
     UniqueConstraint("client_id", "name", name="dataset_once"),
-    **MYSQL,
 )  # fmt: skip
-run = Table(
-    "run", metadata,
+run = _table(
+    "run",
     Column("id", ID, primary_key=True),
     _client(),
-    Column("kind", String(16), nullable=False),  # sweep, eval
-    Column("series", NAME, nullable=False),
-    Column("configuration", NAME, nullable=False),
-    Column("epoch", ID, nullable=False),  # client, series, configuration, parameters, fingerprint: comparable runs
-    Column("dataset", NAME, nullable=False),
-    Column("split", String(64), nullable=False),
-    Column("fingerprint", ID, nullable=False),
-    Column("case_set", ID, ForeignKey("case_set.id"), nullable=False),
-    Column("content", ID, nullable=False),  # SHA-256 of scores.csv: equal where every score is
-    Column("made_at", TIME, nullable=False),
-    Column("recorded_at", TIME, nullable=False),
+    _filled("kind", String(16)),  # sweep, eval
+    _filled("series", NAME),
+    _filled("configuration", NAME),
+    _filled("epoch", ID),  # client, series, configuration, parameters, fingerprint: comparable runs
+    _filled("dataset", NAME),
+    _filled("split", String(64)),
+    _filled("fingerprint", ID),
+    _filled("case_set", ID, ForeignKey("case_set.id")),
+    _filled("content", ID),  # SHA-256 of scores.csv: equal where every score is
+    _filled("made_at", TIME),
+    _filled("recorded_at", TIME),
     Column("passed", Boolean),  # NULL where the user named no target and no baseline
-    Column("questions", Integer, nullable=False),
+    _filled("questions", Integer),
     Column("questions_passed", Integer),
     Column("cost_usd", Double),
     Column("seconds", Double),
-    Column("versions", LONG, nullable=False),  # JSON
-    Column("parameters", LONG, nullable=False),  # JSON
-    Column("categories", LONG, nullable=False),  # JSON: category -> [passed, questions]
-    Column("location", LONG, nullable=False),
+    _filled("versions", LONG),  # JSON
+    _filled("parameters", LONG),  # JSON
+    _filled("categories", LONG),  # JSON: category -> [passed, questions]
+    _filled("location", LONG),
     Index("run_made", "client_id", "made_at"),
     Index("run_named", "series", "made_at"),
-    **MYSQL,
 )  # fmt: skip
-score = Table(
-    "score", metadata,
+score = _table(
+    "score",
     Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
     Column("measure", NAME, primary_key=True),
     Column("mean", Double),
     Column("ci_low", Double),
     Column("ci_high", Double),
-    Column("n_scored", Integer, nullable=False),
-    Column("n", Integer, nullable=False),
+    _filled("n_scored", Integer),
+    _filled("n", Integer),
     Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
     Column("target", Double),  # NULL where there is none
-    **MYSQL,
 )  # fmt: skip
-run_number = Table(
-    "run_number", metadata,
+run_number = _table(
+    "run_number",
     Column("id", Integer, primary_key=True),
-    Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), nullable=False, unique=True),
-    **MYSQL,
+    _filled("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), unique=True),
 )  # fmt: skip
-schedule = Table(
-    "schedule", metadata,
+schedule = _table(
+    "schedule",
     Column("id", ID, primary_key=True),
     _client(),
-    Column("name", NAME, nullable=False),
-    Column("cron", NAME, nullable=False),
-    Column("zone", NAME, nullable=False),
-    Column("command", LONG, nullable=False),  # JSON: the arguments of ragbench
-    Column("folder", LONG, nullable=False),  # where it runs
-    Column("options", LONG, nullable=False),  # JSON: fresh, from, llm, max_cost; series of a request
-    Column("enabled", Boolean, nullable=False),
-    Column("made_at", TIME, nullable=False),
+    _filled("name", NAME),
+    _filled("cron", NAME),
+    _filled("zone", NAME),
+    _filled("command", LONG),  # JSON: the arguments of ragbench
+    _filled("folder", LONG),  # where it runs
+    _filled("options", LONG),  # JSON: fresh questions; the series of a request
+    _filled("enabled", Boolean),
+    _filled("made_at", TIME),
     UniqueConstraint("client_id", "name", name="schedule_name"),
-    **MYSQL,
 )  # fmt: skip
-job = Table(
-    "job", metadata,
+job = _table(
+    "job",
     Column("id", ID, primary_key=True),
-    Column("schedule_id", ID, ForeignKey("schedule.id", ondelete="CASCADE"), nullable=False),
-    Column("due_at", TIME, nullable=False),
-    Column("state", String(16), nullable=False),  # waiting, running, done, failed
-    Column("holder", NAME, nullable=False, server_default=""),
-    Column("lease_until", TIME, nullable=False, server_default=""),
-    Column("attempts", Integer, nullable=False, server_default="0"),
+    _filled("schedule_id", ID, ForeignKey("schedule.id", ondelete="CASCADE")),
+    _filled("due_at", TIME),
+    _filled("state", String(16)),  # waiting, running, done, failed
+    _filled("holder", NAME, server_default=""),
+    _filled("lease_until", TIME, server_default=""),
+    _filled("attempts", Integer, server_default="0"),
     Column("exit_code", Integer),
     Column("output", LONG),
     Column("ended_at", TIME),
     UniqueConstraint("schedule_id", "due_at", name="job_due"),
     Index("job_state", "state", "due_at"),
-    **MYSQL,
 )  # fmt: skip
-alert_rule = Table(
-    "alert_rule", metadata,
+alert_rule = _table(
+    "alert_rule",
     Column("id", ID, primary_key=True),
     _client(),
-    Column("series", NAME, nullable=False),  # "" = every evaluation
-    Column("rule", NAME, nullable=False),
-    Column("point", Boolean, nullable=False),  # the mean decides, not the whole interval
-    Column("targets", LONG, nullable=False),  # JSON: references to environment variables, never addresses
-    Column("made_at", TIME, nullable=False),
-    **MYSQL,
+    _filled("series", NAME),  # "" = every evaluation
+    _filled("rule", NAME),
+    _filled("point", Boolean),  # the mean decides, not the whole interval
+    _filled("targets", LONG),  # JSON: references to environment variables, never addresses
+    _filled("made_at", TIME),
 )  # fmt: skip
-alert = Table(
-    "alert", metadata,
+alert = _table(
+    "alert",
     Column("id", ID, primary_key=True),
-    Column("rule_id", ID, nullable=False),  # stays when the rule is removed
-    Column("subject", ID, nullable=False),  # the run, the job, or the run since which there is silence
-    Column("made_at", TIME, nullable=False),
-    Column("text", LONG, nullable=False),
-    Column("state", String(16), nullable=False),  # waiting, sending, sent, logged, failed
-    Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("targets", LONG, nullable=False),  # JSON: those that it was not sent to yet
-    Column("error", LONG, nullable=False),
+    _filled("rule_id", ID),  # stays when the rule is removed
+    _filled("subject", ID),  # the run, the job, or the run since which there is silence
+    _filled("made_at", TIME),
+    _filled("text", LONG),
+    _filled("state", String(16)),  # waiting, sending, sent, logged, failed
+    _filled("attempts", Integer, server_default="0"),
+    _filled("targets", LONG),  # JSON: those that it was not sent to yet
+    _filled("error", LONG),
     UniqueConstraint("rule_id", "subject", name="alert_once"),
-    **MYSQL,
 )  # fmt: skip
-api_key = Table(
-    "api_key", metadata,
+api_key = _table(
+    "api_key",
     Column("id", ID, primary_key=True),  # a part of the key itself, by which it is found
     _client(),  # "*" = every client's
-    Column("name", NAME, nullable=False),
-    Column("role", String(16), nullable=False),  # reader, runner, admin
-    Column("sha256", ID, nullable=False),  # of the whole key, which is stored nowhere
-    Column("created_at", TIME, nullable=False),
+    _filled("name", NAME),
+    _filled("role", String(16)),  # reader, runner, admin
+    _filled("sha256", ID),  # of the whole key, which is stored nowhere
+    _filled("created_at", TIME),
     Column("expires_at", TIME),  # NULL = never
     Column("last_used_at", TIME),
     UniqueConstraint("client_id", "name", name="api_key_name"),
-    **MYSQL,
 )  # fmt: skip
 
 # A measure at another depth than 5, of which there is one, is that of the depth that was asked for.

@@ -22,7 +22,7 @@ WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
 
 _COLUMNS = (
     "made_at", "kind", "client_id", "series", "configuration", "dataset", "passed", "questions", "questions_passed",
-    "cost_usd", "seconds", "location",
+    "cost_usd", "seconds", "location", "categories",
 )  # fmt: skip
 _LINE = ("client_id", "series", "configuration")
 _TREND = ("made_at", "series", "configuration", "run", "mean", "ci_low", "ci_high", "n_scored", "n", "epoch")
@@ -36,7 +36,7 @@ def history(
     """Return the newest runs, the newest first, and what changed since the run before of the same configuration.
 
     Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed, questions,
-    questions_passed, cost_usd, seconds, location, changed.
+    questions_passed, cost_usd, seconds, location, categories (name -> pass rate, number of questions), changed.
 
     Args:
         series: only these: the name of a sweep or an evaluation.
@@ -56,6 +56,7 @@ def history(
         changes = [_changed(previous_run(connection, row), row) for row in rows]
     frame = pd.DataFrame(rows, columns=["id", *_COLUMNS]).rename(columns={"id": "run"})
     types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
+    frame["categories"] = [json.loads(text) for text in frame["categories"]]
     return frame.assign(changed=pd.Series(changes, dtype="object")).astype(types)
 
 
@@ -93,38 +94,18 @@ def trend(
         changed.append(_changed(before, row))
         notes.append(_joined(before, row, cases) if tested and before is not None else "")
         last[line] = row
-    for places, found in _drifts(rows, streams, cases) if tested else ():
-        runs = list(found.path.index)
-        for place, state in zip(places, found.path["state"], strict=True):
-            states[place] = state
-        for change in found.changes:
+    for places, epoch in _drifts(rows, streams, cases) if tested else ():
+        runs = list(epoch.path.index)
+        for index, state in zip(places, epoch.path["state"], strict=True):
+            states[index] = state
+        for change in epoch.changes:
             notes[places[runs.index(change.noticed)]] = f"{_worse(measure, change.direction)}: {change.text}"
-        notes[places[-1]] = notes[places[-1]] or found.text
+        notes[places[-1]] = notes[places[-1]] or epoch.text
     frame = pd.DataFrame(rows).rename(columns={"id": "run"}).assign(changed=changed, state=states, note=notes)
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
     numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
     columns = [*_TREND, "changed", "state", "note", "passed", "cost_usd"]
     return frame[columns].astype({"passed": "boolean", **numbers})
-
-
-def categories(*, series: str = "", client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the fraction of passed questions per category over time.
-
-    Columns: made_at, series, configuration, category, pass_rate, n.
-
-    Raises:
-        ConfigError, DataError: the database cannot be used.
-    """
-    with connected(database) as connection:
-        rows = _runs(connection, series, client, 0)
-    records = [
-        (row["made_at"], row["series"], row["configuration"], category, *values)
-        for row in reversed(rows)
-        for category, values in json.loads(row["categories"]).items()
-    ]
-    columns = ["made_at", "series", "configuration", "category", "pass_rate", "n"]
-    frame = pd.DataFrame(records, columns=columns).astype({"pass_rate": "float64"})
-    return frame.assign(made_at=pd.to_datetime(frame["made_at"], utc=True))
 
 
 def drifts(measure: str, *, series: str = "", client: str | None = None, database: str = "") -> dict[str, Drift]:
@@ -146,11 +127,11 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     for measure in watched(connection, run["id"]):
         rows = _measured(connection, measure, run["series"], run["client_id"])
         rows = [row for row in rows if row["epoch"] == run["epoch"]]
-        for places, found in _drifts(rows, streams, cases):
-            states = {rows[place]["id"]: state for place, state in zip(places, found.path["state"], strict=True)}
-            state = states.get(run["id"], "")
+        for places, epoch in _drifts(rows, streams, cases):
+            ids = [rows[index]["id"] for index in places]
+            state = dict(zip(ids, epoch.path["state"], strict=True)).get(run["id"], "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
-                changes.append((measure, next(one for one in found.changes[::-1] if one.direction == state)))
+                changes.append((measure, [change for change in epoch.changes if change.direction == state][-1]))
     return changes
 
 
@@ -263,8 +244,8 @@ def watched(connection: Connection, run_id: str) -> list[str]:
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:
-    wanted = select(tables.case_set).where(tables.case_set.c.id.in_({row["case_set"] for row in rows}))
-    return {row.id: json.loads(row.cases) for row in connection.execute(wanted)}
+    query = select(tables.case_set).where(tables.case_set.c.id.in_({row["case_set"] for row in rows}))
+    return {row.id: json.loads(row.cases) for row in connection.execute(query)}
 
 
 def _values(data: bytes) -> Any:

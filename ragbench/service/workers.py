@@ -6,12 +6,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from ragbench.errors import RagbenchError
 from ragbench.service.alert_rules import check_alerts
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import Work, claim_job, complete_job, new_holder
@@ -81,15 +77,7 @@ class Queue:
         while not self._stopping.is_set():
             try:
                 while not self._stopping.is_set() and (claimed := claim_job(self._database, holder, self._lease_s)):
-                    complete_job(claimed, holder, self._database, self._done, self._lease_s)
+                    complete_job(claimed, holder, self._database, self._work, self._lease_s)
             except Exception:
                 _LOG.exception("a job could not be completed; it is tried again when its lease has run out")
             self._wake.acquire(timeout=1.0)
-
-    def _done(self, claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
-        try:
-            return self._work(claimed, lost)
-        except (RagbenchError, OSError) as exc:
-            if isinstance(exc, InterruptedError):
-                raise
-            return 2, str(exc), None

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib.metadata import version
+from multiprocessing import current_process
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from ragbench.errors import ConfigError, SweepError, require
 from ragbench.sweep import remote
 from ragbench.sweep.job import Job
-from ragbench.sweep.processes import Outcome
+from ragbench.sweep.processes import Outcome, available_cores
 
 _CONNECT_S = 30
-_LOSSES = 3  # of one run; then it is taken to be the cause
 
 
 class DaskExecutor:
@@ -40,7 +40,6 @@ class DaskExecutor:
         self._packer = packer
         self._wanted, self._say = side_by_side, say
         self._running: dict[str, tuple[Any, Job, float]] = {}
-        self._losses: dict[str, int] = {}
         self._cluster, self._client = _connected(address)
         self._address = address
         self._data: Any = None
@@ -126,10 +125,7 @@ class DaskExecutor:
             if isinstance(exc, KilledWorker):
                 return Outcome(job.name, seconds, "its workers died again and again while they ran it (out of memory?)")
             return Outcome(job.name, seconds, f"the worker could not run it: {type(exc).__name__}: {exc}")
-        self._losses[job.name] = self._losses.get(job.name, 0) + 1
-        if self._losses[job.name] < _LOSSES:
-            return Outcome(job.name, seconds, "lost", lost=True)
-        return Outcome(job.name, seconds, f"it was lost {_LOSSES} times by the cluster at {self._address}")
+        return Outcome(job.name, seconds, f"it was lost again and again by the cluster at {self._address}", lost=True)
 
 
 def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
@@ -137,13 +133,14 @@ def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
     from distributed import get_worker
 
     worker: Any = get_worker()
+    current_process().daemon = False  # as Dask's nannies start workers; such a process may not start others
     key = worker.get_current_task()
 
-    def wanted() -> bool:
+    def is_executing() -> bool:
         state = worker.state.tasks.get(key)
         return state is not None and state.state == "executing"
 
-    return remote.execute(task, inputs, side_by_side=worker.state.nthreads, wanted=wanted)
+    return remote.execute(task, inputs, side_by_side=worker.state.nthreads, is_needed=is_executing)
 
 
 def _connected(address: str) -> tuple[Any, Any]:
@@ -160,9 +157,10 @@ def _connected(address: str) -> tuple[Any, Any]:
     if url.scheme == "dask" and url.hostname == "local" and port is None:
         if workers and not (workers.isdecimal() and int(workers)):
             raise ConfigError(wrong)
+        # Each run has a process anyway, so that the workers are threads of this one and share what its runs fork from.
         cluster = distributed.LocalCluster(
-            n_workers=int(workers) if workers else None, threads_per_worker=1, dashboard_address=None,
-            silence_logs=logging.ERROR,
+            n_workers=1, threads_per_worker=int(workers) if workers else available_cores(), processes=False,
+            dashboard_address=None, silence_logs=logging.ERROR,
         )  # fmt: skip
         return cluster, distributed.Client(cluster)
     if url.scheme not in ("dask", "tls") or not url.hostname or port is None or url.username or url.query:

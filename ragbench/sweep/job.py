@@ -16,9 +16,10 @@ from ragbench.sweep.notebooks import is_installed
 
 
 class Place(NamedTuple):
-    """Where a run belongs: its notebook's file, the folder in which it works, and how long it may take."""
+    """Where a run belongs: its notebook's file and text, the folder in which it works, and how long it may take."""
 
     notebook: Path
+    text: str
     cwd: Path
     run_timeout: float
 
@@ -28,9 +29,9 @@ class Job:
     """One run of a notebook, written in the folder `staging`.
 
     It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is started, which was
-    in `started_in`. `notebook` is its source, from the sweep's folder. `source` goes into its config.json (None: it
-    leaves no result, like a comparison), `stamp` into its notebook's metadata. `environment` are variables that its
-    processes get.
+    in `started_in`. `notebook` is its source, from the sweep's folder, and `text` what is in it. `source` goes into its
+    config.json (None: it leaves no result, like a comparison), `stamp` into its notebook's metadata. `environment` are
+    variables that its process gets.
     """
 
     PATHS: ClassVar = ("staging", "cwd", "started_in")
@@ -41,6 +42,7 @@ class Job:
     started_in: Path
     run_timeout: float
     notebook: str
+    text: str
     parameters: Mapping[str, Any]
     source: Mapping[str, str] | None
     stamp: Mapping[str, Any]
@@ -61,11 +63,6 @@ class Job:
     def results(self) -> Path:
         """The folder that the notebook saves its result in."""
         return self.staging / self.name
-
-    @property
-    def outcome(self) -> Path:
-        """How the run ended."""
-        return self.staging / "outcome.json"
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -92,7 +89,7 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """The job of a file that `to_json` wrote."""
         fields = json.loads(text)
-        return cls(**{**fields, **{name: Path(fields[name]) for name in ("staging", "cwd", "started_in")}})
+        return cls(**{**fields, **{name: Path(fields[name]) for name in cls.PATHS}})
 
 
 def make_job(
@@ -110,7 +107,7 @@ def make_job(
     staging = folder.staging(name)
     results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
     return Job(
-        name, staging, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path),
+        name, staging, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path), place.text,
         {**parameters, **results}, source, stamp, settings.environment, allow_failed,
     )  # fmt: skip
 

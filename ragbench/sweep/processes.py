@@ -1,31 +1,31 @@
-"""One process and one kernel per run: started, watched, stopped."""
+"""One process per run: started, watched, stopped with all that it has started."""
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
-from ragbench.errors import FailureKind, printable
-from ragbench.sweep import forks
-from ragbench.sweep.forks import ForkedProcess, ForkServer, LostError, RefusedError
+from ragbench.errors import FailureKind, SweepError, printable
+from ragbench.sweep import preload
 from ragbench.sweep.job import Job
+from ragbench.sweep.worker import tidy
 
-START_TIMEOUT = 300
-"""Seconds that a kernel may take to answer for the first time; many start at once on a busy machine."""
-
-_GRACE = 60.0  # the worker reports a run that is too slow by itself; this is for a worker that hangs too
+_GRACE = 60.0  # a run that is too slow reports so by itself; this is for code that lets no thread do so
 _MEMORY_PER_RUN = 1.5e9
-_NO_HISTORY = "--HistoryManager.enabled=False"
-_DEATHS = 3  # of fork servers in one sweep; then the reason is not to be forked away
+_SERVER_DIED = 255  # what multiprocessing reports of a process whose end no one has seen
 _THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -35,11 +35,13 @@ _THREADS = (
     "RAYON_NUM_THREADS",
 )
 
+_hiding = threading.Lock()
+
 
 class Outcome(NamedTuple):
     """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request that made it fail.
 
-    One that is `lost` went down with the process that it was forked from, through no fault of its own.
+    One that is `lost` went down with the process or the machine that it depends on.
     """
 
     name: str
@@ -50,12 +52,12 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Running:
-    """A run at work; its process lives as long as the pipe to its standard input is open."""
+class _Running:
+    """A run at work, and where it reports how it ended."""
 
-    name: str
-    process: subprocess.Popen[bytes] | ForkedProcess
-    staging: Path
+    job: Job
+    process: BaseProcess
+    outcome: Connection[Any, Any]
     started: float
     deadline: float
 
@@ -85,20 +87,16 @@ def _free_memory() -> float:
     return free
 
 
-def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that keep `jobs` runs side by side from using more threads than there are cores.
+def threads_of(jobs: int, environment: Mapping[str, str]) -> int:
+    """Return how many threads each of `jobs` runs side by side may use, so that all have as many as there are cores.
 
-    A smaller number that the user has set stays.
+    A smaller number in a variable such as OMP_NUM_THREADS holds.
 
-    >>> threads_environment(10_000, {})["OMP_NUM_THREADS"]
-    '1'
+    >>> threads_of(1, {"OMP_NUM_THREADS": "1"}), threads_of(10_000, {})
+    (1, 1)
     """
-    share = max(1, available_cores() // jobs)
-    own = {}
-    for name in _THREADS:
-        value = environment.get(name, "")
-        own[name] = str(min(int(value), share) if value.isdigit() and int(value) > 0 else share)
-    return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
+    limits = [int(value) for name in _THREADS if (value := environment.get(name, "")).isdigit() and int(value) > 0]
+    return min([max(1, available_cores() // jobs), *limits])
 
 
 class Executor(Protocol):
@@ -111,170 +109,118 @@ class Executor(Protocol):
     def stop(self) -> None: ...
 
 
-class Launcher:
-    """Starts the processes of runs, `side_by_side` of which share the cores.
+class LocalExecutor:
+    """Runs on this machine: a process each, `side_by_side` of which share the cores.
 
-    With `fork` they are forks of one process that has imported `modules` once, wherever that can be; where it cannot,
-    `say` reports why.
+    With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux); this process keeps
+    it. Where it cannot start, `log` reports why.
     """
 
     def __init__(
-        self, modules: Sequence[str], *, side_by_side: int, fork: bool = True, say: Callable[[str], None] = print
+        self, packages: Sequence[str], *, side_by_side: int, fork: bool = True, log: Callable[[str], None] = print
     ) -> None:
-        self.say = say
-        self._modules = modules
         self.side_by_side = side_by_side
-        self._running: list[Running] = []
-        self._server: ForkServer | None = None
-        self._deaths = 0
-        reason = forks.unavailable() if fork else ""
-        self._fork = reason is None
-        if reason:
-            self._give_up(reason)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.close()
+        self._log = log
+        self._running: list[_Running] = []
+        self._context: BaseContext = multiprocessing.get_context("spawn")
+        if fork and sys.platform == "linux":
+            self._context = multiprocessing.get_context("forkserver")
+            self._context.set_forkserver_preload([preload.__name__, *packages])
 
     def start(self, job: Job) -> None:
         """Start the process of one run."""
-        limit = job.run_timeout
+        job.input.write_text(job.text, encoding="utf-8")
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
-        process = self._start(job)
-        now = time.monotonic()
-        deadline = now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
-        self._running.append(Running(job.name, process, job.staging, now, deadline))
+        (job.staging / "worker.log").touch()
+        for attempt in range(3):
+            try:
+                self._running.append(self._started(job))
+                return
+            except (OSError, EOFError) as exc:  # the process with the imports has died
+                if attempt == 2:
+                    raise SweepError(f"no process can be started: {exc}") from exc
+                if attempt == 1 and self._context.get_start_method() == "forkserver":
+                    self._context = multiprocessing.get_context("spawn")
+                    self._log(f"Each run starts a Python of its own, which takes longer: {type(exc).__name__}: {exc}.")
 
     def ended(self) -> list[Outcome]:
-        """How the runs ended that have ended since the last call."""
-        ways = [(run, way) for run in self._running if (way := _ended(run))]
-        self._running = [run for run in self._running if all(run is not one for one, _ in ways)]
-        if any(way.lost for _, way in ways):
-            self.replace_server()
-        return [way for _, way in ways]
+        """Return how the runs ended that have ended since the last call."""
+        outcomes = []
+        for run in list(self._running):
+            if (ending := _ending(run)) is not None:
+                _kill(run.process)
+                self._running.remove(run)
+                if ending.error:
+                    with suppress(OSError):  # a disk that is full keeps no notebook, but never a part of one
+                        tidy(run.job, ending.error)
+                outcomes.append(ending)
+        return outcomes
 
-    def stop(self, *, wait_s: float = 10.0) -> None:
+    def stop(self) -> None:
         """End the runs at work."""
-        _stop(self._running, wait_s)
+        for run in self._running:
+            _kill(run.process)
         self._running = []
 
-    def _start(self, job: Job) -> subprocess.Popen[bytes] | ForkedProcess:
-        while self._fork:
-            try:
-                return self._forked(job)
-            except RefusedError as exc:
-                self._give_up(str(exc))
-            except LostError as exc:
-                self.replace_server(str(exc))
-        return self._spawned(job)
-
-    def replace_server(self, reason: str = "") -> None:
-        """Have another fork server for the next run where this one has died, unless too many have."""
-        if self._server is None or not (self._server.has_died() or reason):
-            return  # another run has reported it already
-        cause = self._server.close() or reason
-        self._server = None
-        self._deaths += 1
-        if self._deaths < _DEATHS:
-            self.say(f"The process that runs are forked from has died ({cause}); another takes its place.")
-        else:
-            self._give_up(f"the process that they are forked from has died {self._deaths} times ({cause})")
-
-    def _give_up(self, reason: str) -> None:
-        self._fork = False
-        self.say(f"Each run starts a Python of its own, which takes longer: {reason}.")
-
-    def _forked(self, job: Job) -> ForkedProcess:
-        if self._server is None:
-            self._server = ForkServer(self._modules, self._environment())
-        provisioner = {"provisioner_name": forks.PROVISIONER, "config": {"folder": str(self._server.folder)}}
-        environment = self._environment(job, {"kernel_provisioner": provisioner})
-        job_file = str(job.staging / "job.json")
-        with (job.staging / "worker.log").open("wb") as log:
-            return ForkedProcess(
-                self._server.folder, "run", [job_file], environment, cwd=os.getcwd(), output=log.fileno()
-            )
-
-    def _spawned(self, job: Job) -> subprocess.Popen[bytes]:
-        with (job.staging / "worker.log").open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(job.staging / "job.json")],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment(job),
-                start_new_session=True,  # Ctrl-C is for the sweep, which then stops its runs in order
-            )
-
-    def _environment(self, job: Job | None = None, metadata: Mapping[str, Any] | None = None) -> dict[str, str]:
-        """The variables of a run's process, and a kernel.json that it finds by them; without a job, of the server."""
-        own = {
-            **threads_environment(self.side_by_side, os.environ),
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "TQDM_DISABLE": "1",  # bars would stay in the notebook of a run
-        }
-        if job is None:
-            return {**os.environ, **own}
-        # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
-        spec = job.staging / "jupyter" / "kernels" / "python3"
-        spec.mkdir(parents=True, exist_ok=True)
-        # Runs side by side would wait for each other's turn at the history of what users type.
-        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", _NO_HISTORY]
-        kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
-        (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": metadata or {}}), encoding="utf-8")
-        jupyter_path = os.pathsep.join(filter(None, [str(job.staging / "jupyter"), os.environ.get("JUPYTER_PATH")]))
-        return {**os.environ, **job.environment, **own, "JUPYTER_PATH": jupyter_path}
+    def _started(self, job: Job) -> _Running:
+        receiver, sender = self._context.Pipe(duplex=False)
+        threads = threads_of(self.side_by_side, os.environ)
+        environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
+        process = self._context.Process(target=preload.begin, args=(job.to_json(), environment, threads, sender))  # type: ignore[attr-defined]
+        with sender, _without_main():
+            process.start()
+        now = time.monotonic()
+        deadline = now + job.run_timeout + _GRACE if job.run_timeout else float("inf")
+        return _Running(job, process, receiver, now, deadline)
 
 
-def _ended(run: Running) -> Outcome | None:
-    """How the run ended, or None while it is at work. A process past its deadline is killed here."""
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep multiprocessing from importing the user's script in each process, as if it were a module."""
+    with _hiding:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+def _ending(run: _Running) -> Outcome | None:
+    """Return how a run ended, None while it is at work."""
     seconds = time.monotonic() - run.started
-    if run.process.poll() is None:
-        if time.monotonic() < run.deadline:
-            return None
-        _stop([run])
-        return Outcome(
-            run.name, seconds, f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
-        )
-    _close(run.process)
-    lost = getattr(run.process, "lost", False)
+    over = run.process.exitcode is not None  # before looking for what it may have sent at last
     try:
-        outcome = json.loads((run.staging / "outcome.json").read_text(encoding="utf-8"))
-        failure = outcome["failure"] and FailureKind(outcome["failure"])
-        return Outcome(run.name, seconds, outcome["error"], failure, lost=lost and bool(outcome["error"]))
-    except (OSError, ValueError, KeyError):
-        return Outcome(run.name, seconds, _how_it_died(run), lost=lost)
+        if run.outcome.poll():
+            error, failure = run.outcome.recv()
+            return Outcome(run.job.name, seconds, error, failure)
+    except (OSError, EOFError):
+        pass
+    if over:
+        return Outcome(run.job.name, seconds, _how_it_died(run), lost=run.process.exitcode == _SERVER_DIED)
+    if time.monotonic() > run.deadline:
+        error = f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
+        return Outcome(run.job.name, seconds, error)
+    return None
 
 
-def _how_it_died(run: Running) -> str:
-    code = run.process.wait()
-    if code < 0:
+def _how_it_died(run: _Running) -> str:
+    code = run.process.exitcode
+    if code is not None and code < 0:
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
         return f"the process of the run was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-    log = (run.staging / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    log = (run.job.staging / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return f"the process of the run ended with status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
 
 
-def _stop(runs: Sequence[Running], wait_s: float = 10.0) -> None:
-    """End runs with their kernels: a worker whose standard input is closed kills its kernel and exits."""
-    for run in runs:
-        _close(run.process)
-    until = time.monotonic() + wait_s
-    for run in runs:
-        try:
-            run.process.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            run.process.kill()  # its kernel sees that its parent is gone and ends within seconds
-            run.process.wait()
-
-
-def _close(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
+def _kill(process: BaseProcess) -> None:
+    """End the process of a run and all that it has started."""
+    if hasattr(os, "killpg") and process.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or nothing is left of it
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
+    process.close()

@@ -13,7 +13,7 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,8 +25,8 @@ from ragbench.files import expanded, write_durably
 from ragbench.store import database
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import is_path, read_notebook
-from ragbench.sweep.processes import Launcher, Outcome
+from ragbench.sweep.notebooks import is_path
+from ragbench.sweep.processes import LocalExecutor, Outcome
 from ragbench.systems.loader import system_digest
 
 _MOST_INPUT, _MOST_OUTPUT = 2**30, 2**28  # bytes
@@ -39,19 +39,20 @@ class Packer:
 
     A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
     have. A module next to the grid that a parameter names as "module:attribute" travels too. `store` is the identity of
-    the database in which the workers keep replies and spending, "" where each may keep its own.
+    the database in which the workers keep replies and spending, "" where each may keep its own. Each worker imports
+    `packages` once.
 
     Raises:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
     """
 
-    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "") -> None:
-        self._notebook, self._store, jobs = notebook, store, list(jobs)
+    def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
+        self._store, self._packages, jobs = store, list(packages), list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
         places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
         self._base = Path(os.path.commonpath([*places, *inputs]))
         for job in jobs:
-            _check_secrets(job.name, self._moved(job), notebook)
+            _check_secrets(job.name, self._moved(job), job.text)
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
@@ -59,10 +60,10 @@ class Packer:
         journal = job.results / JOURNAL
         return {
             "job": self._moved(job),
-            "notebook": self._notebook,
             "journal": journal.read_bytes() if journal.is_file() else None,
             "versions": versions(),
             "store": self._store,
+            "packages": self._packages,
         }
 
     def _moved(self, job: Job) -> str:
@@ -74,8 +75,10 @@ def versions() -> dict[str, str]:
     return {"ragbench": own_version(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
-def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted: Callable[[], bool]) -> dict[str, Any]:
-    """Run a packed job until it ends or is not `wanted`: its error, the kind of its failure, and the files it left."""
+def execute(
+    task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, is_needed: Callable[[], bool]
+) -> dict[str, Any]:
+    """Run a packed job until it ends or is needed no more; return its error, kind of failure, and files."""
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
         job = Job.from_json(task["job"])
@@ -91,20 +94,19 @@ def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted
                 path.mkdir(parents=True, exist_ok=True)
             with zipfile.ZipFile(io.BytesIO(inputs)) as file:
                 file.extractall(root)
-            job.input.write_text(task["notebook"], encoding="utf-8")
             if task["journal"] is not None:
                 job.results.mkdir()
                 (job.results / JOURNAL).write_bytes(task["journal"])
             _check_source(job)
         except (RagbenchError, database.StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
-        with Launcher([], side_by_side=side_by_side, fork=False) as launcher:
-            launcher.start(job)
-            try:
-                while not (ended := launcher.ended()) and wanted():
-                    time.sleep(0.05)
-            finally:
-                launcher.stop()
+        executor = LocalExecutor(task["packages"], side_by_side=side_by_side)
+        try:
+            executor.start(job)
+            while not (ended := executor.ended()) and is_needed():
+                time.sleep(0.05)
+        finally:
+            executor.stop()
         if not ended:
             return {"error": "stopped", "failure": None, "files": {}}
         error, files = ended[0].error, {}
@@ -151,8 +153,6 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
 def _check_source(job: Job) -> None:
     """Refuse a notebook or a data set that is not what the result would be recorded as made from."""
     source = job.source or {}
-    if read_notebook(job.input).digest != source.get("notebook_sha256"):
-        raise SweepError("the notebook that came to the worker is not the one of this sweep; start the sweep again")
     system = str(job.parameters.get("system", ""))
     if system and system_digest(system, job.cwd) != source.get("system_sha256"):
         raise SweepError(f"the system {system!r} on the worker {platform.node()} is not the one of this sweep")

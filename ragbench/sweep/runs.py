@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ from ragbench.sweep.job import Job
 from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress import Progress
 
+_MAX_LOSSES = 3  # of one run, with the process or the machine that it depends on; then it is taken to be the cause
 
-class Ended(NamedTuple):
+
+class RunOutcomes(NamedTuple):
     """How runs ended: `failed` is name -> error. When the maximum cost was reached, `left` were not begun."""
 
     failed: dict[str, str]
@@ -24,35 +27,35 @@ class Ended(NamedTuple):
 
 
 def run_all(
-    text: str,
     folder: SweepFolder,
     jobs: Mapping[str, Job],
     progress: Progress,
     executor: Executor,
-) -> Ended:
-    """Run the notebook `text` for every job, as many side by side as the executor is made for."""
+) -> RunOutcomes:
+    """Run every job, as many side by side as the executor is made for."""
     waiting = list(jobs)
     running: set[str] = set()
+    losses: Counter[str] = Counter()
     failed: dict[str, str] = {}
     budget = False
     try:
-        with progress.shown():
+        with progress.bars:
             # Once the maximum is reached no other run is begun; those at work may finish from what is stored.
             while (waiting and not budget) or running:
                 while waiting and not budget and len(running) < executor.side_by_side:
                     name = waiting.pop(0)
                     jobs[name].staging.mkdir()
-                    jobs[name].input.write_text(text, encoding="utf-8")
-                    kept = folder.journal(name, jobs[name].source or {})
-                    if kept.is_file():
+                    journal = folder.journal(name, jobs[name].source or {})
+                    if journal.is_file():
                         jobs[name].results.mkdir()
-                        shutil.copyfile(kept, jobs[name].results / JOURNAL)
+                        shutil.copyfile(journal, jobs[name].results / JOURNAL)
                     executor.start(jobs[name])
                     running.add(name)
                     progress.started(name)
                 for outcome in executor.ended():
                     running.remove(outcome.name)
-                    if outcome.lost:
+                    losses[outcome.name] += outcome.lost
+                    if outcome.lost and losses[outcome.name] < _MAX_LOSSES:
                         folder.drop(outcome.name)
                         progress.withdrawn(outcome.name)
                         waiting.insert(0, outcome.name)
@@ -68,4 +71,4 @@ def run_all(
     finally:
         executor.stop()
         folder.clear()
-    return Ended(failed, waiting, budget)
+    return RunOutcomes(failed, waiting, budget)

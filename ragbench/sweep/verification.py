@@ -17,11 +17,12 @@ from ragbench.evaluation import check_parameters, environment, load_result, load
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
-from ragbench.sweep import budget, processes
+from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.imports import imports_of
-from ragbench.sweep.job import Place, make_job
+from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.notebooks import read_notebook
+from ragbench.sweep.preload import packages_of
+from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import run_all
 
@@ -34,7 +35,7 @@ _RUN_TIMEOUT = 3600.0
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """What came of verifying one configuration: `differences` are lines, none when every number is the same.
 
     `compared` counts the numbers that were compared, `notes` say what is not as it was when the result was made.
@@ -46,18 +47,6 @@ class Verified:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """A stored configuration, ready to be made again."""
-
-    name: str
-    text: str
-    place: Place
-    parameters: Mapping[str, Any]
-    source: Mapping[str, str]
-    notes: tuple[str, ...]
-
-
 def verify(
     folder: str | Path,
     *,
@@ -66,7 +55,7 @@ def verify(
     max_cost: float | None = None,
     tolerance: float = 0.0,
     fork: bool = True,
-) -> list[Verified]:
+) -> list[Verification]:
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and run.trec.
 
     The leaderboard is compared with what follows from the stored results.
@@ -94,37 +83,33 @@ def verify(
         raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
     settings = budget.on_account(current_settings(replies, max_cost), folder)
     with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
-        verified: dict[str, Verified] = {}
-        stored: list[_Stored] = []
+        verified: dict[str, Verification] = {}
+        again = SweepFolder(Path(temporary) / folder.resolve().name)
+        made: dict[str, Job] = {}
+        notes: dict[str, tuple[str, ...]] = {}
         for path in results:
             try:
-                stored.append(_stored(folder, path.name, settings))
+                made[path.name], notes[path.name] = _job_of(folder, path.name, again, settings)
             except DataError as exc:
-                verified[path.name] = Verified(path.name, 0, (str(exc),))
-        again = SweepFolder(Path(temporary) / folder.resolve().name)
-        side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
+                verified[path.name] = Verification(path.name, 0, (str(exc),))
         console = Console(stderr=True)
-        progress = Progress(console, len(stored), jobs=side_by_side)
-        modules = imports_of(dict.fromkeys(one.text for one in stored), [one.parameters for one in stored])
-        say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        with again.locked(), processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
-            for text in dict.fromkeys(one.text for one in stored):
-                group = {one.name: one for one in stored if one.text == text}
-                made = {
-                    name: make_job(again, name, one.place, one.parameters, settings, source=one.source, stamp={})
-                    for name, one in group.items()
-                }
-                ended = run_all(text, again, made, progress, launcher)
-                for name, one in group.items():
-                    error = ended.failed.get(
-                        name, "not begun: the maximum cost is reached" if name in ended.left else ""
-                    )
-                    verified[name] = _compared(folder, again.path, one, error, tolerance)
-    board = [] if any(one.compared == 0 for one in verified.values()) else _board(folder, tolerance)
+        executor = LocalExecutor(
+            packages_of(job.parameters for job in made.values()),
+            side_by_side=min(jobs or default_jobs(), max(1, len(made))),
+            fork=fork,
+            log=partial(console.print, highlight=False, markup=False, soft_wrap=True),
+        )
+        with again.locked():
+            ended = run_all(again, made, Progress(console, len(made)), executor)
+        errors = {**dict.fromkeys(ended.left, "not begun: the maximum cost is reached"), **ended.failed}
+        for name in made:
+            verified[name] = _compared(folder / name, again.path / name, notes[name], errors.get(name, ""), tolerance)
+    board = [] if any(result.compared == 0 for result in verified.values()) else _board(folder, tolerance)
     return [*(verified[path.name] for path in results), *board]
 
 
-def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
+def _job_of(folder: Path, name: str, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
+    """Return the job that makes a stored result again, and notes on what is not as it was."""
     config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = read_json(notebook, "")
@@ -154,9 +139,9 @@ def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
     except ConfigError as exc:
         raise ConfigError(f"{name} cannot be run here: {exc}") from exc
     cwd = (folder / grid).resolve().parent
-    place = Place(folder / written, cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
+    place = Place(folder / written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
     notes = (*recorded, *_changed_notebook(folder / written, digest), *_changed_environment(config))
-    return _Stored(name, json.dumps(executed), place, parameters, source, notes)
+    return make_job(again, name, place, parameters, settings, source=source, stamp={}), notes
 
 
 def _is_injected(cell: Mapping[str, Any]) -> bool:
@@ -190,24 +175,23 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance: float) -> Verified:
-    name = stored.name
+def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str, tolerance: float) -> Verification:
     if error:
-        return Verified(name, 0, (f"it could not be made again: {error}",), stored.notes)
+        return Verification(path.name, 0, (f"it could not be made again: {error}",), notes)
     try:
-        then, now = load_result(folder / name), load_result(again / name)
+        then, now = load_result(path), load_result(again)
     except RagbenchError as exc:
-        return Verified(name, 0, (str(exc),), stored.notes)
+        return Verification(path.name, 0, (str(exc),), notes)
     fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
     differences = []
     if fingerprints[0] != fingerprints[1]:
         differences.append(f"the dataset has changed: fingerprint {fingerprints[0][:12]}, now {fingerprints[1][:12]}")
     before = _numbers(then)
     differences += _differences(before, _numbers(now), tolerance)
-    return Verified(name, len(before), tuple(differences), stored.notes)
+    return Verification(path.name, len(before), tuple(differences), notes)
 
 
-def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
+def _board(folder: Path, tolerance: float) -> Iterator[Verification]:
     """The leaderboard against what follows from the stored results, as far as both have the same columns."""
     import pandas as pd
 
@@ -219,7 +203,7 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
     try:
         then, now = pd.read_csv(path).set_index("name"), leaderboard(load_results(folder)).set_index("name")
     except (RagbenchError, ValueError, KeyError) as exc:
-        yield Verified(path.name, 0, (f"it cannot be read or made again: {exc}",))
+        yield Verification(path.name, 0, (f"it cannot be read or made again: {exc}",))
         return
     columns = [c for c in then.columns if c in now.columns and pd.api.types.is_numeric_dtype(then[c])]
     before, after = (
@@ -230,7 +214,7 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
         }
         for rows in (then.to_dict("index"), now.to_dict("index"))
     )
-    yield Verified(path.name, len(before), tuple(_differences(before, after, tolerance)))
+    yield Verification(path.name, len(before), tuple(_differences(before, after, tolerance)))
 
 
 def _differences(before: Mapping[str, float], after: Mapping[str, float], tolerance: float) -> Iterator[str]:

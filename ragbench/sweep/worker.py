@@ -1,20 +1,17 @@
-"""The process of one run: `python -m ragbench.sweep.worker JOB.json` executes one notebook and reports how it ended.
-
-It is started by a sweep and ends with it: when its standard input closes, it kills its kernel and goes.
-"""
+"""The process of one run: executes one notebook, checks what it left, and reports how it ended."""
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
-import math
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
+import warnings
 from contextlib import suppress
+from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,6 @@ from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
-from ragbench.sweep.processes import START_TIMEOUT
 from ragbench.systems.loader import RECORDED
 
 
@@ -30,102 +26,84 @@ class _UnusableError(SweepError):
     """The notebook ran, but left nothing that a sweep can use."""
 
 
-def main(job_file: str) -> int:
-    """Execute the notebook of a job; 0 when everything that it had to leave is there."""
-    job = Job.from_json(Path(job_file).read_text(encoding="utf-8"))
+def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
+    """Execute a job (as JSON) in this process, and send its error and the kind of its failure.
+
+    The process ends with the one that has started it, and at the job's time limit.
+    """
+    job = Job.from_json(job_text)
+    log = os.open(job.staging / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    managers: list[Any] = []  # of the notebook at work, as soon as there is one
+    threading.Thread(target=_end_in_time, args=(job, managers, outcome), daemon=True).start()
     error, failure = "", None
     try:
-        _execute(job)
+        _execute(job, managers)
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
             recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
             asked = "system" if system else "language model"
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
-        _tidy(job)
+        tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
-        error, failure = printable(_explain(exc, job)), getattr(exc, "failure", None)
-        with suppress(OSError):  # a disk that is full keeps no notebook, but never a part of one
-            _tidy(job, error)
-    job.input.unlink(missing_ok=True)  # room for the outcome, where there is no other
-    write_durably(job.outcome, json.dumps({"error": error, "failure": failure}))
-    return 1 if error else 0
+        error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
+    atexit._run_exitfuncs()  # which processes of multiprocessing leave out
+    outcome.send((error, failure))
+
+
+def _end_in_time(job: Job, managers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
+    parent = parent_process()
+    assert parent is not None
+    if not connection.wait([parent.sentinel], job.run_timeout or None):
+        for manager in managers:
+            with suppress(Exception):  # a cell is writing to it
+                manager.save()
+        limit = f"{job.run_timeout:g} s (run_timeout under [sweep])"
+        outcome.send((f"the run did not end within {limit} and was stopped", None))
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(75)
 
 
 def load_papermill() -> Any:
-    """papermill, without what it could do without."""
+    """Return papermill with the engine of this package, and without what it could do without."""
     # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
     # together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    import papermill
+    with warnings.catch_warnings():  # what it filters is of no concern to notebooks
+        import papermill
 
+        from ragbench.sweep import engine
+
+    papermill.engines.papermill_engines.register(engine.NAME, engine.InProcessEngine)
     return papermill
 
 
-def _execute(job: Job) -> None:
+def _execute(job: Job, managers: list[Any]) -> None:
     papermill = load_papermill()
-    from jupyter_client.manager import AsyncKernelManager
     from papermill.iorw import LocalHandler, papermill_io
 
-    managers: list[AsyncKernelManager] = []
-
-    class Kernel(AsyncKernelManager):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            managers.append(self)
-
     class WholeFile(LocalHandler):  # type: ignore[misc]
-        """A disk that is full leaves the notebook as it was written last."""
-
-        whole = ""
+        """Leaves the notebook as it was written last where the disk is full or the process is killed."""
 
         def write(self, buf: str, path: str) -> None:
-            try:
-                super().write(buf, path)
-            except OSError:
-                super().write(self.whole, path)
-                raise
-            self.whole = buf
+            write_durably(Path(path), buf)
 
     papermill_io.register(str(job.output), WholeFile())  # for paths that begin like this
-    threading.Thread(target=_go_with_parent, args=(managers,), daemon=True).start()
-    limit = job.run_timeout
-    end = time.monotonic() + limit
-
-    def time_left(cell: object) -> int | None:
-        return max(1, math.ceil(end - time.monotonic())) if limit else None
-
     papermill.execute_notebook(
         # papermill takes braces in a path for placeholders
         str(job.input).replace("{", "{{").replace("}", "}}"),
         str(job.output).replace("{", "{{").replace("}", "}}"),
         parameters=dict(job.parameters),
+        engine_name="ragbench",
         kernel_name="python3",
         language="python",
         progress_bar=False,
-        start_timeout=START_TIMEOUT,
         cwd=str(job.cwd),
-        kernel_manager_class=Kernel,
-        timeout_func=time_left,
-        # The default of 4 s is for a machine with nothing else to do.
-        iopub_timeout=120,
+        started=managers.append,
     )
-
-
-def _go_with_parent(managers: list[Any]) -> None:
-    while os.read(0, 1):  # blocks until the sweep closes the pipe, or dies
-        pass
-    for manager in managers:
-        process = getattr(getattr(manager, "provisioner", None), "process", None)
-        try:
-            # A kernel leads a group of its own, with all that it started.
-            if isinstance(process, subprocess.Popen) and hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process is not None:
-                process.kill()
-        except OSError:
-            continue  # it is gone already
-    os._exit(75)
 
 
 def _stamp(job: Job) -> None:
@@ -165,30 +143,25 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
 
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would give the same.
     """
-    asked: list[dict[str, Any]] = []
+    replies: list[dict[str, Any]] = []
     for name in ("answers.jsonl", "judgements.jsonl"):
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
             record = json.loads(line) if line.strip() else {}
             usage = record.get("usage")
-            asked += usage if isinstance(usage, list) else [usage] if usage else [record] if record.get("error") else []
+            replies += usage if isinstance(usage, list) else [usage or record]
     return [
-        (FailureKind(one.get("failure") or FailureKind.ERROR), " ".join(one["error"].split()))
-        for one in asked
-        if one.get("error") is not None
+        (FailureKind(reply.get("failure") or FailureKind.ERROR), " ".join(reply["error"].split()))
+        for reply in replies
+        if reply.get("error") is not None
     ]
 
 
-def _explain(exc: Exception, job: Job) -> str:
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+def _explain(exc: Exception) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(exc, PapermillExecutionError):
         lines = f"{exc.ename}: {exc.evalue}".strip().splitlines()
         return lines[0] if len(lines) < 2 else f"{lines[0]} ... {lines[-1]}"
-    if isinstance(exc, DeadKernelError):
-        return "the kernel died (out of memory, or the process was ended from outside or by its own code)"
-    if isinstance(exc, CellTimeoutError):
-        return f"the run did not end within {job.run_timeout:g} s (run_timeout under [sweep]) and was stopped"
     if isinstance(exc, OSError) and exc.errno in _FULL:
         return f"disk full, or a limit of the file system reached: {exc.strerror}; make room and run it again"
     if isinstance(exc, _UnusableError | ConfigError):
@@ -221,8 +194,8 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
     cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
 
 
-def _tidy(job: Job, error: str = "") -> None:
-    """Keep what belongs to one machine out of the executed notebook, or of its source where none was written."""
+def tidy(job: Job, error: str = "") -> None:
+    """Keep what belongs to one machine out of the executed notebook (or its source), and mark an error in it."""
     try:
         notebook = json.loads(job.output.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -236,23 +209,10 @@ def _tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-        if "injected-parameters" in tags or "parameters" in tags:  # what was found is on the first screen
+        if "injected-parameters" in tags or "parameters" in tags:  # the results are on the first screen
             cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
-    text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    try:
-        write_durably(job.output, text)
-    except OSError:
-        job.output.unlink(missing_ok=True)  # the room of the old file is there for the new one
-        try:
-            job.output.write_bytes(text.encode())
-        except OSError:
-            job.output.unlink(missing_ok=True)
-            raise
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    write_durably(job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""BEIR folders as test sets: labels that BEIR's files do not hold, and every problem of the files at once.
+"""BEIR folders as test sets: labels that BEIR's files do not hold.
 
 case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names and forms of JSONL
 (see `single_file`). They take the place of what the other files hold. `"relevant": {}` keeps a question that no
@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from ragbench.datasets.beir import check_qrels, load_beir_folder
-from ragbench.datasets.gold import read_answers, read_questions
+from ragbench.datasets.beir import load_beir_folder, unique_records
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import case, document, warn
+from ragbench.datasets.records import identifier, warn
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
-from ragbench.testsets.perspectives import SAFETY_FILES, lines_of, read_records, read_safety
+from ragbench.testsets.perspectives import SAFETY_FILES, lines_of, read_safety
 from ragbench.testsets.problems import Problem, refuse
 from ragbench.testsets.single_file import Labels, entry_of_case
 from ragbench.testsets.validation import Content, Entry, Word, check, entry_of
@@ -47,7 +44,7 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     labels = {entry.case.query_id: entry for entry in content.entries}
     kept = [query_id for query_id in labels if "relevant" in names[query_id]]
     dataset = load_beir_folder(folder, split, kept=kept)
-    queries = read_records(folder, "queries.jsonl", case, Content())
+    queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
     warn(source, "queries are not in queries.jsonl and are left out", [q for q in labels if q not in queries])
     flaws: defaultdict[str, list[str]] = defaultdict(list)
@@ -83,24 +80,15 @@ def read_beir(folder: Path) -> Content:
 
 
 def beir_problems(folder: Path) -> list[Problem]:
-    """Return what is wrong in a folder: in each line of its files, or else in how they fit together."""
-    content = Content()
-    read_records(folder, "corpus.jsonl", document, content)
-    read_records(folder, "queries.jsonl", case, content)
-    problems = content.problems
-    for path in sorted((folder / "qrels").glob("*.tsv")):
-
-        def report(line: int, exc: DataError, file: str = path.name) -> None:
-            problems.append(Problem(line, "", str(exc), "", file))
-
-        _note(problems, path.name, partial(check_qrels, path, report))
-    problems += _read_labels(folder)[0].problems
-    if not problems:  # what is left concerns how the files fit together, and is found one at a time
-        for name, load in (("answers.jsonl", read_answers), ("questions.jsonl", read_questions)):
-            if (folder / name).is_file():
-                _note(problems, name, partial(load, folder / name))
-    if not problems:
-        _note(problems, folder.name, lambda: load_labelled_folder(folder, beir_split(folder)))
+    """Return what is wrong in a folder: in the labels of ours, or the first error of BEIR's files."""
+    problems = _read_labels(folder)[0].problems
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # flaws that are not problems are reported when the set is loaded
+            if not problems:
+                load_labelled_folder(folder, beir_split(folder))
+    except DataError as exc:
+        problems.append(Problem(0, "", str(exc), "", folder.name))
     return problems
 
 
@@ -119,13 +107,3 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     content.add_entries(entries, "query_id")
     read_safety(folder, content)
     return content, names
-
-
-def _note(problems: list[Problem], file: str, read: Callable[[], object]) -> None:
-    """Note the error of a function that reads; flaws that are not problems are reported when the set is loaded."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            read()
-    except DataError as exc:
-        problems.append(Problem(0, "", str(exc), "", file))

@@ -55,16 +55,14 @@ from ragbench.testsets.validation import (
     Text,
     Word,
     check,
-    derived_id,
     entry_of,
-    fields_of,
 )
 
 _SAMPLES: Mapping[str, Kind] = {"safety_inputs": "input", "safety_outputs": "output"}
 
 
 class CaseList(NamedTuple):
-    """A form: the field that holds the list, the model of its items, and the way from item to entry and back.
+    """A form: the field that holds the list, the model of its items, and what makes entries of them.
 
     `head` are the fields next to the list, in addition to version and name.
     """
@@ -72,7 +70,6 @@ class CaseList(NamedTuple):
     field: str
     model: type[BaseModel]
     entry: Callable[[Any, Record], Entry]
-    record: Callable[[Entry], dict[str, Any]]
     head: tuple[str, ...] = ()
 
 
@@ -172,31 +169,10 @@ class SourceCase(BaseModel):
     metadata: dict[str, Any] = {}
 
 
-def _json_record(model: type[BaseModel], entry: Entry) -> dict[str, Any]:
-    """Return the item of a case in a form that names relevant documents without grades."""
-    labels = case_line(entry)
-    labels["relevant"] = [doc_id for doc_id, grade in entry.relevant.items() if grade > 0]
-    names = zip(fields_of(model), model.model_fields, strict=True)
-    return {alias: labels[name] for alias, name in names if labels.get(name)}
-
-
-def _question_record(entry: Entry) -> dict[str, Any]:
-    record = _json_record(QuestionCase, entry)
-    documents = record.get("expectedDocumentId", [])
-    return {**record, "expectedDocumentId": documents[0]} if len(documents) == 1 else record
-
-
-def _source_record(entry: Entry) -> dict[str, Any]:
-    record = _json_record(SourceCase, entry)
-    if entry.case.query_id == derived_id(entry.case.text):
-        del record["id"]
-    return record
-
-
 LISTS = {
-    "yaml": CaseList("cases", YamlCase, _yaml_entry, yaml_record, ("split", "corpus", "documents", *_SAMPLES)),
-    "json": CaseList("cases", QuestionCase, entry_of, _question_record),
-    "json-cases": CaseList("test_cases", SourceCase, entry_of, _source_record),
+    "yaml": CaseList("cases", YamlCase, _yaml_entry, ("split", "corpus", "documents", *_SAMPLES)),
+    "json": CaseList("cases", QuestionCase, entry_of),
+    "json-cases": CaseList("test_cases", SourceCase, entry_of),
 }
 
 
@@ -246,23 +222,18 @@ def json_form(path: Path) -> str:
     return "json-cases" if "query" in names and "question" not in names else "json"
 
 
-def list_texts(content: Content, form: str) -> dict[str, str]:
-    """Return the whole file, by the name ""."""
-    rules = LISTS[form]
-    head: dict[str, Any] = {"version": 1} | ({"name": content.name} if content.name else {})
-    items = [rules.record(entry) for entry in content.entries]
-    if form != "yaml":
-        text = json.dumps({**head, rules.field: items}, ensure_ascii=False, indent=2, allow_nan=False)
-        return {"": text + "\n"}
-    more = {
+def yaml_text(content: Content) -> str:
+    """Return the whole file in YAML."""
+    fields = {
+        "name": content.name,
         "split": content.split if content.split != "test" else "",
         "corpus": content.corpus,
-        rules.field: items,
+        "cases": [yaml_record(entry) for entry in content.entries],
         "safety_inputs": [sample_record(sample, "input") for sample in content.inputs],
         "safety_outputs": [sample_record(sample, "output") for sample in content.outputs],
         "documents": [document_record(document) for document in content.documents.values()],
     }
-    return {"": dump_yaml(head | {name: value for name, value in more.items() if value or name == rules.field})}
+    return dump_yaml({"version": 1} | {name: value for name, value in fields.items() if value or name == "cases"})
 
 
 def _check_head(record: Record, rules: CaseList, content: Content) -> None:

@@ -21,8 +21,8 @@ from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
 from ragbench.files import expanded, locked, staged
 from ragbench.testsets.assembly import check_evidence
-from ragbench.testsets.case_lists import LISTS
-from ragbench.testsets.forms import OTHER_FORMS, PERSPECTIVE_FILES, form_of, losses, read, texts_of
+from ragbench.testsets.case_lists import yaml_record, yaml_text
+from ragbench.testsets.forms import WRITTEN, form_of, read, text_of
 from ragbench.testsets.parser import dump_yaml, parse_json, yaml_comments
 from ragbench.testsets.problems import nearest, refuse
 from ragbench.testsets.single_file import CASE_FIELDS, OwnCase, case_line, entry_of_case
@@ -52,7 +52,7 @@ def add_entries(path: str | Path, entries: Sequence[Entry], *, force: bool = Fal
                 raise DataError(
                     f"{place} has a case {query_id!r} already; give the new one another id, or change that one"
                 )
-        _save(place, content, [*content.entries, *entries], entries, force=force)
+        _save(place, content, [*content.entries, *entries], force=force)
 
 
 def replace_case(
@@ -81,7 +81,7 @@ def remove_case(path: str | Path, query_id: str, *, force: bool = False) -> None
     with _locked(path) as place:
         content = _content(place)
         number = _number(content, query_id, place)
-        _save(place, content, content.entries[:number] + content.entries[number + 1 :], (), force=force)
+        _save(place, content, content.entries[:number] + content.entries[number + 1 :], force=force)
 
 
 def change_case(
@@ -141,8 +141,8 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
 
 
 def _content(place: Path) -> Content:
-    if (form := form_of(place)) in OTHER_FORMS:
-        raise DataError(f"{place} is of another tool ({form}); convert it first: `ragbench testset convert`")
+    if (form := form_of(place)) not in WRITTEN:
+        raise DataError(f"{place} has the form {form!r}, which is read only; convert it: `ragbench testset convert`")
     content = read(place, form)
     refuse(place, content.problems)
     return content
@@ -164,28 +164,20 @@ def _replace(
     grades = old.relevant if relevant is None else dict(relevant)
     entry = Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))
     entries = [*content.entries[:number], entry, *content.entries[number + 1 :]]
-    _save(place, content, entries, [entry], force=force)
+    _save(place, content, entries, force=force)
 
 
-def _save(place: Path, before: Content, entries: Sequence[Entry], changed: Sequence[Entry], *, force: bool) -> None:
+def _save(place: Path, before: Content, entries: Sequence[Entry], *, force: bool) -> None:
     """Save a content with these entries; what is written is read again and compared first."""
     form, content = form_of(place), replace(before, entries=list(entries))
-    for entry in changed:
-        qrels = {entry.case.query_id: entry.relevant}
-        dataset = Dataset(content.name, content.split, {}, (entry.case,), qrels)
-        if lost := losses(dataset, form):
-            raise DataError(
-                f"the form {form!r} of {place} cannot hold this: {'; '.join(lost)}; leave the label out, or convert "
-                "the set to jsonl first"
-            )
     try:
         with staged(place) as new:
             if form == "yaml":
                 new.write_text(_yaml_text(place, before, content, force), encoding="utf-8", newline="")
-            elif form in ("beir", "perspectives"):
-                _write_folder(place, new, form, before, content)
+            elif form == "beir":
+                _write_folder(place, new, before, content)
             else:
-                new.write_text(texts_of(content, form)[""], encoding="utf-8", newline="")
+                new.write_text(text_of(content, form), encoding="utf-8", newline="")
             try:
                 again = read(new, form)
                 refuse(place, again.problems + check_evidence(again, again.documents))
@@ -208,13 +200,13 @@ def _labels(entry: Entry) -> tuple[Case, dict[str, int]]:
 
 def _yaml_text(place: Path, before: Content, content: Content, force: bool) -> str:
     """Return the text of a YAML file with other cases, and all of its comments."""
-    text, rules = place.read_bytes().decode("utf-8-sig"), LISTS["yaml"]
-    old = {entry.case.query_id: rules.record(entry) for entry in before.entries}
-    new = {entry.case.query_id: rules.record(entry) for entry in content.entries}
+    text = place.read_bytes().decode("utf-8-sig")
+    old = {entry.case.query_id: yaml_record(entry) for entry in before.entries}
+    new = {entry.case.query_id: yaml_record(entry) for entry in content.entries}
     ids = [entry.case.query_id for entry in before.entries]
 
     def change(head: Any) -> None:
-        items = head[rules.field] if isinstance(head, dict) else head
+        items = head["cases"] if isinstance(head, dict) else head
         for number in reversed(range(len(ids))):
             record = new.get(ids[number])
             if record is None:
@@ -226,7 +218,7 @@ def _yaml_text(place: Path, before: Content, content: Content, force: bool) -> s
     try:
         changed = dump_yaml(text, change=change)
     except Exception:  # layouts with which ruamel.yaml has trouble, and fields that are merged with <<
-        changed = texts_of(content, "yaml")[""]
+        changed = yaml_text(content)
     lost = Counter(yaml_comments(text)) - Counter(yaml_comments(changed))
     if lost and not force:
         raise DataError(
@@ -245,21 +237,16 @@ def _update(item: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
             item[name] = value
 
 
-def _write_folder(place: Path, new: Path, form: str, before: Content, content: Content) -> None:
-    """Write a folder again; its documents and what is not of test sets stay."""
+def _write_folder(place: Path, new: Path, before: Content, content: Content) -> None:
+    """Write a BEIR folder again; its documents, and what is not of test sets, stay."""
     shutil.copytree(place, new, copy_function=_link)
-    if form == "beir":
-        cases = tuple(entry.case for entry in content.entries)
-        qrels = {entry.case.query_id: entry.relevant for entry in content.entries}
-        texts = case_texts(Dataset(content.name, content.split, content.documents, cases, qrels))
-        removed = {entry.case.query_id for entry in before.entries} - qrels.keys()
-        for path in new.glob("qrels/*.tsv"):
-            rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [row for row in rows if row.partition("\t")[0] not in removed]
-            texts.setdefault(f"qrels/{path.name}", "".join(kept))
-    else:
-        texts = dict.fromkeys(PERSPECTIVE_FILES, "") | texts_of(content, form)
-        texts.pop("corpus.jsonl", None)
+    cases = tuple(entry.case for entry in content.entries)
+    qrels = {entry.case.query_id: entry.relevant for entry in content.entries}
+    texts = case_texts(Dataset(content.name, content.split, content.documents, cases, qrels))
+    removed = {entry.case.query_id for entry in before.entries} - qrels.keys()
+    for path in new.glob("qrels/*.tsv"):
+        rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        texts.setdefault(f"qrels/{path.name}", "".join(r for r in rows if r.partition("\t")[0] not in removed))
     for name, text in texts.items():
         (new / name).unlink(missing_ok=True)  # on the disk it is the one of the old folder
         if text:

@@ -1,4 +1,4 @@
-"""Test sets of other tools, read and written::
+"""Test sets of other tools, read::
 
     ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
     deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
@@ -36,9 +36,9 @@ from ragbench.errors import DataError, require
 from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
-from ragbench.testsets.parser import Keys, Record, UnreadableError, dump_yaml, parse_yaml
+from ragbench.testsets.parser import Keys, Record, UnreadableError, parse_yaml
 from ragbench.testsets.validation import Content, Entry, derived_id
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
 _EXPECTING = ("equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "context-recall")
@@ -238,45 +238,6 @@ def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> d
     return dict(Counter(place.how for place in found))
 
 
-def other_text(dataset: Dataset, form: str, suffix: str = "") -> str:
-    """A test set as another tool reads it; evidence becomes reference contexts."""
-    rows = [_Row(case, dataset) for case in dataset.cases]
-    if form == "ragas":
-        return _lines({"user_input": r.question, "reference": r.answer, "reference_contexts": r.contexts} for r in rows)
-    if form == "langsmith":
-        return _lines(
-            {"inputs": {"question": r.question}, "outputs": {"answer": r.answer}, "metadata": {"id": r.id}}
-            for r in rows
-        )
-    if form == "deepeval":
-        return _json([{"input": r.question, "expected_output": r.answer, "context": r.contexts} for r in rows])
-    if form == "llamaindex":
-        examples = [
-            {"query": r.question, "query_by": None, "reference_contexts": r.contexts, "reference_answer": r.answer,
-             "reference_answer_by": None}
-            for r in rows
-        ]  # fmt: skip
-        return _json({"examples": examples})
-    if form == "promptfoo":
-        tests = [{"description": r.id, "vars": {"question": r.question}, "assert": r.asserts} for r in rows]
-        return dump_yaml({"tests": tests})
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-    writer.writerow(["id", "question", "answer", "source"])
-    writer.writerows([r.id, r.question, r.answer or "", ";".join(r.sources)] for r in rows)
-    return out.getvalue()
-
-
-class _Row:
-    def __init__(self, case: Case, dataset: Dataset) -> None:
-        self.id, self.question, self.answer = case.query_id, case.text, case.reference_answer
-        self.sources = [doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0]
-        known = [span for span in case.evidence if span.doc_id in dataset.corpus]
-        self.contexts = [dataset.corpus[span.doc_id].full_text[span.start : span.end] for span in known]
-        self.asserts = [{"type": "factuality", "value": self.answer}] if self.answer else []
-        self.asserts += [{"type": "icontains", "value": keyword} for keyword in case.required_keywords]
-
-
 def _cell(value: Any) -> Any:
     """A cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
     text = str(value).strip()
@@ -308,11 +269,3 @@ def _asserted(asserts: Any) -> tuple[list[str], str]:
         elif kind in _EXPECTING and values:
             answer = answer or values[0]
     return keywords, answer
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-
-def _lines(rows: Iterator[dict[str, Any]] | Any) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -24,13 +24,13 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, create_model, model_validator
 
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.datasets.records import document, document_line, warn
+from ragbench.datasets.records import document, warn
 from ragbench.errors import DataError
 from ragbench.testsets.parser import Record, json_records, read_bytes
 from ragbench.testsets.problems import Problem, meant, nearest
 from ragbench.testsets.safety import Kind, read_samples, sample_record
-from ragbench.testsets.single_file import Labels, case_line
-from ragbench.testsets.validation import STRICT, Content, Entry, Facts, Grade, Text, Word, check, entry_of
+from ragbench.testsets.single_file import Labels
+from ragbench.testsets.validation import STRICT, Content, Facts, Grade, Text, Word, check, entry_of
 from ragbench.types import SafetySample
 
 T = TypeVar("T")
@@ -162,47 +162,6 @@ def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]
     return {
         "safety_inputs.jsonl": "".join(json_line(sample_record(sample, "input")) for sample in inputs),
         "safety_outputs.jsonl": "".join(json_line(sample_record(sample, "output")) for sample in outputs),
-    }
-
-
-def perspective_texts(content: Content) -> dict[str, str]:
-    """Return file name -> content, of a whole folder."""
-    texts = dict.fromkeys((CASES, *_LABELS), "")
-    for entry in content.entries:
-        for file, record in _records(entry).items():
-            texts[file] += json_line(record) if record else ""
-    texts |= safety_texts(content.inputs, content.outputs)
-    texts["corpus.jsonl"] = "".join(json_line(document_line(each)) for each in content.documents.values())
-    return {file: text for file, text in texts.items() if text}
-
-
-def _records(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Return file name -> the line of this case in it; {} where it has none."""
-    case, labels = entry.case, case_line(entry)
-    chunks = labels.get("expected_chunks", []) + labels.get("expected_sections", [])
-    facts = [{"fact": fact, "aliases": aliases} if aliases else fact for fact, *aliases in case.gold_facts]
-    lines = {
-        CASES: {"query": case.text},
-        "retrieval_labels.jsonl": {
-            **_graded(entry.relevant, "relevant_docs", "relevance_grades"),
-            **_graded(case.relevant_chunks, "relevant_chunks", "chunk_relevance_grades"),
-        },
-        "context_labels.jsonl": {"gold_facts": facts, "expected_chunks": chunks},
-    }
-    records = {}
-    for file in (CASES, *_LABELS):
-        fields = lines.get(file, {}) | {name: labels.get(name) for name in _FIELDS.get(file, ())}
-        filled = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
-        records[file] = {"case_id": case.query_id, **filled} if filled else {}
-    return records
-
-
-def _graded(relevant: Mapping[str, int], named: str, graded: str) -> dict[str, Any]:
-    """Return the ids of what is relevant, and the grades where one is not 1."""
-    grades = {each: min(max(grade, 0), 3) for each, grade in relevant.items()}
-    return {
-        named: [each for each, grade in grades.items() if grade > 0],
-        graded: {} if set(grades.values()) <= {1} else grades,
     }
 
 

@@ -210,8 +210,8 @@ def case_line(entry: Entry) -> dict[str, Any]:
     return record
 
 
-def single_texts(content: Content) -> dict[str, str]:
-    """Return the whole file, by the name ""."""
+def single_text(content: Content) -> str:
+    """Return the whole file."""
     head = {"testset": content.name, "split": content.split} | ({"corpus": content.corpus} if content.corpus else {})
     records: list[dict[str, Any]] = [head] if content.name else []
     records += [case_line(entry) for entry in content.entries]
@@ -219,7 +219,7 @@ def single_texts(content: Content) -> dict[str, str]:
     for kind, of_kind in samples.items():
         records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in of_kind]
     records += [document_record(document) for document in content.documents.values()]
-    return {"": "".join(map(json_line, records))}
+    return "".join(map(json_line, records))
 
 
 def document_record(document: Document) -> dict[str, Any]:

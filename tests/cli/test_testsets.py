@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
-from ragbench.errors import DataWarning
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.loader import load_dataset, load_testset
 
 runner = CliRunner()
 
@@ -55,9 +54,6 @@ def test_convert_locates_sections_in_the_documents(yaml_set: Path, tmp_path: Pat
     [span] = dataset.cases[0].evidence
     assert dataset.corpus["guide.md"].full_text[span.start : span.end] == "# Install\n\nUse pip."
     assert run("convert", yaml_set, tmp_path / "my.jsonl").exit_code == 2
-    with pytest.warns(DataWarning) as lost:
-        assert run("convert", tmp_path / "my.jsonl", tmp_path / "again.json").exit_code == 0
-    assert "1 documents are not in the file: give them when it is loaded" in str(lost[-1].message)
     assert run("convert", tmp_path / "my.jsonl", tmp_path / "again.yaml").exit_code == 0
     assert run("convert", tmp_path / "my.jsonl", tmp_path / "bare.jsonl", "--without-documents").exit_code == 0
     assert load_testset(tmp_path / "bare.jsonl").corpus == {}
@@ -66,29 +62,20 @@ def test_convert_locates_sections_in_the_documents(yaml_set: Path, tmp_path: Pat
     assert again.fingerprint == dataset.fingerprint
 
 
-def test_convert_a_dataset_by_name_and_say_what_is_lost(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ragbench", "testset", "convert", "pydoc", "my.json"]
+def test_convert_a_dataset_by_name(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ragbench", "testset", "convert", "pydoc", "my.jsonl"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0
-    assert "110 cases in my.json (json)" in done.stdout
-    assert "ragbench: warning: saving pydoc as json: 93 cases lose their gold_facts" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(load_testset(tmp_path / "my.json").cases) == 110
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "110 cases in my.jsonl (jsonl)" in done.stdout
+    assert load_testset(tmp_path / "my.jsonl").fingerprint == load_dataset("pydoc").fingerprint
 
 
-@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_convert_to_forms_that_a_name_does_not_say(yaml_set: Path, tmp_path: Path) -> None:
-    done = run("convert", yaml_set, tmp_path / "folder")
-    assert done.exit_code == 2
-    assert "name one: --to yaml, json" in " ".join(done.output.split())
-    assert run("convert", yaml_set, tmp_path / "folder", "--to", "perspectives").exit_code == 0
-    assert run("convert", tmp_path / "folder", tmp_path / "b.json", "--to", "json-cases").exit_code == 0
-    assert run("convert", tmp_path / "b.json", tmp_path / "c.json").exit_code == 0
-    assert "test_cases" in (tmp_path / "c.json").read_text()
-    assert run("convert", yaml_set, tmp_path / "d.json", "--to", "xml").exit_code == 2
-    assert run("convert", tmp_path / "none.yaml", tmp_path / "e.json").exit_code == 2
-    assert run("convert", "no-such-set", tmp_path / "e.json").exit_code == 2
-    assert not (tmp_path / "e.json").exists()
+def test_convert_to_what_is_written_only(yaml_set: Path, tmp_path: Path) -> None:
+    for name, more in (("d.yaml", ("--to", "xml")), ("e.json", ()), ("e.jsonl", ("--to", "json"))):
+        assert run("convert", yaml_set, tmp_path / name, *more).exit_code == 2
+    assert run("convert", tmp_path / "none.yaml", tmp_path / "e.jsonl").exit_code == 2
+    assert run("convert", "no-such-set", tmp_path / "e.jsonl").exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == [yaml_set.name]
 
 
 def test_validate_compares_with_the_documents(yaml_set: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same name is the same number in `evaluate` and in an executed notebook, to the last digit."""
+"""The same name is the same number in `evaluate` and in an executed notebook, to the last digit that is kept."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench.cli import app
 from ragbench.registry import BUDGETS, KS, measure_of
+from ragbench.service.bodies import RunBody
+from ragbench.service.folders import Folder
 from ragbench.systems import HttpSystem, Pipeline
+from ragbench.testsets.writer import save_dataset
 from ragbench.types import Dataset
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
@@ -36,14 +41,10 @@ def notebook_scores(**parameters: Any) -> pd.DataFrame:
     return scores
 
 
-def report_scores(report: Any) -> pd.DataFrame:
-    rows = [(case.query_id, name, value) for case in report.cases for name, value in case.scores.items()]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
-
-
 def differences(one: pd.DataFrame, other: pd.DataFrame) -> tuple[list[str], int]:
-    """The measures of which any shared value differs in any digit, and how many values are shared."""
+    """The measures of which any shared value differs in the 12 digits of files, and how many values are shared."""
     both = one.merge(other, on=["query_id", "measure"], validate="one_to_one")
+    both[["value_x", "value_y"]] = both[["value_x", "value_y"]].map(lambda value: float(f"{value:.12g}"))
     same = (both["value_x"] == both["value_y"]) | (both["value_x"].isna() & both["value_y"].isna())
     return sorted(set(both.loc[~same, "measure"])), len(both)
 
@@ -69,6 +70,25 @@ def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configur
     assert depths == set(KS)
     budgets = {int(name) for name in evaluated["measure"].str.extract(r"@(\d+)tok")[0].dropna()}
     assert budgets == set(BUDGETS)
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_every_surface_gives_the_same_numbers(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    testset = save_dataset(data.select(list(data.queries)[:8]), tmp_path / "testsets" / "eight")
+    library = rb.evaluate(testset, "bm25").scores
+    monkeypatch.chdir(tmp_path)
+    notebook = notebook_scores(dataset=str(testset), retriever="bm25")
+    assert differences(notebook, library) == ([], len(notebook))
+    command = RunBody.model_validate({"dataset": "eight"}).command(Folder(tmp_path, ""))
+    assert command[0] == "eval"
+    done = CliRunner().invoke(app, [*command, "--output", "served"])
+    assert done.exit_code == 1, "targets are missed"
+    served = rb.load_result(tmp_path / "results" / "eval" / "served").scores
+    assert differences(served, library) == ([], len(library)), "in the digits that a file holds"
+    (tmp_path / "one.toml").write_text(f"[fixed]\nretriever = 'bm25'\ndataset = '{testset}'\n[axes]\nk = [5]\n")
+    rb.sweep(tmp_path / "one.toml", jobs=1)
+    [swept] = rb.load_results(tmp_path / "results" / "one")
+    assert differences(swept.scores, library) == ([], len(notebook))
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")

@@ -21,7 +21,7 @@ from sqlalchemy import func, select, update
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.service import (
     add_alert,
     add_schedule,
@@ -236,7 +236,7 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"):
         import_schedules(file, database=database)
     file.write_text("jobs: []")
-    with pytest.raises(DataError, match="cron is "):
+    with pytest.raises(DataError, match="expected cron: jobs"):
         import_schedules(file, database=database)
 
 
@@ -342,6 +342,12 @@ def test_a_schedule_for_every_client_evaluates_the_files_of_each(
 def test_wrong_schedules_are_refused(cron: str, zone: str, command: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         add_schedule("x", cron, command, zone=zone, database=str(tmp_path / "runs.sqlite"))
+
+
+def test_without_cronsim_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with pytest.raises(MissingExtraError, match=r"ragbench-lab\[schedules\]"):
+        add_schedule("n", "0 2 * * *", ["eval"], database=str(tmp_path / "runs.sqlite"))
 
 
 def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(

@@ -214,7 +214,7 @@ def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
         for kind, (smallest, intervals) in rates.items():
             rate = float((intervals.low > 0).mean())
             print(f"{n:4d} {kind:18} {smallest.mean():.3f} {rate:.3f}", flush=True)
-            assert rate == pytest.approx(0.8, abs=0.03 + slack(0.8, experiments, 2)), (kind, n)
+            assert 0.77 - slack(0.8, experiments, 2) <= rate <= 0.88 + slack(0.8, experiments, 2), (kind, n)
 
 
 @cache

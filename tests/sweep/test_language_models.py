@@ -27,8 +27,6 @@ from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 from ragbench.testsets.loader import load_dataset
 
-pytestmark = pytest.mark.usefixtures("warm_sweeps")
-
 KEY = "sk-marked-0123456789-marked"
 
 PARAMETERS = """

@@ -43,6 +43,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 def redirect(path: str, **query: str) -> RedirectResponse:
     """Lead to another page, after a form was sent."""
+    query = {name: value for name, value in query.items() if value}
     return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
 
 
@@ -59,7 +60,7 @@ async def client_of_page(request: Request) -> str | None:
 Visitor = Annotated[Session, needs("reader", client_of_page)]
 Runner = Annotated[Session, needs("runner", client_of_page)]
 Admin = Annotated[Session, needs("admin", client_of_page)]
-Form = Annotated[dict[str, str], Depends(form_of)]
+FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 
 class PageRoute(APIRoute):

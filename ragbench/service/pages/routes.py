@@ -1,28 +1,34 @@
-"""The pages: runs, series, a run, comparisons."""
+"""The pages: runs, series, a run, comparisons, data sets, schedules with jobs and alerts."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.evaluation import load_result
 from ragbench.report.page import report_html
 from ragbench.report.page.html import script_hash
-from ragbench.service import trends
+from ragbench.service import api, trends
 from ragbench.service.access import COOKIE, Session, key_of, too_many
-from ragbench.service.history_database import connected
+from ragbench.service.alert_rules import raised_alerts
+from ragbench.service.bodies import RunBody
+from ragbench.service.folders import cases_in, described, load
+from ragbench.service.history_database import Json, connected
 from ragbench.service.pages import series as views
-from ragbench.service.pages.html_pages import PageRoute, Visitor, page, redirect
+from ragbench.service.pages.html_pages import Admin, FormFields, PageRoute, Runner, Visitor, page, redirect
 from ragbench.service.responses import folder_of_run, records, run_row
+from ragbench.service.scheduler import pause_schedule
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _NEWEST = 20  # runs that the page of a series lists
+_CASES = 100  # of a page
 _FOLDER = files("ragbench.service.pages") / "templates"
 _REPORT_POLICY = (
     "default-src 'none'; script-src {hash}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
@@ -89,16 +95,16 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
     """Show the measures of a configuration over time."""
-    values: dict[str, Any] = {"client": who.owner, "series": series, "configuration": configuration, "measure": measure}
+    values: Json = {"client": who.owner, "series": series, "configuration": configuration, "measure": measure}
     newest = views.configurations_of(who, series)
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
     names = views.measures_of([newest[configuration]], who.database)
     charts, marks = views.panels(who, series, configuration, measure, names)
     limit = _NEWEST * len(newest)
-    recent = trends.history(series=series, client=who.owner, limit=limit, database=who.database)
+    recent = trends.history(series=series, limit=limit, **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
-    lists: dict[str, Any] = {
+    lists: Json = {
         "charts": charts,
         "marks": marks,
         "others": [*newest],
@@ -112,11 +118,11 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
 def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its report, or what the database has of it."""
     row, scores = run_row(who, run_id)
-    order = {name: place for place, name in enumerate(views.MAIN)}
+    order = {name: rank for rank, name in enumerate(views.MAIN)}
     scores = scores.assign(order=scores["measure"].map(order).fillna(len(order))).sort_values(["order", "measure"])
     with connected(who.database) as connection:
         before = trends.previous_run(connection, row)
-    values: dict[str, Any] = {"before": before["id"] if before else "", "missing": _missing(who, row)}
+    values: Json = {"before": before["id"] if before else "", "missing": _missing(who, row)}
     return page(who.request, "run", run=row, scores=records(scores), **values)
 
 
@@ -137,7 +143,7 @@ def _report(location: str, content: str) -> str:
     return report_html(load_result(location))
 
 
-def _missing(who: Session, row: dict[str, Any]) -> str:
+def _missing(who: Session, row: Json) -> str:
     """Return why the report of a run cannot be shown, "" where it can: only files below the server's folder are."""
     folder = folder_of_run(who, row)
     if folder is None:
@@ -154,12 +160,83 @@ def compare(
     who: Visitor, a: str = "", b: str = "", client_a: str | None = None, client_b: str | None = None
 ) -> HTMLResponse:
     """Compare two runs, or the newest runs of two clients."""
-    recent = records(trends.history(client=who.client, limit=200, database=who.database))
+    recent = records(trends.history(limit=200, **who.scope))
     if client_a is not None and client_b is not None:
         newest = {row["client_id"]: row["run"] for row in reversed(recent)}
         a, b = (newest.get(who.of(client).owner, "") for client in (client_a, client_b))
         if not (a and b):
             raise HTTPException(404, "one of these clients has no run")
-    found = views.differences(who, a, b) if a and b else None
+    comparison = views.differences(who, a, b) if a and b else None
     clients = sorted({row["client_id"] for row in recent})
-    return page(who.request, "compare", recent=recent, a=a, b=b, found=found, clients=clients)
+    return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison, clients=clients)
+
+
+@router.get("/data")
+def list_datasets(who: Visitor) -> HTMLResponse:
+    """Show the data sets of a client."""
+    return page(who.request, "data", rows=api.list_datasets(who), client=who.owner)
+
+
+@router.get("/data/{name}")
+def read_dataset(who: Visitor, name: str, category: str = "", text: str = "", first: int = 0) -> HTMLResponse:
+    """Show a data set with its cases."""
+    path, words, first = who.folder.testset(name), text.casefold().split(), max(0, first)
+    cases = [
+        case
+        for case in load(path).cases
+        if category in ("", case.category) and all(word in f"{case.query_id} {case.text}".casefold() for word in words)
+    ]
+    values: Json = {"category": category, "text": text, "first": first, "size": _CASES, "count": len(cases)}
+    cases = cases[first : first + _CASES]
+    return page(who.request, "dataset", about=described(path), client=who.owner, cases=cases, **values)
+
+
+@router.get("/data/{name}/case")
+def read_case(who: Visitor, name: str, id: str) -> HTMLResponse:
+    """Show a case with all its labels."""
+    if (record := cases_in(who.folder.testset(name)).get(id)) is None:
+        raise HTTPException(404, "there is no such case")
+    return page(who.request, "case", name=name, client=who.owner, record=record)
+
+
+@router.get("/schedules")
+def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
+    """Show what runs, what will run, and what was alerted.
+
+    Following, it is loaded again every few seconds while a job is under way, and has no form that this would empty.
+    """
+    jobs, rules = api.list_jobs(who), api.list_alerts(who)
+    alerts = raised_alerts(limit=200, database=who.database)
+    if who.client is not None:
+        alerts = alerts[alerts["rule_id"].isin([rule["id"] for rule in rules])]
+    busy = any(job["state"] in ("waiting", "running") for job in jobs)
+    values: Json = {"client": who.client, "follow": follow, "busy": busy, "jobs": jobs, "rules": rules}
+    lists: Json = {"schedules": api.list_schedules(who), "datasets": [*who.folder.testsets()]}
+    return page(who.request, "schedules", **values, **lists, raised=records(alerts.head(30)))
+
+
+@router.post("/schedules/run")
+def start_run(who: Runner, form: FormFields) -> Response:
+    """Start an evaluation now."""
+    try:
+        body = RunBody.model_validate({name: form.get(name, "") for name in ("dataset", "system", "series")})
+    except ValidationError as exc:
+        problems = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
+        raise HTTPException(422, f"the form cannot be used: {problems}") from exc
+    api.start_run(who, body)
+    return redirect("/schedules", follow="1", client=who.owner)
+
+
+@router.post("/schedules/change")
+def change_schedule(who: Admin, form: FormFields) -> Response:
+    """Pause or resume a schedule."""
+    paused = form.get("do") == "pause"
+    pause_schedule(form.get("name", ""), paused=paused, **who.ownership)
+    return redirect("/schedules", client=who.owner)
+
+
+@router.post("/schedules/cancel")
+def cancel_job(who: Runner, form: FormFields) -> Response:
+    """Cancel a job."""
+    api.cancel_job(who, form.get("job", ""))
+    return redirect("/schedules", client=who.owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from sqlalchemy import or_, select
@@ -11,12 +11,11 @@ from sqlalchemy import or_, select
 from ragbench.errors import DataError
 from ragbench.evaluation.records import Change
 from ragbench.registry import LEADERBOARD, higher_is_better, meaning_of
-from ragbench.report.page import signed
 from ragbench.report.page.html import forest_marks
 from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.api import compare, list_schedules
-from ragbench.service.history_database import connected
+from ragbench.service.history_database import Json, read_frame, read_rows
 from ragbench.service.pages.charts import PANEL, SPARKLINE, line_chart
 from ragbench.service.responses import records, run_row
 from ragbench.service.tables import run, score
@@ -74,7 +73,7 @@ def state_of(drift: Drift | None, measure: str) -> State:
     return State("few", "too few runs" if drift.n < MIN_EARLIER else "too noisy", drift.text)
 
 
-def overview(session: Session, measure: str = "") -> tuple[list[dict[str, Any]], int]:
+def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
     """Return a row per client, series and configuration, and how many there are; those that got worse first.
 
     `measure` is shown where a configuration has it, else its first one of `MAIN`. The state is that of what is shown
@@ -84,15 +83,15 @@ def overview(session: Session, measure: str = "") -> tuple[list[dict[str, Any]],
     query = select(*(run.c[name] for name in _COLUMNS)).order_by(run.c.made_at.desc(), run.c.id)
     if client is not None:
         query = query.where(run.c.client_id == client)
-    with connected(database) as connection:
-        runs = pd.read_sql(query, connection)
-        lines = runs.groupby(["client_id", "series", "configuration"], sort=False)
-        newest = records(lines.head(1).head(_LINES))
-        shown_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
-        scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest]), shown_or_aimed)
-        scores: dict[str, dict[str, Any]] = {}
-        for value in connection.execute(scored).mappings():
-            scores.setdefault(value["run_id"], {})[value["measure"]] = value
+    runs = read_frame(database, query)
+    lines = runs.groupby(["client_id", "series", "configuration"], sort=False)
+    newest = records(lines.head(1).head(_LINES))
+    main_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
+    scores: dict[str, Json] = {}
+    for value in read_rows(
+        database, select(score).where(score.c.run_id.in_([row["id"] for row in newest]), main_or_aimed)
+    ):
+        scores.setdefault(value["run_id"], {})[value["measure"]] = value
     recorded = hash(tuple(runs["id"]))
     trend_of = cache(lambda name: trends.trend(name, client=client, database=database, tested=False))
     due = {(row["client_id"], row["name"]): row["next_due"] for row in list_schedules(session)}
@@ -104,7 +103,7 @@ def overview(session: Session, measure: str = "") -> tuple[list[dict[str, Any]],
         main = next((name for name in (measure, *MAIN) if name in values), "")
         aimed = [] if measure else [name for name, value in values.items() if value["target"] is not None]
         drifts = {name: _drifts(name, client, database, recorded) for name in (main, *aimed) if name}
-        states = {name: state_of(found.get(row["id"]), name) for name, found in drifts.items()}
+        states = {name: state_of(epochs.get(row["id"]), name) for name, epochs in drifts.items()}
         watched = next((name for name in states if states[name].kind == "worse"), main)
         before = [drifts[watched][run_id] for run_id in ids[1:] if run_id in drifts.get(watched, {})]
         points = trend_of(main).query("run in @ids").tail(_RECENT) if main else None
@@ -138,26 +137,26 @@ def _earlier(drifts: list[Drift], measure: str) -> str:
 
 def measures_of(ids: list[str], database: str) -> list[str]:
     """Return the measures that any of these runs has, those of `MAIN` first."""
-    with connected(database) as connection:
-        names = connection.execute(select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()).scalars().all()
+    names = [
+        row["measure"] for row in read_rows(database, select(score.c.measure).where(score.c.run_id.in_(ids)).distinct())
+    ]
     return [*(name for name in MAIN if name in names), *sorted({*names} - {*MAIN})]
 
 
 def configurations_of(session: Session, series: str) -> dict[str, str]:
     """Return the configurations of a series, each with the id of its newest run."""
     query = select(run.c.configuration, run.c.id).where(run.c.client_id == session.owner, run.c.series == series)
-    with connected(session.database) as connection:
-        return {row.configuration: row.id for row in connection.execute(query.order_by(run.c.made_at))}
+    return {row["configuration"]: row["id"] for row in read_rows(session.database, query.order_by(run.c.made_at))}
 
 
 def panels(
     session: Session, series: str, configuration: str, measure: str, names: list[str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Json], list[Json]]:
     """Return the charts of the measures that matter most, and what changed between the runs, numbered."""
-    where: dict[str, Any] = {"series": series, "client": session.owner, "database": session.database}
+    where: Json = {"series": series, "client": session.owner, "database": session.database}
     first = (next((name for name in group if name in names), "") for group in ((measure,), MAIN, *PANELS))
     chosen = list(dict.fromkeys(filter(None, [*first, *names[:1]])))
-    charts, marks, runs = [], list[dict[str, Any]](), pd.DataFrame()
+    charts, marks, runs = [], list[Json](), pd.DataFrame()
     for name in reversed(chosen):  # the main one last: it has the marks, and its runs the costs
         runs = trends.trend(name, **where, tested=name == chosen[0])
         runs = runs[runs["configuration"] == configuration].tail(_RUNS)
@@ -175,7 +174,7 @@ def panels(
     return charts[::-1], marks
 
 
-def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> dict[str, Any]:
+def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> Json:
     epochs = [drifts[run_id] for run_id in runs["run"] if run_id in drifts]
     return {
         "measure": measure,
@@ -189,42 +188,23 @@ def _panel(measure: str, runs: pd.DataFrame, drifts: dict[str, Drift]) -> dict[s
     }
 
 
-def differences(session: Session, before: str, after: str) -> dict[str, Any]:
-    """Compare two runs: the conclusion, a row per measure that both have, questions newly failing and fixed.
+def differences(session: Session, before: str, after: str) -> Json:
+    """Compare two runs: a row per measure that both have, questions newly failing and fixed.
 
     Runs without a question in common have their means side by side and no test.
     """
     (then, then_scores), (now, now_scores) = (run_row(session, run_id) for run_id in (before, after))
     sides = {"before": then, "after": now}
     try:
-        found = compare(session, before, after)
+        comparison = compare(session, before, after)
     except DataError:  # no question in common
         means = then_scores.merge(now_scores, on="measure").dropna(subset=["mean_x", "mean_y"]).assign(kind="")
         table = records(means.rename(columns={"mean_x": "baseline", "mean_y": "contender"}))
-        sentence = "These runs have no question in common: means side by side, and no test."
-        return {**sides, "measures": table, "tested": False, "sentence": sentence, "newly_failing": [], "fixed": []}
-    rows = found["measures"]
+        return {**sides, "measures": table, "tested": False, "newly_failing": [], "fixed": []}
+    rows = comparison["measures"]
     for row in rows:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
-    fields: dict[str, Any] = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
+    fields: Json = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
     marks = forest_marks([Change(**{name: row[name] for name in _CHANGE}, **fields) for row in rows])
     rows.sort(key=lambda row: not row["kind"])
-    return {**found, **sides, "tested": True, "forest": marks, "sentence": conclusion(rows)}
-
-
-def conclusion(rows: list[dict[str, Any]]) -> str:
-    """Return what is shown, in a sentence.
-
-    >>> conclusion([{"measure": "RR", "decision": "worse", "difference": -0.1, "n": 60, "mde": 0.05}])
-    'Worse: RR -0.100, on the 60 questions that both have.'
-    """
-    parts = []
-    for decision in ("worse", "better"):
-        moved = [f"{row['measure']} {signed(row['difference'])}" for row in rows if row["decision"] == decision]
-        parts += [f"{decision.capitalize()}: {', '.join(moved)}"] if moved else []
-    count = max((row["n"] for row in rows), default=0)
-    if parts:
-        return f"{'; '.join(parts)}, on the {count} questions that both have."
-    smallest = min((row["mde"] for row in rows if row["mde"]), default=0.0)
-    more = f"; a difference below {smallest:.2f} would probably not be seen" if smallest else ""
-    return f"No difference is shown on the {count} questions that both have{more}."
+    return {**comparison, **sides, "tested": True, "forest": marks}

@@ -1,0 +1,103 @@
+"""A papermill engine that runs the cells in this process: `papermill in.ipynb out.ipynb --engine ragbench`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from ipykernel.inprocess.ipkernel import InProcessInteractiveShell, InProcessKernel
+from ipykernel.inprocess.manager import InProcessKernelManager
+from ipykernel.iostream import OutStream
+from nbclient.client import timestamp
+from nbclient.exceptions import CellExecutionComplete, CellExecutionError
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import Engine, NotebookExecutionManager
+from traitlets.config import Config
+
+NAME = "ragbench"
+
+# Runs side by side would wait for each other's turn at the history of what users type.
+_CONFIG = Config({"HistoryManager": {"enabled": False}})
+
+
+class InProcessEngine(Engine):  # type: ignore[misc]
+    """Runs a notebook without a kernel's process; its outputs are those of an ordinary kernel.
+
+    The process takes on the state that cells leave (modules, working folder, settings), so it is for one notebook.
+    """
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: NotebookExecutionManager,
+        kernel_name: str,
+        *,
+        log_output: bool = False,
+        started: Callable[[NotebookExecutionManager], None] = lambda manager: None,
+        **_: Any,
+    ) -> None:
+        """Run the cells up to the first that raises, whose traceback is then its output; tell `started` before."""
+        started(nb_man)
+        if "" not in sys.path:  # modules next to the notebook
+            sys.path.insert(0, "")
+        manager: Any = InProcessKernelManager(config=_CONFIG)
+        manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)
+        # What is written past Python's streams, as by another program that a cell starts, is output too.
+        stream: Any = partial(OutStream, manager.session, kernel.iopub_thread, watchfd=True)
+        kernel.stdout, kernel.stderr = streams = [stream("stdout"), stream("stderr")]
+        try:
+            with redirect_stdout(kernel.stdout), redirect_stderr(kernel.stderr):
+                _Cells(nb_man, km=manager, log_output=log_output).run()
+        finally:
+            for stream in streams:
+                stream.close()
+            manager.shutdown_kernel()
+            _Kernel.clear_instance()
+            InProcessInteractiveShell.clear_instance()
+
+
+class _Kernel(InProcessKernel):
+    async def do_execute(self, *args: Any, **options: Any) -> Any:
+        # ipykernel 7 asks it which thread Ctrl-C interrupts, where a cell awaits something.
+        self.shell_channel_thread = SimpleNamespace(parent_thread=None)
+        try:
+            return await super().do_execute(*args, **options)  # type: ignore[no-untyped-call]
+        finally:
+            self.shell_channel_thread = None
+
+
+class _Cells(PapermillNotebookClient):  # type: ignore[misc]
+    """Executes cells one after the other; papermill takes the messages of each as those of any kernel."""
+
+    def run(self) -> None:
+        self.reset_execution_trackers()
+        self.cells: dict[str, tuple[Any, int]] = {}  # by the id of the message that asked for their execution
+        self.kc = self.km.client()
+        self.kc.allow_stdin = False
+        self.kc.start_channels()
+        self.papermill_execute_cells()
+        self.nb.metadata["language_info"] = self.km.kernel.language_info
+        self.set_widgets_metadata()
+
+    def execute_cell(self, cell: Any, cell_index: int) -> Any:
+        tags = cell.metadata.get("tags", [])
+        if cell.cell_type != "code" or not cell.source.strip() or self.skip_cells_with_tag in tags:
+            return cell
+        cell.metadata["execution"], cell.outputs, self.clear_before_next_output = {}, [], False
+
+        def receive(message: dict[str, Any]) -> None:  # in the kernel's thread for output, while the cell runs
+            if parent := message["parent_header"].get("msg_id"):
+                with suppress(CellExecutionComplete):
+                    self.process_message(message, *self.cells.setdefault(parent, (cell, cell_index)))
+
+        self.kc.iopub_channel.call_handlers = receive
+        self.kc.execute(cell.source)  # returns when the cell has ended
+        message = self.kc.get_shell_msg()
+        reply, cell.metadata["execution"]["shell.execute_reply"] = message["content"], timestamp(message)
+        if reply["status"] == "error" and "raises-exception" not in tags:
+            raise CellExecutionError.from_cell_and_msg(cell, reply)
+        return cell

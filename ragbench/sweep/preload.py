@@ -1,0 +1,114 @@
+"""Imports what runs use, once, in the process that they are forked from; importing this elsewhere does nothing."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import importlib
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ragbench.errors import one_line_warnings
+
+# What ragbench and the kernel import where it is first used, on the way from a dataset to a comparison.
+_MODULES = (
+    "ipykernel.debugger", "ipykernel.inprocess.blocking", "ipykernel.inprocess.ipkernel", "IPython.core.completerlib",
+    "IPython.core.debugger", "IPython.core.magics", "IPython.extensions.storemagic", "tornado.platform.asyncio",
+    "bm25s", "cachetools", "detect_secrets.core.scan", "detect_secrets.plugins.keyword", "matplotlib.pyplot",
+    "matplotlib.backends.backend_agg", "pandas.io.formats.html", "phonenumbers", "PIL.JpegImagePlugin",
+    "pyarrow.pandas_compat", "pytrec_eval", "scipy.stats", "sentencex", "sklearn.feature_extraction.text",
+    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "text_to_num", "tokenizers", "ragbench.datasets.pydoc",
+)  # fmt: skip
+_ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
+
+_VARIABLES = {
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork has one thread
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "TQDM_DISABLE": "1",  # bars would stay in the notebook of a run
+}
+"""Environment variables that modules read when they are imported."""
+
+_BEFORE = dict(os.environ)
+"""The environment before the imports, which set variables too."""
+
+
+def packages_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the packages of models that compute what is never stored, in each run of configurations.
+
+    That is a question's vector while its search is timed, and a reranking.
+
+    >>> packages_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
+    ['wordllama']
+    """
+    packages = set()
+    for parameters in runs:
+        kind, _, model = str(parameters.get("retriever")).partition(":")
+        if kind in ("dense", "hybrid") and model != "minilm":  # which needs only what all import
+            packages.add("wordllama" if model == "wordllama" else "sentence_transformers")
+        if parameters.get("reranker"):
+            packages.add("sentence_transformers")
+    return sorted(packages)
+
+
+def _preload() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep
+    sys.path[:] = filter(None, sys.path)  # nothing is imported from the working folder
+    gc.disable()  # a collection writes to, and so copies, the memory that forks share
+    os.environ.update(_VARIABLES)
+    sweep = os.getppid()
+    vars(builtins)["get_ipython"] = _get_ipython
+    for name in _MODULES:
+        if os.getppid() != sweep:
+            os._exit(0)
+        with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
+            importlib.import_module(name)
+    from ragbench.sweep.worker import load_papermill
+
+    load_papermill()
+    for name in _ROOMS:
+        room = importlib.import_module(name)
+        for attribute in room.__all__:  # loaded when they are first used
+            with suppress(Exception):
+                getattr(room, attribute)
+
+
+def begin(job: str, environment: Mapping[str, str], threads: int, outcome: Connection[Any, Any]) -> None:
+    """Run a job (as JSON) in this process, which leads a group with all that it starts, as if freshly started."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.freeze()
+    gc.enable()
+    by_imports = {name: value for name, value in os.environ.items() if _BEFORE.get(name) != value}
+    os.environ.clear()
+    os.environ.update({**by_imports, **_VARIABLES, **environment})
+    os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
+    threadpool_limits(threads)
+    if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
+        sys.modules["numpy.random"].seed()
+    vars(builtins)["get_ipython"] = _get_ipython
+    from ragbench.sweep.worker import run_job
+
+    vars(builtins).pop("get_ipython")
+    one_line_warnings()
+    run_job(job, outcome)
+
+
+def _get_ipython() -> Any:
+    """Return what looks like a notebook: pandas asks when it is imported, and sets its options for it."""
+    return SimpleNamespace(kernel=None)
+
+
+if getattr(sys.modules["__main__"], "main", None) is forkserver.main:
+    _preload()

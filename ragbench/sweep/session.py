@@ -1,0 +1,284 @@
+"""One sweep, from its grid to the comparison of what its runs left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
+from ragbench.evaluation import check_models, load_results, own_version, save_baseline
+from ragbench.evaluation.formats import short
+from ragbench.files import read_json, write_durably
+from ragbench.llms import Settings, active_dry_run, current_settings
+from ragbench.sweep import budget
+from ragbench.sweep.folder import COMPARISON, SweepFolder
+from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
+from ragbench.sweep.job import Job, Place, make_job, relative
+from ragbench.sweep.preload import packages_of
+from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
+from ragbench.sweep.progress import Progress
+from ragbench.sweep.runs import RunOutcomes, run_all
+from ragbench.text import shielded
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragbench.sweep.cluster import DaskExecutor
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know.
+
+    When the maximum cost ended it, `stopped` states it and `left` names the configurations that were not begun.
+    """
+
+    folder: Path
+    finished: tuple[str, ...]
+    skipped: tuple[str, ...]
+    failed: Mapping[str, str]
+    comparison: Path | None = None
+    leaderboard: Path | None = None
+    left: tuple[str, ...] = ()
+    stopped: str = ""
+    notes: tuple[str, ...] = field(default_factory=tuple)
+    seconds: float = 0.0
+
+
+def sweep(
+    grid_file: str | Path,
+    *,
+    jobs: int | None = None,
+    force: bool = False,
+    out: str | Path = "results",
+    replies: str | None = None,
+    max_cost: float | None = None,
+    allow_unpriced: bool = False,
+    allow_failed: bool = False,
+    fork: bool = True,
+    only: str = "",
+    executor: str = "",
+) -> SweepResult:
+    """Run every configuration of a grid that is not finished yet, then compare them all.
+
+    Paths in the grid (notebooks, dataset folders) are relative to the grid file. Progress is shown on standard error.
+
+    Args:
+        grid_file: a TOML file such as notebooks/quickstart.toml.
+        jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory for each.
+        force: run finished configurations again too.
+        out: folder that holds the sweep's own folder.
+        replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
+        max_cost: US dollars that the requests of all sweeps into this folder may cost together, as RAGBENCH_MAX_COST.
+            No request is sent that might pass it. What needs one is not finished, and no other run is begun.
+        allow_unpriced: models without a known price are not refused under a maximum cost, and not counted.
+        allow_failed: take a run as finished although requests of it failed. Otherwise it is a failed run, because what
+            came back is stored and running it again asks for the rest only.
+        fork: on Linux, import what the notebooks import once, and fork each run and its kernel from that process.
+        only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0), and compare none.
+            Several such calls may work in one folder at once; a last one without `only` compares what they left.
+        executor: where the configurations run: "" is this process's machine, "dask://host:8786" or "tls://host:8786"
+            the workers of a Dask scheduler, "dask://local?workers=4" some of them started here.
+
+    Returns:
+        What was run, skipped and failed, and where things are.
+
+    Raises:
+        ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been run then.
+        DataError: the dataset cannot be loaded; nothing has been run then.
+        ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
+        SweepError: another sweep works in the same folder, or it holds results on other data.
+        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call continues.
+    """
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; expected 1 or more")
+    if active_dry_run():
+        raise ConfigError("sweep: its processes would not be part of this dry run; call ragbench.sweep.plan instead")
+    from rich.console import Console
+
+    began = time.monotonic()
+    settings = current_settings(replies, max_cost, allow_unpriced)
+    grid = read_grid(grid_file, settings)
+    names = chosen(grid, only)
+    folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
+    settings = budget.on_account(settings, folder.path)
+    session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
+    with _reported(session), folder.locked():
+        notes = [*grid.notes, *_foreign(folder, grid, next(iter(session.sources.values())))]
+        skipped = [name for name in names if not force and session.is_finished(name)]
+        notes += _older(folder, skipped)
+        to_run = session.jobs([name for name in names if name not in set(skipped)], force, allow_failed)
+        packages = packages_of(grid.runs[name] for name in to_run)
+        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
+        with session.executor(executor, to_run, jobs, packages) if executor and to_run else nullcontext(local) as runs:
+            ended = session.run(to_run, runs, skipped)
+        unfinished = {*ended.failed, *ended.left}
+        finished = tuple(name for name in to_run if name not in unfinished)
+        result = SweepResult(folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left))
+        if ended.budget:
+            result = replace(result, stopped=budget.stopped(settings, len(unfinished)))
+        if only:
+            notes.append(f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` without --only")
+        elif not finished and not skipped:
+            notes.append("no configuration succeeded, so there is nothing to compare")
+        result = replace(result, notes=tuple(notes))
+        if not only and (finished or skipped):
+            result = _compare(session, result, local)
+    return replace(result, seconds=time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What the steps of a sweep share; `sources` are what the result of each configuration is made from."""
+
+    grid: Grid
+    folder: SweepFolder
+    sources: Mapping[str, Mapping[str, str]]
+    settings: Settings
+    console: Console
+
+    def is_finished(self, name: str) -> bool:
+        return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
+
+    def log(self, message: str) -> None:
+        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
+        """Return the job of each configuration to run, whose models are there."""
+        place = Place(
+            self.grid.notebook.path, self.grid.notebook.text, working_folder(self.grid), self.grid.run_timeout
+        )
+        stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
+        jobs = {}
+        for name in names:
+            if force:
+                self.folder.forget_journals(name)
+            parameters, source = self.grid.runs[name], self.sources[name]
+            check_models(parameters, self.settings, folder=place.cwd)
+            jobs[name] = make_job(
+                self.folder, name, place, parameters, self.settings, source=source, stamp=stamp,
+                allow_failed=allow_failed,
+            )  # fmt: skip
+        return jobs
+
+    def executor(
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
+    ) -> DaskExecutor:
+        from ragbench.sweep.cluster import DaskExecutor
+        from ragbench.sweep.remote import Packer
+
+        store = budget.check_shared(address, [self.grid.runs[name] for name in to_run], self.settings)
+        packer = Packer(to_run.values(), store, packages)
+        return DaskExecutor(address, packer, jobs, self.log)
+
+    def run(self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]) -> RunOutcomes:
+        if to_run:
+            for note in self.grid.notes:
+                self.log(f"Note: {note}")
+            at_once = min(executor.side_by_side, len(to_run))
+            self.log(f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} finished already")
+        progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped))
+        return run_all(self.folder, to_run, progress, executor)
+
+
+@contextmanager
+def _reported(session: _Session) -> Iterator[None]:
+    """Report what is finished where the user stops the sweep; name the folder where it cannot be written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        runs = session.grid.runs
+        session.log(
+            f"Stopped: {sum(map(session.is_finished, runs))} of {len(runs)} configurations are finished in "
+            f"{session.folder.path}; the same command (without --force) continues from there."
+        )
+        raise
+    except OSError as exc:
+        raise SweepError(f"cannot write to {session.folder.path}: {exc}") from exc
+
+
+def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
+    """Write the leaderboard and execute the comparison notebook; return the result, completed."""
+    from ragbench.evaluation import leaderboard
+    from ragbench.evaluation.results import ranking_measure
+    from ragbench.report import leaderboard_markdown
+
+    grid, folder = session.grid, session.folder
+    try:
+        save_baseline(folder.path, grid.baseline)
+        results = load_results(folder.path)
+        table = leaderboard(results)
+    except RagbenchError as exc:
+        return replace(result, failed={**result.failed, COMPARISON: str(exc)})
+    path = folder.path / "leaderboard.csv"
+    result = replace(result, leaderboard=path)
+    main = ranking_measure(results)
+    baseline, note = grid.baseline, ""
+    if baseline and baseline not in {other.name for other in results}:
+        baseline, note = "", f"the baseline {baseline} failed; the comparison takes the first configuration by name"
+    if len(results) < 2:
+        note = "one finished configuration only, so there is nothing to compare it with"
+    result = replace(result, notes=(*result.notes, note)) if note else result
+    compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
+    rows = table.assign(**{name: table[name].map(shielded) for name in ("label", "retriever", "chunking")})
+    texts = {
+        path: rows.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
+        path.with_suffix(".md"): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
+    }
+    if grid.compare is None or len(results) < 2:
+        _write_all(texts)
+        return result
+    stamp = {"baseline": baseline, "notebook_sha256": grid.compare.digest, "results_sha256": folder.digest()}
+    current = not result.finished and _stamp_of(folder.notebook(COMPARISON)) == stamp
+    if not (current and all(file.is_file() for file in texts)):  # another machine's last digits are no reason to write
+        _write_all(texts)
+    if not current:
+        # It works where it will lie, so that opened there "Run All" works too.
+        place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
+        parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
+        job = make_job(folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp)
+        progress = Progress(session.console, 1)
+        if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
+            return replace(result, failed={**result.failed, **failed})
+    return replace(result, comparison=folder.notebook(COMPARISON))
+
+
+def _foreign(folder: SweepFolder, grid: Grid, source: Mapping[str, str]) -> list[str]:
+    """A note on results that are not of this grid; they are compared too, so they must be on the same data."""
+    others = folder.others(grid.runs)
+    for name in others:
+        fingerprint = folder.config(name).get("source", source).get("dataset_fingerprint")
+        if fingerprint != source["dataset_fingerprint"]:
+            raise SweepError(
+                f"{folder.path} holds {name}, which is not in this grid and was measured on other data "
+                f"(fingerprint {str(fingerprint)[:12]}); delete it, or use another --out or another name"
+            )
+    if not others:
+        return []
+    return [f"compared too, though not in this grid: {', '.join(others)}; delete what should not be"]
+
+
+def _older(folder: SweepFolder, skipped: list[str]) -> list[str]:
+    versions = {str(folder.config(name).get("environment", {}).get("ragbench")) for name in skipped}
+    others = sorted(versions - {own_version()})
+    return [f"finished results of ragbench {', '.join(others)} were kept; --force runs them again"] if others else []
+
+
+def _stamp_of(notebook: Path) -> dict[str, Any] | None:
+    try:
+        stamp: dict[str, Any] | None = read_json(notebook, "")["metadata"].get("ragbench")
+    except (DataError, KeyError, TypeError, AttributeError):
+        return None
+    return stamp
+
+
+def _write_all(texts: Mapping[Path, str]) -> None:
+    """Write files as a whole; one that would not change is left as it is."""
+    for path, text in texts.items():
+        if not (path.is_file() and path.read_bytes() == text.encode()):
+            write_durably(path, text)
