@@ -258,7 +258,7 @@ def change_sentence(change: Change) -> str:
 def flip_counts(flips: PassFail) -> str:
     """How many cases newly fail and how many are fixed, with the p-value of their difference."""
     p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
-    return f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}{p}"
+    return f"{len(flips.newly_failing)} newly failing, {len(flips.fixed)} fixed of {flips.n}{p}"
 
 
 def signed(difference: float | None) -> str:
