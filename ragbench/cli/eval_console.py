@@ -181,7 +181,7 @@ def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
     for flips in found.pass_fail:
         sign, colour = view.CHANGE_SIGNS.get(flips.verdict, "·"), _COLOURS.get(flips.verdict, "")
         out.print(Text(f"  {sign} {flips.what}: {view.flip_counts(flips)}: {flips.verdict}", style=colour))
-        for word, cases in (("newly failing", flips.broken), ("fixed", flips.mended)):
+        for word, cases in (("newly failing", flips.newly_failing), ("fixed", flips.fixed)):
             for flip in cases if verbose else cases[:_CASES]:
                 reasons = f" ({'; '.join(flip.reasons)})" if flip.reasons else ""
                 _print_line(out, f"      {word}: {flip.query_id} {flip.question}{reasons}", verbose)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from ragbench.cli.console import command, listed_errors, shown
 from ragbench.cli.help import Command, Group
 from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.files import expanded
+
+if TYPE_CHECKING:
+    from ragbench.generation import Draft
 
 TestSet = Annotated[Path, typer.Argument(metavar="TESTSET", help="A .yaml, .json or .jsonl file, or a folder.")]
 
@@ -96,13 +99,17 @@ def generate_testset(
             "per_chunk": per_chunk, "chunker": chunker, "size": size, "source": data.name,
         }  # fmt: skip
         folder = generation.save_drafts(made, drafts, out, parameters=parameters, about=about, force=force)
+    raise typer.Exit(1 if _print_drafts(drafts, len(made.cases), folder) else 0)
+
+
+def _print_drafts(drafts: Sequence[Draft], questions: int, folder: Path) -> int:
+    """Show what became of the drafts, and return how many requests failed."""
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
-    typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
+    typer.echo(f"{questions} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
         typer.echo(f"{failed} requests failed or could not be read; the first ones are named in drafts.jsonl", err=True)
-    run = f"{command('ragbench')} eval --test-set {shown(folder)}"
-    typer.echo(f"Next: read some of them, then {run}")
-    raise typer.Exit(1 if failed else 0)
+    typer.echo(f"Next: read some of them, then {command('ragbench')} eval --test-set {shown(folder)}")
+    return failed
 
 
 @_command("convert", "convert my.yaml my.jsonl --corpus my-documents")

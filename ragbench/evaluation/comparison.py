@@ -189,13 +189,15 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
         if both:
-            broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
+            newly_failing = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
             fixed = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
-            tested.append((what, len(both), broken, fixed, mcnemar_p_value(len(broken), len(fixed))))
-    adjusted = _holm([p for *_, p in tested], [len(broken) + len(fixed) for _, _, broken, fixed, _ in tested])
+            tested.append((what, len(both), newly_failing, fixed, mcnemar_p_value(len(newly_failing), len(fixed))))
+    adjusted = _holm(
+        [p for *_, p in tested], [len(newly_failing) + len(fixed) for _, _, newly_failing, fixed, _ in tested]
+    )
     return tuple(
-        PassFail(what, n, tuple(broken), tuple(fixed), p, _flipped(len(broken), len(fixed), p))
-        for (what, n, broken, fixed, _), p in zip(tested, adjusted, strict=True)
+        PassFail(what, n, tuple(newly_failing), tuple(fixed), p, _flipped(len(newly_failing), len(fixed), p))
+        for (what, n, newly_failing, fixed, _), p in zip(tested, adjusted, strict=True)
     )
 
 
@@ -253,10 +255,10 @@ def _flip(one: str, side: _Side) -> Flip:
     return Flip(one, side.question, side.reasons)
 
 
-def _flipped(broken: int, fixed: int, p: float | None) -> str:
+def _flipped(newly_failing: int, fixed: int, p: float | None) -> str:
     if p is None or p >= ALPHA:
         return "no difference shown"
-    return "regression" if broken > fixed else "improvement"
+    return "regression" if newly_failing > fixed else "improvement"
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:

@@ -158,7 +158,7 @@ def _check_gates(plan: EvaluationPlan) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class PerspectiveScores:
     """What the perspectives show of a system's output: `frames` perspective -> scores of single questions.
 
     `measured` are those frames of which something was scored, `states` why others were not; `taken` is seconds.
@@ -182,7 +182,7 @@ class Scored:
         return judge_failures(self.output.judgements or ())
 
 
-def score(plan: EvaluationPlan, output: SystemOutput) -> Scored:
+def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     """Score an output from every perspective of the plan that can be measured."""
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
@@ -207,7 +207,7 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> Scored:
                     safety = measurement.safety or safety
             taken[kind.name] = round(taken.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    return Scored(output, frames, states, rows, safety, taken)
+    return PerspectiveScores(output, frames, states, rows, safety, taken)
 
 
 def _state(name: str, plan: EvaluationPlan, output: SystemOutput, measurement: views.Measurement) -> Perspective:
@@ -217,7 +217,9 @@ def _state(name: str, plan: EvaluationPlan, output: SystemOutput, measurement: v
     return Perspective(name, True, "", "; ".join(filter(None, notes)), measurement.warning)
 
 
-def decide(plan: EvaluationPlan, scored: Scored, parameters: Mapping[str, Any] = MappingProxyType({})) -> Result:
+def decide(
+    plan: EvaluationPlan, scored: PerspectiveScores, parameters: Mapping[str, Any] = MappingProxyType({})
+) -> Result:
     """Decide which questions pass and which targets are reached, and return the result."""
     measured, output = scored.measured, scored.output
     deciding = plan.deciding
@@ -241,7 +243,7 @@ def decide(plan: EvaluationPlan, scored: Scored, parameters: Mapping[str, Any] =
     return _result(plan, scored, measured, report, parameters)
 
 
-def _rows(plan: EvaluationPlan, scored: Scored, deciding: Targets) -> list[MeasureResult]:
+def _rows(plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets) -> list[MeasureResult]:
     """Return a row for each measure, and one for each named measure of which there is no score."""
     best = views.ceilings_of(scored.output, plan.named)
     check_reachable(deciding, best)
@@ -256,7 +258,7 @@ def _rows(plan: EvaluationPlan, scored: Scored, deciding: Targets) -> list[Measu
 
 def _report(
     plan: EvaluationPlan,
-    scored: Scored,
+    scored: PerspectiveScores,
     verdicts: cases.CaseVerdicts,
     rows: Sequence[MeasureResult],
     thresholds: Mapping[str, float],
@@ -304,7 +306,7 @@ def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
 
 def _result(
     plan: EvaluationPlan,
-    scored: Scored,
+    scored: PerspectiveScores,
     measured: Mapping[str, pd.DataFrame],
     report: Report,
     parameters: Mapping[str, Any],

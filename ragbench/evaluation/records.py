@@ -211,12 +211,12 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class PassFail:
-    """Newly failing cases (`broken`) and fixed ones (`mended`, the name in saved reports), with McNemar's exact p."""
+    """Cases that are newly failing, and those that are fixed, with McNemar's exact p."""
 
     what: str
     n: int
-    broken: tuple[Flip, ...]
-    mended: tuple[Flip, ...]
+    newly_failing: tuple[Flip, ...]
+    fixed: tuple[Flip, ...]
     p_value: float | None
     verdict: str
 

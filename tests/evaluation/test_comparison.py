@@ -73,9 +73,9 @@ def test_newly_failing_and_fixed_cases_with_mcnemar() -> None:
     before = report_of([None] * 12, [True] * 10 + [False, None])
     after = report_of([None] * 12, [False] * 8 + [True, True, True, False])
     [flips] = compare_reports(before, after).pass_fail
-    assert [one.query_id for one in flips.broken] == [f"q{i}" for i in range(8)]
-    assert flips.broken[0].reasons == ("too short",)
-    assert [one.query_id for one in flips.mended] == ["q10"]
+    assert [one.query_id for one in flips.newly_failing] == [f"q{i}" for i in range(8)]
+    assert flips.newly_failing[0].reasons == ("too short",)
+    assert [one.query_id for one in flips.fixed] == ["q10"]
     assert flips.p_value == pytest.approx(2 * (1 + 9) / 2**9)  # 8 of 9: exact, two-sided
     assert flips.verdict == "regression"
     assert compare_reports(before, after).regressions == ("questions",)
@@ -108,7 +108,7 @@ def test_safety_samples_are_paired_by_id() -> None:
     base = report_of([1.0])
     found = compare_reports(replace(base, samples=right), replace(base, samples=wrong))
     assert found.regressions == ("safety inputs",)
-    assert found.pass_fail[0].broken[0].reasons == ("harmful, score 0.10",)
+    assert found.pass_fail[0].newly_failing[0].reasons == ("harmful, score 0.10",)
 
 
 def test_the_order_of_cases_does_not_matter() -> None:
