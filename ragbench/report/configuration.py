@@ -22,7 +22,7 @@ MAIN = (
 
 
 def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
-    """Evidence recall at each context budget.
+    """Summarise evidence recall at each context budget.
 
     Returns:
         budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such measure.
@@ -36,7 +36,7 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def known_item_note(result: Result) -> list[str]:
-    """What drafted questions cannot show, in a sentence; empty where there are none."""
+    """Return what drafted questions cannot show, in a sentence; empty where there are none."""
     categories = [case.category for case in result.report.cases]
     drafts = categories.count(KNOWN_ITEM)
     return [] if not drafts else [
@@ -46,7 +46,8 @@ def known_item_note(result: Result) -> list[str]:
 
 
 def findings(result: Result, summary: pd.DataFrame) -> list[str]:
-    """What one configuration has shown, in sentences computed from its result: verdict, figures, causes, what to do.
+    """Return what one configuration has shown, in sentences computed from its result: verdict, figures, causes, what
+    to do.
 
     Args:
         result: from `evaluate`.
@@ -95,14 +96,14 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
 
 
 def _most_missed(result: Result) -> str:
-    """The reasons for which most questions did not pass, without their values."""
+    """Return the reasons for which most questions did not pass, without their values."""
     reasons = (re.split(r"[:(\d]", reason)[0].strip() for case in result.report.cases for reason in case.reasons)
     counts = Counter(reasons).most_common(3)
     return f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}" if counts else ""
 
 
 def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
-    """What the diagnosis counts, and why that is another number than that of the questions that did not pass."""
+    """Return what the diagnosis counts, and why that is another number than that of the questions that did not pass."""
     failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
     others = sum(case.passed is False and case.query_id not in failed for case in result.report.cases)
     right = f" ({others} more have one and missed only another threshold)" if others else ""
@@ -110,7 +111,7 @@ def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
 
 
 def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
-    """A measure with its mean, its interval and, where some questions have no value, how many have one."""
+    """Return a measure with its mean, its interval and, where some questions have no value, how many have one."""
     row = of[name]
     interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
     partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""

@@ -25,14 +25,15 @@ _ALONE = "Fewer than two configurations are scored by {measure}: there is nothin
 
 
 def known_costs(board: pd.DataFrame) -> list[str]:
-    """The cost columns of a leaderboard that are known and differ: those one can choose by."""
+    """Return the cost columns of a leaderboard that are known and differ: those one can choose by."""
     return [name for name in COSTS if name in board and board[name].nunique(dropna=True) > 1]
 
 
 def margin_decisions(
     results: Sequence[Result], board: pd.DataFrame, *, measure: str, margin: float = 0.02, alpha: float = 0.05
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Which configurations are proven within a margin of the best, and the one that costs least of each known cost.
+    """Return which configurations are proven within a margin of the best, and the one that costs least of each known
+    cost.
 
     Args:
         results: the configurations.
@@ -76,13 +77,13 @@ def margin_decisions(
 
 
 def _scored(results: Sequence[Result], measure: str) -> list[Result]:
-    """Those of comparable results that have a scored question at all."""
+    """Return those of comparable results that have a scored question at all."""
     check_comparable(results)
     return [result for result in results if only(result.scores, measure)["value"].notna().any()]
 
 
 def _labels(results: Sequence[Result]) -> dict[str, str]:
-    """name -> label, or the name itself where two would share a label."""
+    """Map name to label, or to the name itself where two would share a label."""
     table = configurations(results)
     twice = table["label"].duplicated(keep=False)
     return dict(zip(table["name"], table["label"].where(~twice, table["name"]), strict=True))

@@ -19,7 +19,8 @@ CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """The questions of a result with labels and documents as far as they can be had, and what a reader must know."""
+    """Return the questions of a result with labels and documents as far as they can be had, and what a reader must
+    know."""
     about, notes = result.config.get("dataset", {}), []
     if dataset is None and result.output is not None:
         dataset = result.output.dataset
@@ -46,7 +47,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
 
 
 def _named(result: Result) -> Dataset | None:
-    """The dataset that the result was measured on, where loading it takes no download."""
+    """Return the dataset that the result was measured on, where loading it takes no download."""
     from ragbench.testsets.loader import load_dataset
 
     name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
@@ -57,7 +58,8 @@ def _named(result: Result) -> Dataset | None:
 
 
 def _same(dataset: Dataset, result: Result) -> bool:
-    """Whether the result was measured on this dataset: on all of it, on its smoke suite, or on these questions."""
+    """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or on these
+    questions."""
     fingerprint = result.config.get("dataset", {}).get("fingerprint")
     bases = [dataset]
     if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
@@ -71,7 +73,7 @@ def _same(dataset: Dataset, result: Result) -> bool:
 
 
 def locate(context_id: str, passage: Passage | None, texts: Mapping[str, str]) -> tuple[str, int, int] | None:
-    """Document, first character and end of a context, where it is word for word in one of these documents.
+    """Find document, first character and end of a context, where it is word for word in one of these documents.
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
     (('d', 2, 4), ('d', 4, 6))

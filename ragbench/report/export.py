@@ -134,17 +134,17 @@ def _metric_name(measure: str) -> str:
 
 
 def content_id(result: Result) -> str:
-    """What distinguishes a result from all others: 64 hex digits of its name, time, data and scores."""
+    """Return what distinguishes a result from all others: 64 hex digits of its name, time, data and scores."""
     parts = [result.name, result.config.get("made_at"), result.config["dataset"].get("fingerprint")]
     return sha256(f"{parts}{scores_to_csv(result.scores)}".encode()).hexdigest()
 
 
 def made_ms(result: Result) -> int:
-    """When a result was made, in milliseconds since 1970; now, where that is not known."""
+    """Return when a result was made, in milliseconds since 1970; now, where that is not known."""
     made_at = result.config.get("made_at")
     return int((datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)).timestamp() * 1000)
 
 
 def results_of(results: Result | Sequence[Result]) -> Results:
-    """One or several results as `Results`."""
+    """Return one or several results as `Results`."""
     return Results([results] if isinstance(results, Result) else results)

@@ -56,7 +56,7 @@ def _anchors(notebook: Path) -> dict[str, str]:
 def failure_details(
     dataset: Dataset, diagnosis: pd.DataFrame, answers: Sequence[Answer], chunks: Sequence[Chunk], *, rows: int = 10
 ) -> list[str]:
-    """The questions of `worst_failures` as Markdown, each with its heading: expected, answered, retrieved.
+    """Show the questions of `worst_failures` as Markdown, each with its heading: expected, answered, retrieved.
 
     A notebook shows each in a cell of its own, so that a link from another notebook arrives at the question.
     """
@@ -86,13 +86,14 @@ def failure_details(
 
 
 def arm_measure(scores: pd.DataFrame) -> str:
-    """The measure by which ablations are compared: the first of `CORRECTNESS` scored from oracle contexts, or ""."""
+    """Return the measure by which ablations are compared: the first of `CORRECTNESS` scored from oracle contexts, or
+    ""."""
     there = set(scores.loc[scores["value"].notna(), "measure"])
     return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
 def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
-    """The fraction of a perfect answer that each configuration reaches, and the stages that lose the rest.
+    """Split a perfect answer into the fraction that each configuration reaches and what each stage loses of the rest.
 
     Over the questions that every ablation of a configuration answered or abstained from, with the mean of `measure`
     (highest value 1) in each: answered = actual; retrieval = best chunks - actual, what a perfect retriever would add
@@ -141,7 +142,7 @@ def _tidy(values: pd.Series[float]) -> pd.DataFrame:
 
 
 def plain(text: str) -> str:
-    """A text for Markdown that shows itself: no tags, links, tables or formulas come from it.
+    """Escape a text for Markdown so that it shows itself: no tags, links, tables or formulas come from it.
 
     >>> plain("a|b <b> one_word")
     'a&#124;b &lt;b&gt; one_word'
@@ -158,5 +159,5 @@ def _cut(text: str, limit: int = 160) -> str:
 
 
 def _heading(query_id: str) -> str:
-    """A heading that is its own anchor: letters, digits and hyphens."""
+    """Return a heading that is its own anchor: letters, digits and hyphens."""
     return "question-" + "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in query_id)

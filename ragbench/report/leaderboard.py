@@ -37,7 +37,8 @@ class _Cell(NamedTuple):
 
 
 def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None) -> str:
-    """The leaderboard as a Markdown table: means with their 95 % interval and the questions scored, latency, cost.
+    """Write the leaderboard as a Markdown table: means with their 95 % interval and the questions scored, latency,
+    cost.
 
     Args:
         table: as from `Results.leaderboard`.
@@ -60,7 +61,7 @@ def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataF
 
 
 def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None) -> str:
-    """The leaderboard as HTML with every difference drawn in its interval; all other columns are folded below it.
+    """Write the leaderboard as HTML with every difference drawn in its interval; other columns are folded below it.
 
     JupyterLab removes the drawings in a notebook that is not trusted; the numbers next to them are left. The arguments
     are those of `leaderboard_markdown`.
@@ -86,7 +87,7 @@ def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame
 
 
 def _everything(table: pd.DataFrame) -> pd.DataFrame:
-    """All columns of the leaderboard but the names, means with their intervals."""
+    """Return all columns of the leaderboard but the names, means with their intervals."""
     shown = table[["rank", "label"]].astype(str)
     for name in table.columns[4:]:
         if f"{name}_ci_low" in table:
@@ -101,7 +102,7 @@ def _everything(table: pd.DataFrame) -> pd.DataFrame:
 def _cells(
     table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None
 ) -> tuple[list[str], list[list[_Cell]], float]:
-    """The names of the columns, the rows, and the end of the axis of the differences."""
+    """Return the names of the columns, the rows, and the end of the axis of the differences."""
     changes = {} if comparison is None else {row["name"]: row for row in comparison.to_dict("records")}
     ends = [float(row[one]) for row in changes.values() for one in _ENDS if not pd.isna(row[one])]
     columns = [column for column in _COLUMNS if _known(table, column)]
@@ -135,7 +136,8 @@ _COLUMNS = {
 
 
 def _known(table: pd.DataFrame, column: str) -> bool:
-    """Whether a column is worth its place: what a run costs where anything does, its parts where a judge does."""
+    """Return True if a column is worth its place: what a run costs where anything does, its parts where a judge
+    does."""
     if column in PER_QUESTION:
         return True
     if column == "search_ms":
@@ -151,7 +153,7 @@ def _number(value: Any, form: str, unknown: str = "unknown") -> str:
 
 
 def _mean(row: Mapping[Hashable, Any], measure: str) -> _Cell:
-    """A mean, its interval if it has one (as a single question has not), and the number of questions scored."""
+    """Show a mean, its interval if it has one (as a single question has not), and the number of questions scored."""
     low, high = row[f"{measure}_ci_low"], row[f"{measure}_ci_high"]
     interval = [] if pd.isna(low) else [f"[{low:.3f}, {high:.3f}]"]
     return _Cell([_number(row[measure], "{:.3f}", "unscored"), *interval, str(row[f"{measure}_n"])])

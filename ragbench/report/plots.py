@@ -39,7 +39,6 @@ __all__ = [
     "plot_cause_shares",
     "plot_causes",
     "plot_ceilings",
-    "plot_judge_audit",
     "plot_span_coverage",
     "plot_trend",
     "style_legend",
@@ -74,7 +73,7 @@ class Style(NamedTuple):
 
 
 def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
-    """The colour of a retriever; one that ragbench does not name takes the next spare, by its place in `among`.
+    """Return the colour of a retriever; one that ragbench does not name takes the next spare, by its place in `among`.
 
     >>> colour_of("bm25")
     '#E69F00'
@@ -86,7 +85,7 @@ def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
 
 
 def styles(configurations: pd.DataFrame) -> dict[str, Style]:
-    """name -> style, for a frame with the columns `name`, `label`, `retriever` and `chunking`.
+    """Return name -> style, for a frame with the columns `name`, `label`, `retriever` and `chunking`.
 
     Configurations that share both (they differ in model, prompt or k) have markers and lines of their own.
     """
@@ -107,7 +106,7 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
 
 
 def _natural(text: str) -> list[tuple[int, int | str]]:
-    """Sorts "fixed 128" before "fixed 1024"."""
+    """Sort "fixed 128" before "fixed 1024"."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
 
 
@@ -146,7 +145,7 @@ def _figure_type() -> type[Figure]:
 
 
 def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of this many inches with axes next to each other."""
+    """Make a figure of this many inches with axes next to each other."""
     figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=80)
     panels = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
     for axes in panels:
@@ -156,13 +155,13 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of this many inches with one pair of axes."""
+    """Make a figure of this many inches with one pair of axes."""
     figure, [axes] = new_figure(width, height)
     return figure, axes
 
 
 def nothing_to_draw(why: str) -> Figure:
-    """A figure with the reason why it is empty, so that a notebook continues."""
+    """Make a figure with the reason why it is empty, so that a notebook continues."""
     figure, axes = new_axes(8, 0.8)
     axes.axis("off")
     axes.text(0, 0.5, why, va="center", color="#444444")
@@ -170,7 +169,7 @@ def nothing_to_draw(why: str) -> Figure:
 
 
 def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
-    """A measure over time, as from `ragbench.trend`: means with their intervals as bands, a line per epoch.
+    """Draw a measure over time, as from `ragbench.trend`: means with their intervals as bands, a line per epoch.
 
     Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs that raised an alarm.
     """
@@ -197,7 +196,7 @@ def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
 
 
 def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
-    """Label and colour of each entry, below the figure."""
+    """Draw label and colour of each entry below the figure."""
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
@@ -205,7 +204,8 @@ def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
 
 
 def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
-    """How far the interval reaches below and above each mean; nothing where there is none (a single question)."""
+    """Return how far the interval reaches below and above each mean; nothing where there is none (a single
+    question)."""
     import numpy as np
 
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
@@ -214,7 +214,7 @@ def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
 
 
 def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
-    """Bars of the mean of each measure with its interval, and a tick where no system could do better.
+    """Draw bars of the mean of each measure with its interval, and a tick where no system could do better.
 
     Args:
         summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
@@ -245,7 +245,7 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
 
 
 def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
-    """One bar per category with its interval; the label shows the number of questions.
+    """Draw one bar per category with its interval; the label shows the number of questions.
 
     Args:
         table: category, mean, ci_low, ci_high, n_scored, n.
@@ -266,7 +266,8 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
 def plot_span_coverage(
     dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str | None, *, k: int = 5, rows: int = 12
 ) -> Figure:
-    """One document from its first to its last character, in lines: chunk borders, gold evidence, what was retrieved.
+    """Draw one document from its first to its last character in lines: chunk borders, gold evidence, what was
+    retrieved.
 
     Args:
         dataset: gives the document and the evidence of every question in it.
@@ -320,7 +321,7 @@ def plot_span_coverage(
 
 
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
-    """The legend of a figure whose colours are retrievers and whose markers are chunkings, on its right.
+    """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on its right.
 
     At most seven entries: of many, the first and how many more there are.
     """
@@ -353,7 +354,7 @@ _MAX_ENTRIES = 7
 
 
 def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
-    """Evidence recall against the context budget, a line with its 95 % interval for each configuration.
+    """Draw evidence recall against the context budget, a line with its 95 % interval for each configuration.
 
     Chunkings are drawn next to each other, on the same axes.
 
@@ -406,7 +407,7 @@ STAGE_COLOURS = {
 
 
 def _cause_colours() -> dict[str, str]:
-    """Causes of one stage share its colour, each lighter than the one before."""
+    """Give causes of one stage its colour, each lighter than the one before."""
     colours, shades = {"none": GREEN}, dict.fromkeys(STAGE_COLOURS, 0)
     for cause, stage in STAGE_OF.items():
         paper = 0.15 * shades[stage]
@@ -421,7 +422,8 @@ CAUSE_COLOURS = _cause_colours()
 
 
 def plot_causes(counts: pd.DataFrame) -> Figure:
-    """From all questions to the causes: each bar begins where the one above it ended, so that nothing counts twice.
+    """Draw from all questions to the causes: each bar begins where the one above it ended, so that nothing counts
+    twice.
 
     Args:
         counts: as from `ragbench.evaluation.count_causes`.
@@ -450,7 +452,8 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
 
 
 def plot_cause_shares(shares: pd.DataFrame) -> Figure:
-    """A bar for each configuration: the fraction of its questions by cause, in the order of the rows, first on top.
+    """Draw a bar for each configuration: the fraction of its questions by cause, in the order of the rows, first on
+    top.
 
     Args:
         shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more than seven causes the
@@ -477,38 +480,3 @@ def plot_cause_shares(shares: pd.DataFrame) -> Figure:
 
 
 _MAX_CAUSES = 7
-
-
-def plot_judge_audit(audit: pd.DataFrame) -> Figure:
-    """Each probe's value with its interval, on the band that is tolerated.
-
-    Args:
-        audit: as from `judge_audit`.
-    """
-    import pandas as pd
-
-    rows = audit[audit["verdict"] != "unscored"].iloc[::-1]
-    if rows.empty:
-        return nothing_to_draw("The judge gave no verdict that can be read, so there is nothing to draw.")
-    figure, axes = new_axes(9, 1.2 + 0.5 * len(rows))
-    for place, row in enumerate(rows.to_dict("records")):
-        both = row["probe"] in ("padded", "famous author", "instruction to the judge")
-        axes.barh(
-            place,
-            row["bound"] * (2 if both else 1),
-            left=-row["bound"] if both else 0,
-            height=0.72,
-            color=GREY,
-            alpha=0.3,
-        )
-        colour, marker = (GREEN, "o") if row["verdict"] == "pass" else (VERMILLION, "X")
-        if not pd.isna(row["ci_low"]):
-            axes.hlines(place, float(row["ci_low"]), float(row["ci_high"]), color=colour, linewidth=2)
-        axes.plot(float(row["value"]), place, marker, color=colour, markersize=9)
-    labels = [f"{row['probe']} (n = {row['n']})" for row in rows.to_dict("records")]
-    axes.set_yticks(range(len(rows)), labels)
-    axes.axvline(0, color="black", linewidth=0.8)
-    axes.margins(x=0.03)
-    axes.set_xlabel("change of the verdict, or the verdict itself, on the scale of verdicts (0 to 1)")
-    legend_below(axes, [("tolerated", "#D9D9D9"), ("passes", GREEN), ("fails", VERMILLION)])
-    return figure

@@ -27,7 +27,7 @@ _BOARD = "\ufdd0leaderboard"  # no text of a result has this character: it is no
 
 
 def results_markdown(results: Results) -> str:
-    """The conclusion, the leaderboard and the comparison with the first configuration by name, as Markdown."""
+    """Write the conclusion, the leaderboard and the comparison with the first configuration by name, as Markdown."""
     return _page(results, leaderboard_markdown)
 
 
@@ -55,7 +55,7 @@ def _differences(comparison: pd.DataFrame, label: pd.Series[str]) -> str:
 
 
 def results_html(results: Results) -> str:
-    """`results_markdown` as one HTML page; texts are escaped."""
+    """Write `results_markdown` as one HTML page; texts are escaped."""
     from markdown_it import MarkdownIt
 
     # The leaderboard is our HTML; all other HTML is shown and never obeyed.
@@ -79,7 +79,7 @@ def results_html(results: Results) -> str:
 
 
 def results_json(results: Results) -> str:
-    """The leaderboard and the comparison as JSON; what is unknown is null."""
+    """Write the leaderboard and the comparison as JSON; what is unknown is null."""
     board = results.leaderboard()
     tables = {"leaderboard": board, "comparison": results.compare() if len(results) > 1 else board.head(0)}
     records = {

@@ -26,7 +26,7 @@ def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> str:
-    """A sentence on whether the order of the configurations at equal k also holds at an equal context budget."""
+    """Return a sentence on whether the order of the configurations at equal k also holds at an equal context budget."""
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return "Without gold evidence spans, chunkings can be compared at document level only."
@@ -54,7 +54,7 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
 def conclusion(
     results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
 ) -> list[str]:
-    """The key findings of a sweep, in sentences that the data supports: the decision first.
+    """State the key findings of a sweep, in sentences that the data supports: the decision first.
 
     Args:
         results: the configurations.
@@ -132,7 +132,7 @@ def _next_step(best: Result, diagnosis: pd.DataFrame | None, label: str, other: 
 
 
 def tested(row: Any, p: str, p_name: str) -> str:
-    """A row of a comparison in words; a tie on every question is not presented as a test."""
+    """Describe a row of a comparison in words; a tie on every question is not presented as a test."""
     questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}"
@@ -143,7 +143,7 @@ def tested(row: Any, p: str, p_name: str) -> str:
 
 
 def _machines(results: Sequence[Result]) -> list[str]:
-    """A warning where latencies come from more than one machine or Python."""
+    """Warn where latencies come from more than one machine or Python."""
     keys = ("platform", "machine", "cores", "python")
     seen = {tuple(str(result.config.get("environment", {}).get(key)) for key in keys) for result in results}
     if len(seen) < 2:

@@ -94,7 +94,7 @@ class _Step(NamedTuple):
 
 
 def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
-    """The spans of a result, in the order of its questions; see this module."""
+    """Return the spans of a result, in the order of its questions; see this module."""
     sdk = require("opentelemetry.sdk.trace", "otel")
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -150,7 +150,7 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
 
 
 def _steps(result: Result, answer: Answer, case: CaseResult, content: bool) -> Iterator[_Step]:
-    """The span of a question, and those of its answer."""
+    """Return the span of a question, and those of its answer."""
     stages = by_stage(answer.latency_ms)
     root: dict[str, Any] = {
         "gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": result.name,

@@ -4,7 +4,7 @@ from .http import HttpSystem
 from .ingestion import IndexStatus, IngestionReport, Target, ingest, ingested_ids, remove_ingested
 from .loader import load_system
 from .mcp import McpSystem
-from .passage_matches import Matched, match_passages
+from .passage_matches import PassageMatches, match_passages
 from .pipeline import Pipeline
 from .questions import ask, ask_one
 from .recorded import RecordedSystem
@@ -17,8 +17,8 @@ __all__ = [
     "HttpSystem",
     "IndexStatus",
     "IngestionReport",
-    "Matched",
     "McpSystem",
+    "PassageMatches",
     "Pipeline",
     "RecordedSystem",
     "Target",

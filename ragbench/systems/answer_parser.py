@@ -28,7 +28,7 @@ _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has
 
 
 def _known(value: Any) -> Any:
-    """JSON's null is a field that is not there."""
+    """Drop JSON's nulls: such a field is not there."""
     return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, Mapping) else value
 
 
@@ -75,7 +75,7 @@ class _Record(BaseModel):
 
 
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
-    """The answer that a record holds; `model` names who used the tokens where the record does not.
+    """Return the answer that a record holds; `model` names who used the tokens where the record does not.
 
     Read are `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
     `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`,
@@ -128,7 +128,7 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
 
 
 def _may_answer(key: str, value: Any) -> bool:
-    """Whether the answer of a system may be in a field that is not known: it holds a text, or an object."""
+    """Return True if the answer of a system may be in a field that is not known: it holds a text, or an object."""
     if key in (*_Record.model_fields, *CONTEXT_FIELDS, *QUESTIONS, *IDS):
         return False
     if isinstance(value, Mapping | list | tuple):
@@ -155,7 +155,8 @@ def _put_passages_into_contexts(fields: dict[str, Any]) -> None:
 
 
 def _unrelated(key: str, value: Any) -> bool:
-    """Whether a field has the name of an answer or of contexts, and is something else: a number of hits, a session."""
+    """Return True if a field has the name of an answer or of contexts, and is something else: a number of hits, a
+    session."""
     if key == "result":
         return not isinstance(value, str)
     if key == "hits" and isinstance(value, Mapping):  # as Elasticsearch replies
@@ -166,7 +167,7 @@ def _unrelated(key: str, value: Any) -> bool:
 
 
 def well_formed(value: Any) -> Any:
-    """Half a surrogate pair, from a broken JSON escape, cannot be in a file: it becomes U+FFFD."""
+    """Replace half a surrogate pair, from a broken JSON escape, which cannot be in a file, by U+FFFD."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):
@@ -204,7 +205,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
-    """Each with an id that no other context of this answer has: "[3]" in a text means the third, twice there or not."""
+    """Give each context an id that no other of this answer has: "[3]" in a text means the third, twice there or not."""
     found: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
@@ -228,7 +229,7 @@ def text_id(text: str) -> str:
 
 
 def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
-    """Each context -> the first that is the same: the id that the system gave, and the text."""
+    """Map each context to the first that is the same: the id that the system gave, and the text."""
     text_of = {passage.passage_id: passage.text for passage in passages}
     before = {context: _RENAMED.sub("", context) for context in contexts}
     given, firsts = set(before.values()), dict[tuple[str, str], str]()
@@ -241,7 +242,7 @@ def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str,
 
 
 def distinct_contexts(answer: Answer) -> tuple[str, ...]:
-    """An answer's contexts for a ranking, where one that the system gave twice counts once.
+    """Return an answer's contexts for a ranking, where one that the system gave twice counts once.
 
     >>> distinct_contexts(read_answer("q", {"contexts": [{"id": "a", "text": "x"}, {"id": "a", "text": "x"}]}))
     ('a',)
@@ -250,7 +251,7 @@ def distinct_contexts(answer: Answer) -> tuple[str, ...]:
 
 
 def _cited(citation: str | int, ids: Sequence[str]) -> str:
-    """The id of a context, or its number from 1; a number that no context has is kept as "invalid:7"."""
+    """Return the id of a context, or its number from 1; a number that no context has is kept as "invalid:7"."""
     text = str(citation)
     if text in ids or not (isinstance(citation, int) or text.isdecimal()):
         return text

@@ -39,7 +39,7 @@ _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsew
 
 
 def _check_template(template: Any) -> Any:
-    """An error for a part of a request with a secret in it."""
+    """Raise for a part of a request with a secret in it."""
     for key, text in _leaves(template):
         name, literal = _snake_case(key), _VALUE.sub("", text).strip()
         if (
@@ -86,7 +86,7 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Make a class whose fields are its options, checked by pydantic; what cannot work raises `OptionsError`."""
+    """Return make a class whose fields are its options, checked by pydantic; what cannot work raises `OptionsError`."""
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
     check, names = checked.__init__, [option.name for option in fields(checked)]
@@ -117,7 +117,7 @@ def problems_of(exc: ValidationError) -> list[Problem]:
 def one_line(
     problems: Sequence[tuple[tuple[int | str, ...], str]], where: Callable[..., str] = lambda *keys: ""
 ) -> str:
-    """Join the first few problems; `where` gives the place of each from its keys."""
+    """Return join the first few problems; `where` gives the place of each from its keys."""
     more = len(problems) - _SHOWN_PROBLEMS
     shown = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")

@@ -66,7 +66,7 @@ class FunctionSystem:
         return f"FunctionSystem({self.name!r})"
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
-        """What the function answers; `latency_ms` has "total", next to what the function itself reports."""
+        """Return what the function answers; `latency_ms` has "total", next to what the function itself reports."""
         start = perf_counter()
         try:
             found = self.returned(query, user_roles)
@@ -77,7 +77,7 @@ class FunctionSystem:
         return replace(answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms})
 
     def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
-        """What the function returns, as it is; raises what it raises."""
+        """Return what the function returns, as it is; raises what it raises."""
         found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
         is_asynchronous = inspect.isawaitable(found) or inspect.isasyncgen(found)
         return self._event_loop().run(_awaited(found)) if is_asynchronous else found
@@ -95,7 +95,8 @@ class FunctionSystem:
 
 
 async def _awaited(found: Any) -> Any:
-    """What an awaitable gives, and what asynchronous generators yield, also that of LlamaIndex's streamed response."""
+    """Return what an awaitable gives, and what asynchronous generators yield, also that of LlamaIndex's streamed
+    response."""
     if inspect.isasyncgen(found):
         return (piece for piece in [one async for one in found])
     found = await found
@@ -107,7 +108,7 @@ async def _awaited(found: Any) -> Any:
 
 
 def takes_roles(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with the keyword `user_roles`.
+    """Return True if a function can be called with the keyword `user_roles`.
 
     >>> takes_roles(lambda question, user_roles: question), takes_roles(lambda question: question), takes_roles(print)
     (True, False, False)
@@ -120,7 +121,8 @@ def takes_roles(function: Callable[..., Any]) -> bool:
 
 
 def to_answer(query_id: str, found: object, name: str) -> Answer:
-    """What a system returned as an Answer to this question; a failed one with the reason where it cannot be read."""
+    """Return what a system returned as an Answer to this question; a failed one with the reason where it cannot be
+    read."""
     if isinstance(found, Answer):
         return found if found.query_id == query_id else replace(found, query_id=query_id)
     kind = type(found).__name__
@@ -139,7 +141,7 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
 
 
 def failed(query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any) -> Answer:
-    """The answer of a system that gave none.
+    """Return the answer of a system that gave none.
 
     >>> failed("q1", "no reply").outcome
     'failed'

@@ -144,7 +144,7 @@ def ingest(
 
 
 def remove_ingested(target: Target, ledger: str | Path) -> int:
-    """Take out of the target what `ingest` put there, and delete the ledger: how many documents that were.
+    """Return take out of the target what `ingest` put there, and delete the ledger: how many documents that were.
 
     After an interruption, or an exception of the target's `remove`, call it again to continue.
 

@@ -179,7 +179,7 @@ class McpSystem:
         return _with_sampling(answer, sampling) if sampling else answer
 
     def _sampling(self) -> Sampling | None:
-        """What answers the requests for samples of one call; None where none are offered."""
+        """Return what answers the requests for samples of one call; None where none are offered."""
         return Sampling(self._llm, self.max_samplings) if self._llm else None
 
 

@@ -24,7 +24,7 @@ _BLANK = re.compile(r"\s*")
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
-class Matched(NamedTuple):
+class PassageMatches(NamedTuple):
     """Passages with their documents, from `match_passages`.
 
     `answers` are those given, with `doc_id` in their passages (and new ids where one id had several texts). `run`
@@ -49,7 +49,7 @@ def match_passages(
     dataset: Dataset,
     *,
     known_as: Mapping[str, str] | None = None,
-) -> Matched:
+) -> PassageMatches:
     """Find the document of the dataset behind each passage of the answers.
 
     In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with "#...", "~..." after
@@ -103,14 +103,14 @@ def match_passages(
     ]
     rewritten = [_rewritten(answer, pairs, renamed, chunks) for answer, pairs in zip(answers, lowest, strict=True)]
     is_foreign = bool(places) and any(relevant.values()) and all(place == NOWHERE for place in places.values())
-    return Matched(rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign)
+    return PassageMatches(rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign)
 
 
 _Credited = list[tuple[Passage, Span]]
 
 
 def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str]) -> Answer:
-    """The answer with texts that are exactly the id of a document or chunk as passages of that id."""
+    """Return the answer with texts that are exactly the id of a document or chunk as passages of that id."""
     ids: dict[str, str] = {}
     for passage in answer.passages:
         named = passage.text.strip()
@@ -127,7 +127,7 @@ def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str])
 
 
 def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage]) -> Answer:
-    """The answer with these passages, and with new ids in its contexts and citations."""
+    """Return the answer with these passages, and with new ids in its contexts and citations."""
     contexts, citations = (tuple(ids.get(one, one) for one in named) for named in (answer.contexts, answer.citations))
     return replace(answer, contexts=contexts, citations=citations, passages=tuple(passages))
 
@@ -135,7 +135,8 @@ def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage
 def _credited(
     answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int] | None = None, *, number: int = 0
 ) -> _Credited:
-    """Each passage of an answer with the place that it is credited to: of several documents, the one that makes the
+    """Return each passage of an answer with the place that it is credited to: of several documents, the one that
+    makes the
     ranking worst by these grades, or where there are none, the one with this number."""
     passages = [_unscored(passage) for passage in _passages(answer)]
     taken = {holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1}
@@ -160,7 +161,7 @@ def _passages(answer: Answer) -> list[Passage]:
 
 
 def _unscored(passage: Passage) -> Passage:
-    """The same passage, regardless of the question it was found for."""
+    """Return the same passage, regardless of the question it was found for."""
     return replace(passage, score=None)
 
 
@@ -185,7 +186,8 @@ def _place(
 
 
 def _attributable(places: Mapping[Passage, Place], corpus: Mapping[str, Document]) -> dict[Passage, Place]:
-    """The places; `_ANYWHERE` for texts in no document, in too many, and for short ones that are not whole chunks."""
+    """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that are not whole
+    chunks."""
     few = {
         passage: place for passage, place in places.items() if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
     }
@@ -215,7 +217,7 @@ def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
-    """The id of a document that the passage names, "" if it names none."""
+    """Return the id of a document that the passage names, "" if it names none."""
     for named in filter(None, (passage.doc_id, passage.passage_id)):
         for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0]):
             if doc_id in names:
@@ -224,7 +226,7 @@ def _known(passage: Passage, names: Mapping[str, str]) -> str:
 
 
 def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Span], str]:
-    """An id of its own for each passage: systems name a document and give another excerpt of it each time."""
+    """Give each passage an id of its own: systems name a document and give another excerpt of it each time."""
     versions: dict[str, dict[tuple[str, Span], int]] = {}
     renamed = {}
     for passage, span in credited:
@@ -237,7 +239,7 @@ def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Sp
 def _rewritten(
     answer: Answer, credited: _Credited, renamed: Mapping[tuple[Passage, Span], str], chunks: Mapping[str, Chunk]
 ) -> Answer:
-    """The answer with the documents of its passages, those that it names by their ids alone among them."""
+    """Return the answer with the documents of its passages, those that it names by their ids alone among them."""
     place_of = dict(credited)
     id_of = {passage.passage_id: renamed[passage, span] for passage, span in credited}
     named = {passage.passage_id for passage in answer.passages}

@@ -96,12 +96,12 @@ class Pipeline:
         return f"Pipeline({self.name!r}, {len(self.chunks)} chunk{'s' * (len(self.chunks) != 1)})"
 
     def retrieve(self, queries: Mapping[str, str]) -> Run:
-        """query_id -> chunk_id -> score for these questions, best first."""
+        """Return query_id -> chunk_id -> score for these questions, best first."""
         run = retrieve(self._index, queries, self.chunks, depth=self.depth)
         return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks)) if self._reranker else run
 
     def answer(self, query_id: str, query: str) -> Answer:
-        """The answer to one question; `latency_ms` has "search", "generate" and "total", as a user would wait."""
+        """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would wait."""
         start = perf_counter()
         run = self.retrieve({query_id: query})
         searched = perf_counter()
@@ -114,7 +114,7 @@ class Pipeline:
         return replace(answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}})
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """All answers in one batch: exactly those of `retrieve` and `generate_answers`, in the order of the questions.
+        """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of the questions.
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
@@ -128,23 +128,24 @@ class Pipeline:
         return answers
 
     def search_ms(self) -> float | None:
-        """Milliseconds that one question of its dataset alone waits for its chunks; see `search_latency`."""
+        """Measure the milliseconds that one question of its dataset alone waits for its chunks; see
+        `search_latency`."""
         return search_latency(
             self._index, self._dataset.queries, k=self.depth, chunks=self.chunks, reranker=self._reranker
         )
 
     @property
     def ann_recall(self) -> dict[str, float]:
-        """Of approximate search, `ann_recall@depth`: the fraction of the exact top that it found; {} of exact."""
+        """Return of approximate search `ann_recall@depth`: the fraction of the exact top that it found; {} of exact."""
         found: Mapping[int, float] = getattr(self._index, "ann_recall", {})
         return {f"ann_recall@{depth}": value for depth, value in sorted(found.items())}
 
     def answer_ablations(self) -> Ablations:
-        """The questions of its dataset answered from other contexts; see `answer_ablations`."""
+        """Answer the questions of its dataset from other contexts; see `answer_ablations`."""
         return answer_ablations(self._dataset, self.chunks, self.llm, **self._generation)
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
-        """The same pipeline, its index shared, with another writer of answers; nothing is asked yet.
+        """Return the same pipeline, its index shared, with another writer of answers; nothing is asked yet.
 
         `generation` are further arguments of it that change: prompt, k, max_context_tokens, max_tokens, temperature.
         """
@@ -156,7 +157,7 @@ class Pipeline:
         return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:
-        """What a language model was sent for this answer; "" where none was asked."""
+        """Return what a language model was sent for this answer; "" where none was asked."""
         if self.llm == "extractive" or not answer.contexts:
             return ""
         texts = [self._by_id[one].text for one in answer.contexts]

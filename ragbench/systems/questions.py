@@ -36,7 +36,7 @@ def ask(
     label: str = "",
     known: Mapping[str, Answer] = MappingProxyType({}),
 ) -> list[Answer]:
-    """The system's answer to every question of the dataset, in the order of the cases.
+    """Ask the system every question of the dataset, and return its answers in the order of the cases.
 
     Args:
         system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword `user_roles`, it gets
@@ -101,7 +101,7 @@ def ask(
 
 
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
-    """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
+    """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
 
     `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry run only systems
     that send nothing themselves are asked: ragbench's own pipeline and recorded answers.
@@ -127,7 +127,7 @@ def _sends_nothing(system: System) -> bool:
 
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
-    """One DataWarning for all answers that failed; none where all came."""
+    """Warn once of all answers that failed."""
     wrong = [answer for answer in answers if answer.error is not None]
     if wrong:
         warnings.warn(
@@ -185,7 +185,7 @@ class AnswerJournal:
         self._kept[answer.query_id] = question, answer
 
     def known(self, query_id: str, query: str) -> Answer | None:
-        """The answer that is there already to this question.
+        """Return the answer that is there already to this question.
 
         Raises:
             ConfigError: it holds an answer to another question of the same id.
@@ -223,14 +223,14 @@ class JournaledSystem:
 
     @property
     def name(self) -> str:
-        """That of the system."""
+        """Return the system's name."""
         return self._system.name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._system, name)
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
-        """The kept answer, or that of the system."""
+        """Return the kept answer, or that of the system."""
         kept = self._journal.known(query_id, query)
         if kept is not None:
             return kept

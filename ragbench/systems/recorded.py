@@ -52,7 +52,7 @@ class RecordedSystem:
         return f"RecordedSystem({self.name!r}, {len(self._by_id) + len(self._by_text)} answers)"
 
     def answer(self, query_id: str, query: str) -> Answer:
-        """The recorded answer to this question."""
+        """Return the recorded answer to this question."""
         found = self._by_id.get(query_id) or self._by_text.get(_folded(query))
         if found is None and self._is_run:  # nothing was retrieved
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
@@ -61,11 +61,11 @@ class RecordedSystem:
         return found if found.query_id == query_id else replace(found, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """The recorded answers to these questions, with the latencies of their time and no others."""
+        """Return the recorded answers to these questions, with the latencies of their time and no others."""
         return [self.answer(query_id, query) for query_id, query in queries.items()]
 
     def unasked(self, queries: Mapping[str, str]) -> list[str]:
-        """The ids, or the texts where there are no ids, of the answers that belong to none of these questions.
+        """Return the ids, or the texts where there are no ids, of the answers that belong to none of these questions.
 
         >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
         ['q7']

@@ -32,7 +32,8 @@ _METHODS = ("invoke", "query", "retrieve")
 
 
 def to_callable(given: object) -> Callable[..., Any] | None:
-    """The function of a question that an object is or has: itself, or its method `invoke` (LangChain), `query` or
+    """Return the function of a question that an object is or has: itself, or its method `invoke` (LangChain),
+    `query` or
     `retrieve` (LlamaIndex).
 
     >>> class Engine:
@@ -46,7 +47,7 @@ def to_callable(given: object) -> Callable[..., Any] | None:
 
 
 def as_record(found: object) -> Mapping[str, Any] | None:
-    """What `read_answer` reads, from what a system returned; None where its shape is not known.
+    """Return what `read_answer` reads, from what a system returned; None where its shape is not known.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a list is both. A table
     or an object with a field for an answer or for contexts is taken as it is; those of chat models (`content`,
@@ -77,7 +78,7 @@ def as_record(found: object) -> Mapping[str, Any] | None:
 
 
 def as_context(value: Any) -> Any:
-    """One context as a flat table: documents and nodes of frameworks, hits of search engines, pairs with a score.
+    """Flatten one context to a table: documents and nodes of frameworks, hits of search engines, pairs with a score.
 
     >>> as_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
     {'text': 'It opened.', '_id': 'a', '_score': 2.5}
@@ -114,12 +115,12 @@ def as_context(value: Any) -> Any:
 
 
 def _only_text(value: Any) -> Any:
-    """The text of a list with nothing else, in which tantivy has every field of a document."""
+    """Unwrap the text of a list with nothing else, in which tantivy has every field of a document."""
     return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
 
 
 def _attributes(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a table or an object with one of these names that hold something; methods are not fields."""
+    """Return the fields of a table or an object with one of these names that hold something; methods are not fields."""
     fields = value if isinstance(value, Mapping) else None
     found = {name: getattr(value, name, None) if fields is None else fields.get(name) for name in names}
     return {
@@ -130,7 +131,8 @@ def _attributes(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _completed(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A table with its answer, also where that is in another object: a message, a reply, the state of a graph."""
+    """Complete a table with its answer, also where that is in another object: a message, a reply, the state of a
+    graph."""
     if not _has_fields(found):
         return _wrapped(found) or found
     for name in ANSWER_FIELDS:
@@ -144,13 +146,14 @@ def _completed(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _answered(inner: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a record inside another, with its tokens."""
+    """Return the answer of a record inside another, with its tokens."""
     answer = next((inner[name] for name in ANSWER_FIELDS if isinstance(inner.get(name), str)), None)
     return {} if answer is None else {name: inner[name] for name in ("usage",) if name in inner} | {"answer": answer}
 
 
 def _has_fields(found: Mapping[str, Any]) -> bool:
-    """Whether there is an answer or contexts; a table is neither, unless it holds hits as Elasticsearch replies."""
+    """Return True if there is an answer or contexts; a table is neither, unless it holds hits as Elasticsearch
+    replies."""
     names = (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")
     return any(found.get(name) is not None and not _is_table(name, found[name]) for name in names)
 
@@ -160,7 +163,7 @@ def _is_table(name: str, value: object) -> bool:
 
 
 def _parallel(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Chroma's reply to a query: for each question a list of ids, of documents, of distances, of metadata."""
+    """Read Chroma's reply to a query: for each question a list of ids, of documents, of distances, of metadata."""
     names = {"ids": "id", "documents": "text", "metadatas": "metadata", "distances": "score"}
     held = {new: found[old][0] for old, new in names.items() if _is_nested(found.get(old))}
     if "id" not in held:
@@ -175,7 +178,7 @@ def _is_nested(value: object) -> bool:
 
 
 def _wrapped(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The record inside a chat's reply, a graph's state, or the results of components by their names."""
+    """Return the record inside a chat's reply, a graph's state, or the results of components by their names."""
     if choices := found.get("choices"):
         return _of_object(_attributes(choices[0], ("message", "text")).get("message"))
     if isinstance(messages := found.get("messages"), list) and messages:
@@ -204,7 +207,7 @@ def _wrapped(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _of_object(found: Any) -> Mapping[str, Any] | None:
-    """The record of an object (or a chat message as a table)."""
+    """Return the record of an object (or a chat message as a table)."""
     held = _attributes(
         found, ("content", "text", "usage_metadata", "page_content", "node", "score", "meta", "metadata")
     )

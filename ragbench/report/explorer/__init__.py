@@ -123,24 +123,24 @@ class Explorer:
 
     @property
     def conclusion(self) -> str:
-        """How the two differ, or how the one did, in words."""
+        """Return how the two differ, or how the one did, in words."""
         return str(self.data["measures"][0]["conclusion"])
 
     @cached_property
     def widget(self) -> ExplorerWidget:
-        """The widget, as JupyterLab shows it."""
+        """Return the widget, as JupyterLab shows it."""
         from ragbench.report.explorer.widget import ExplorerWidget
 
         return ExplorerWidget(data=json.dumps(self.data))
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Ids of the questions that are selected in the widget, in the order of the questions."""
+        """Return the ids of the questions that are selected in the widget, in the order of the questions."""
         chosen = set(self.widget.selected)
         return tuple(one["id"] for one in self.data["questions"] if one["id"] in chosen)
 
     def test_set(self) -> Dataset:
-        """The selected questions as a dataset, for `evaluate` or `save_testset`.
+        """Return the selected questions as a dataset, for `evaluate` or `save_testset`.
 
         Raises:
             DataError: none is selected.
@@ -150,7 +150,8 @@ class Explorer:
         return self.dataset.select(self.selected)
 
     def html(self) -> str:
-        """The explorer as one HTML page that needs no network; its policy allows its own script and style only."""
+        """Return the explorer as one HTML page that needs no network; its policy allows its own script and style
+        only."""
         script = _asset("explorer.js") + "\nstart(document);\n"
         style = _asset("explorer.css")
         # No text of a question can end the block: JSON writes < as an escape, and all but ASCII too.

@@ -29,11 +29,11 @@ class Texts:
         self._text: list[str] = []
 
     def place(self, doc_id: str, start: int, end: int) -> list[int]:
-        """The place of these characters; of a document that is not at hand it has no text."""
+        """Return the place of these characters; of a document that is not at hand it has no text."""
         return self._add(doc_id, self._full.get(doc_id, ""), start, end)
 
     def context(self, context_id: str, passage: Passage | None) -> dict[str, Any]:
-        """The id of a context and, where its text is known, its place."""
+        """Return the id of a context and, where its text is known, its place."""
         shown: dict[str, Any] = {"id": masked_id(context_id)}
         if found := locate(context_id, passage, self._full):
             return {**shown, "place": self.place(*found)}
@@ -43,7 +43,7 @@ class Texts:
         return {**shown, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
-        """For each document its [start, text], in order and without overlap: all that `place` was asked for."""
+        """Return for each document its [start, text], in order and without overlap: all that `place` was asked for."""
         found: list[dict[str, Any]] = []
         for key, text, wanted in zip(self._numbers, self._text, self._wanted, strict=True):
             merged: list[list[int]] = []
@@ -66,7 +66,7 @@ class Texts:
 
 
 def side_of(result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]) -> dict[str, dict[str, Any]]:
-    """query_id -> what one result has on it; what is empty is left out."""
+    """Return query_id -> what one result has on it; what is empty is left out."""
     given = {answer.query_id: answer for answer in result.answers}
     diagnosis = {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
     sides = {}
@@ -113,7 +113,7 @@ def doubtful_of(result: Result, dataset: Dataset, claims: bool) -> dict[str, lis
 
 
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
-    """The measures of the axes, `main` first, each with what the library finds: nothing is tested in the script.
+    """Return the measures of the axes, `main` first, each with what the library finds: nothing is tested in the script.
 
     `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as one family.
 
@@ -159,7 +159,7 @@ def _sentence(row: Mapping[Hashable, Any]) -> str:
 
 
 def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
-    """Measure -> for each side the values in the order of its questions; None = unscored."""
+    """Return measure -> for each side the values in the order of its questions; None = unscored."""
     wide = [side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides]
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
     tables = [table.reindex(index=list(sides[0].queries), columns=names) for table in wide]

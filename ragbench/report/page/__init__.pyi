@@ -1,6 +1,7 @@
 from .forest import CHANGE_SIGNS, axis_end, forest_line, forest_lines, shown_changes
 from .html import report_html
 from .markdown import report_markdown
+from .report_files import check_output, is_report_file, report_texts, write_report
 from .sentences import (
     NEEDED,
     SIGNS,
@@ -20,7 +21,6 @@ from .sentences import (
     signed,
     sureness,
 )
-from .writing import check_output, is_report_file, report_texts, write_report
 
 __all__ = [
     "CHANGE_SIGNS",

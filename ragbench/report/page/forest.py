@@ -13,7 +13,7 @@ CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
 
 def shown_changes(report: Report, *, every: bool = True) -> list[Change]:
-    """The rows of the comparison: regressions first, then improvements, then the others.
+    """Return the rows of the comparison: regressions first, then improvements, then the others.
 
     Without `every`, the others are only those of the brief table.
     """
@@ -25,13 +25,13 @@ def shown_changes(report: Report, *, every: bool = True) -> list[Change]:
 
 
 def plotted(changes: Sequence[Change]) -> list[Change]:
-    """The changes that a forest plot shows: those with an interval, of known measures that lie in [0, 1]."""
+    """Return the changes that a forest plot shows: those with an interval, of known measures that lie in [0, 1]."""
     known = [one for one in changes if perspective_of(one.measure) and None not in bounds_of(one.measure)]
     return [one for one in known if one.ci_low is not None and one.ci_high is not None]
 
 
 def forest_scale(changes: Sequence[Change]) -> float:
-    """The end of a forest plot's axis: its widest interval, rounded up by `axis_end`.
+    """Return the end of a forest plot's axis: its widest interval, rounded up by `axis_end`.
 
     >>> forest_scale([Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.34, 0.4, 0.2, 20, 5, 3, "")])
     0.5
@@ -41,7 +41,7 @@ def forest_scale(changes: Sequence[Change]) -> float:
 
 
 def axis_end(values: Iterable[float]) -> float:
-    """The end of an axis around 0 that shows these values: 1, 2 or 5 times a power of ten, at least 0.01.
+    """Return the end of an axis around 0 that shows these values: 1, 2 or 5 times a power of ten, at least 0.01.
 
     >>> axis_end([-0.1, 0.34]), axis_end([3.0]), axis_end([])
     (0.5, 5.0, 0.01)
@@ -54,7 +54,7 @@ def axis_end(values: Iterable[float]) -> float:
 def forest_line(
     low: float, value: float, high: float, end: float, *, width: int = 41, dot: str = "●", empty: str = " "
 ) -> str:
-    """One line of a forest plot as text, its axis from -end to end.
+    """Draw one line of a forest plot as text, its axis from -end to end.
 
     >>> forest_line(-0.1, 0.1, 0.3, 0.5, width=11, empty="·")
     '····-│●--··'
@@ -70,7 +70,7 @@ def forest_line(
 
 
 def forest_lines(changes: Sequence[Change], width: int = 41) -> list[str]:
-    """A forest plot as text: a line for each measure, with its difference in its interval, then the axis.
+    """Draw a forest plot as text: a line for each measure, with its difference in its interval, then the axis.
 
     >>> one = Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.3, 0.4, 0.2, 20, 5, 3, "")
     >>> for line in forest_lines([one], width=21):

@@ -34,7 +34,7 @@ _CASES = 200  # failed cases that are shown, and doubtful claims; report.json ha
 
 
 def report_html(result: Result | Report) -> str:
-    """The report as one HTML page. All texts of questions, answers, documents, names and errors are escaped.
+    """Write the report as one HTML page. All texts of questions, answers, documents, names and errors are escaped.
 
     The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and texts are masked.
     """
@@ -78,14 +78,14 @@ def report_html(result: Result | Report) -> str:
 
 
 def script_hash(text: str) -> str:
-    """What a content security policy allows a script by."""
+    """Return what a content security policy allows a script by."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _filters(
     report: Report, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Name, label and options of each filter, an option with its value and its words; one value is no choice."""
+    """Return name, label and options of each filter, an option with its value and words; one value is no choice."""
     failed = [case for case in report.cases if case.passed is False]
     found = {
         "category": ("Category", Counter(case.category for case in failed)),
@@ -105,7 +105,7 @@ def _filters(
 
 
 def interval_bar(row: MeasureResult) -> dict[str, Any]:
-    """Where the parts of a measure's bar are: its interval, value, target and ceiling, left to right from 0.
+    """Return where the parts of a measure's bar are: its interval, value, target and ceiling, left to right from 0.
 
     >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
@@ -134,14 +134,15 @@ def interval_bar(row: MeasureResult) -> dict[str, Any]:
 
 
 def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, float] | None:
-    """The part of a bar that no system could reach, None where all of it can be reached."""
+    """Return the part of a bar that no system could reach, None where all of it can be reached."""
     if row.ceiling is None or at is None or not 0 < row.ceiling < top - 1e-9:
         return None
     return (_EDGE, at) if row.lower_is_better else (at, _WIDE - _EDGE)
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Where the marks of a forest plot are: its axis, and measure -> difference and interval, on one scale for all.
+    """Return where the marks of a forest plot are: its axis, and measure -> difference and interval, on one scale
+    for all.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["zero"], marks["rows"]["RR"]
@@ -162,14 +163,14 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:
-    """The bar of a category: the fraction of its questions that passed, as `interval_bar`."""
+    """Return the bar of a category: the fraction of its questions that passed, as `interval_bar`."""
     return interval_bar(
         MeasureResult("pass_rate", "overall", row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
     )
 
 
 def _case_measures(report: Report) -> list[str]:
-    """The columns of the table of all cases: the headline measures that not every case has alike."""
+    """Return the columns of the table of all cases: the headline measures that not every case has alike."""
     columns = []
     for name in HEADLINE:
         values = {case.scores.get(name) for case in report.cases} - {None}
@@ -190,7 +191,7 @@ def _provenance(report: Report) -> list[tuple[str, Any]]:
 
 
 def visible(value: object) -> object:
-    """Texts without control signs and without those that turn the reading direction; lines and joiners stay."""
+    """Remove control signs and those that turn the reading direction from a text; lines and joiners stay."""
     if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
         return value
     return "".join(sign if sign.isprintable() or sign in _HARMLESS else " " for sign in value)

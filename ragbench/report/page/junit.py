@@ -9,7 +9,7 @@ from ragbench.evaluation.records import Report
 
 
 def report_junit(report: Report) -> str:
-    """The report as the XML of JUnit: a failed question or missed target is a failure, an unmeasured one is skipped."""
+    """Write the XML of JUnit: a failed question or missed target is a failure, an unmeasured one is skipped."""
     root = Element("testsuites", name="ragbench")
     questions = [
         (case.query_id, case.question, "" if case.passed is None else "; ".join(case.reasons), case.passed)

@@ -21,7 +21,7 @@ _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 
 
 def report_markdown(report: Report) -> str:
-    """The report as Markdown: verdict, measures by perspective, comparison, advice, categories, failed cases."""
+    """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed cases."""
     word, sentence = sentences.banner(report)
     depths, changes = sentences.depth_table(report), shown_changes(report)
     version = report.made.environment.get("ragbench", "")
@@ -46,7 +46,7 @@ def report_markdown(report: Report) -> str:
 
 
 def _notes(report: Report) -> list[tuple[str, str]]:
-    """What is to be known of the perspectives: why one was not measured, what its scores mean."""
+    """Return what is to be known of the perspectives: why one was not measured, what its scores mean."""
     notes = []
     for one in report.perspectives:
         if not one.measured:

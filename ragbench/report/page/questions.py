@@ -35,7 +35,7 @@ class Details:
 
 
 def anchor(query_id: str) -> str:
-    """The fragment of a question's permalink: letters, digits, dots, - and _ only, different for different ids.
+    """Return the fragment of a question's permalink: letters, digits, dots, - and _ only, different for different ids.
 
     >>> anchor("q7"), anchor("What's <new>?")
     ('q-q7', 'q-What-s-new--7cd0dd21')
@@ -46,7 +46,7 @@ def anchor(query_id: str) -> str:
 
 
 def leading_measures(rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]) -> dict[str, MeasureResult]:
-    """Perspective -> the first of its measures that not all questions have alike."""
+    """Return perspective -> the first of its measures that not all questions have alike."""
     found = {}
     for perspective, own in rows.items():
         told = (row for row in own if len({case.scores.get(row.measure) for case in cases} - {None}) > 1)
@@ -102,7 +102,7 @@ def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Show
 
 
 def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
-    """Its contexts with marked evidence, and the evidence that none of them has a character of."""
+    """Return its contexts with marked evidence, and the evidence that none of them has a character of."""
     passages = {one.passage_id: one for one in answer.passages}
     contexts: list[tuple[str, list[Part]]] = []
     seen: set[Span] = set()
@@ -139,7 +139,7 @@ def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part
 
 
 def _abridged(parts: Sequence[Part]) -> list[Part]:
-    """Long stretches without evidence keep their beginning and end."""
+    """Abridge long stretches without evidence to their beginning and end."""
     half = _LONG // 2
     return [
         (f"{text[:half]} […] {text[-half:]}" if len(text) > _LONG + 100 and not gold else text, gold)

@@ -20,7 +20,7 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 
 
 def banner(report: Report) -> tuple[str, str]:
-    """The verdict in a word, and the sentence behind it.
+    """Return the verdict in a word, and the sentence behind it.
 
     "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither a target to reach
     nor a baseline to compare with.
@@ -54,7 +54,7 @@ def banner(report: Report) -> tuple[str, str]:
 
 
 def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[MeasureResult]]:
-    """Perspective -> the rows of the table: the headline measures and those with a target, or every one.
+    """Return perspective -> the rows of the table: headline measures and those with a target, or every one.
 
     A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a result has where it is
     below 1, is next to nDCG@k.
@@ -73,7 +73,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
 
 
 def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
-    """As `shown_measures`, only those with a target, those of a judge and a few headline measures.
+    """Return `shown_measures` with only those with a target, those of a judge and a few headline measures.
 
     Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
@@ -112,7 +112,7 @@ _AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Judg
 
 
 def figures(report: Report) -> list[tuple[str, str]]:
-    """Counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
+    """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
     rows = []
     counts = report.counts
     if report.cases and counts:
@@ -167,7 +167,7 @@ COST_HEADS = ("part", "model", "requests", "cached", "tokens in", "tokens out", 
 
 
 def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
-    """A row for each part and model, and their sum where there are several; the columns are `COST_HEADS`."""
+    """Return a row for each part and model, and their sum where there are several; the columns are `COST_HEADS`."""
     rows = []
     for one in costs:
         tokens = (one.input_tokens, one.output_tokens)
@@ -181,19 +181,19 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
 
 
 def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
-    """The claims and numbers of answers that no context supports, each with its question and who found it."""
+    """Return the claims and numbers of answers that no context supports, each with its question and who found it."""
     kinds = {"invented_claims": "judge", "unsupported_claims": "wording", "fabricated_numbers": "number"}
     return [(case, found_by, text) for case in report.cases for name, found_by in kinds.items()
             for text in getattr(case, name)]  # fmt: skip
 
 
 def failed_cases(report: Report) -> list[CaseResult]:
-    """The cases that did not pass, most reasons first, then in the order of the test set."""
+    """Return the cases that did not pass, most reasons first, then in the order of the test set."""
     return sorted((case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons))
 
 
 def number(value: float | None) -> str:
-    """A number for readers: three decimals, fewer for large ones, a dash for none.
+    """Write a number for readers: three decimals, fewer for large ones, a dash for none.
 
     >>> number(0.61249), number(3.0), number(1234.5), number(None)
     ('0.612', '3.000', '1234', '–')
@@ -217,7 +217,7 @@ def dollars(usd: float | None, per: int = 1) -> str:
 
 
 def aim(target: float | None, lower_is_better: bool) -> str:
-    """A target with its direction.
+    """Return a target with its direction.
 
     >>> aim(0.6, False), aim(3.0, True), aim(None, False)
     ('≥ 0.6', '≤ 3', '–')
@@ -226,7 +226,7 @@ def aim(target: float | None, lower_is_better: bool) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """An interval, "" where there is none.
+    """Return an interval, "" where there is none.
 
     >>> interval(0.1, 0.25)
     '[0.100, 0.250]'
@@ -235,7 +235,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def sureness(row: MeasureResult) -> str:
-    """Whether the verdict could be another with other questions of the kind; "" where that is not known.
+    """State that the verdict could be another with other questions of the kind; "" where that is not known.
 
     >>> sureness(MeasureResult("RR", "retrieval", 0.7, 0.5, 0.8, 9, 9, target=0.6, verdict="passed", sure=False))
     'not sure: the target lies in the interval'
@@ -246,7 +246,7 @@ def sureness(row: MeasureResult) -> str:
 
 
 def change_sentence(change: Change) -> str:
-    """A difference in words: by how much, how sure, on how many cases."""
+    """Describe a difference in words: by how much, how sure, on how many cases."""
     bounds = interval(change.ci_low, change.ci_high)
     p = "" if change.p_adjusted is None else f", p {p_text(change.p_adjusted, '= ')} (Holm)"
     return (
@@ -256,13 +256,13 @@ def change_sentence(change: Change) -> str:
 
 
 def flip_counts(flips: PassFail) -> str:
-    """How many cases newly fail and how many are fixed, with the p-value of their difference."""
+    """Return how many cases newly fail and how many are fixed, with the p-value of their difference."""
     p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
     return f"{len(flips.newly_failing)} newly failing, {len(flips.fixed)} fixed of {flips.n}{p}"
 
 
 def signed(difference: float | None) -> str:
-    """A difference with its sign.
+    """Return a difference with its sign.
 
     >>> signed(0.25), signed(-0.25), signed(0.0)
     ('+0.250', '-0.250', '0.000')
@@ -271,7 +271,7 @@ def signed(difference: float | None) -> str:
 
 
 def needed(change: Change) -> str:
-    """How many questions would show the observed difference, as a table has it.
+    """Return how many questions would show the observed difference, as a table has it.
 
     >>> from dataclasses import replace
     >>> change = Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.3, 0.4, 0.2, 20, 5, 3, "", n_needed=1_250)
@@ -288,7 +288,7 @@ NEEDED = (
 
 
 def at_a_time(concurrency: int | None) -> str:
-    """How many questions were asked at a time while latency was measured.
+    """Return how many questions were asked at a time while latency was measured.
 
     >>> at_a_time(1), at_a_time(8), at_a_time(None)
     ('one at a time', '8 at a time', 'as recorded')
@@ -299,7 +299,7 @@ def at_a_time(concurrency: int | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> plural(1, "question"), plural(0, "question")
     ('1 question', '0 questions')
@@ -308,7 +308,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], max_names: int = 5) -> str:
-    """Names in a sentence, the first few of many.
+    """List names in a sentence, the first few of many.
 
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -317,7 +317,7 @@ def listed(names: Sequence[str], max_names: int = 5) -> str:
 
 
 def templates(**options: Any) -> Environment:
-    """The environment of the templates here, with what their texts share; options are those of jinja2."""
+    """Return the environment of the templates here, with what their texts share; options are those of jinja2."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -29,7 +29,7 @@ _GENERATOR = '<meta name="generator" content="ragbench">'
 
 
 def is_report_file(path: str | Path) -> bool:
-    """Whether a path names one report and not a folder: it ends in .json, .md, .html or .xml.
+    """Return True if a path names one report and not a folder: it ends in .json, .md, .html or .xml.
 
     >>> is_report_file("out/report.html"), is_report_file("out/mine")
     (True, False)
@@ -78,7 +78,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 
 
 def report_texts(result: Result | Report) -> dict[str, str]:
-    """The three reports on a result: file name -> text."""
+    """Return the three reports on a result: file name -> text."""
     report = result if isinstance(result, Report) else result.report
     return {
         "report.json": report_json(report), "report.md": report_markdown(report), "report.html": report_html(result)
