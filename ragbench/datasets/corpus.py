@@ -38,7 +38,7 @@ SUFFIXES = tuple(_READERS)
 
 
 def load_corpus(path: str | Path) -> Dataset:
-    """Documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
+    """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
 
     Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels are not needed.
     Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the folder (the last two with the extra

@@ -66,7 +66,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of all pages without those that repeat at their top and bottom, apart from the number of the page."""
+    """Yield the lines of all pages without those that repeat at top and bottom, apart from the number of the page."""
     margins: list[dict[int, set[str]]] = []  # of each page: place of a line -> the line, and with relative numbers
     pages = [[line.strip() for line in page if line.strip()] for page in pages]
     for number, page in enumerate(pages):
@@ -81,25 +81,25 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _relative(line: str, page: int) -> str:
-    """A line with its numbers as distances from that of the page."""
+    """Return a line with its numbers as distances from that of the page."""
     return re.sub(r"\d{1,5}", lambda number: f"#{int(number[0]) - page}", line)
 
 
 def _is_last(line: str, following: str, usual: int) -> bool:
-    """Whether a paragraph ends with a line: it is shorter than others, and a sentence ends with it, or one begins."""
+    """Return True if a paragraph ends with a line: it is short, and a sentence ends with it, or another begins."""
     if len(line) >= _SHORT * usual or line.endswith(_HYPHENS):
         return not following
     return bool(_END.search(line) or _BEGIN.match(following) or following[:1].isupper())
 
 
 def _is_heading(before: str, line: str, after: str, usual: int) -> bool:
-    """Whether a short line between two sentences is none."""
+    """Return True if a short line between two sentences is none."""
     is_short = len(line) < _SHORT * usual and not _END.search(line) and line[:1].isalnum() and not line[:1].islower()
     return is_short and bool(_END.search(before)) and after[:1].isupper()
 
 
 def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
-    """A line and what is between it and the next, without the hyphen that divides a word between them."""
+    """Return a line and what is between it and the next, without the hyphen that divides a word between them."""
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
         wide = _is_wide(line[-1:]) and _is_wide(following[:1])
         return [line, "" if wide else " "]
@@ -113,7 +113,7 @@ def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
 
 
 def _is_wide(sign: str) -> bool:
-    """Whether words of this script have no blanks between them."""
+    """Return True if words of this script have no blanks between them."""
     return sign != "" and unicodedata.east_asian_width(sign) in "WF" and not "\uac00" <= sign <= "\ud7a3"
 
 
@@ -133,7 +133,7 @@ def text_of_docx(content: bytes) -> str:
 
 
 def _block(block: object) -> str:
-    """The text of a paragraph or a table."""
+    """Return the text of a paragraph or a table."""
     rows = getattr(block, "rows", None)
     if rows is not None:
         return "\n".join(" ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in rows)

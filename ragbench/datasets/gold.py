@@ -55,17 +55,17 @@ _ANSWER_FIELDS = {"_id", "answer", "answers", "answerable", "is_impossible", "do
 
 
 def read_answers(path: Path) -> GoldByQuery:
-    """`answers.jsonl`, whose other fields become metadata of the case."""
+    """Read `answers.jsonl`, whose other fields become metadata of the case."""
     return _by_query(path, _answer)
 
 
 def read_questions(path: Path) -> GoldByQuery:
-    """`questions.jsonl`."""
+    """Read `questions.jsonl`."""
     return _by_query(path, _question)
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
-    """The dataset with the annotations of `gold`, read from `path`; evidence that is there stays."""
+    """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there stays."""
     lost: dict[str, None] = {}
 
     def labelled(case: Case) -> Case:
@@ -125,7 +125,7 @@ def _answer(record: dict[str, Any]) -> Gold:
 
 
 def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
-    """The first answer with content, with the sentences it rests on: other annotators chose others."""
+    """Return the first answer with content, with the sentences it rests on: other annotators chose others."""
     for answer in answers:
         if not (text := string(answer, "answer")):
             continue
@@ -142,7 +142,7 @@ def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[s
 
 
 def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gold:
-    """One fact whose aliases are the annotators' wordings; where they say at which place, evidence too."""
+    """Return one fact whose aliases are the annotators' wordings; where they say at which place, evidence too."""
     aliases: dict[str, None] = {}
     quotes = []
     for answer in answers:
@@ -206,6 +206,6 @@ def _find(sentence: str, passages: Sequence[str], corpus: Mapping[str, Document]
 
 
 def _span(document: Document, start: int, length: int) -> Span:
-    """From characters of `text` to characters of `full_text`, which begins with the title."""
+    """Move characters of `text` to characters of `full_text`, which begins with the title."""
     start += len(document.full_text) - len(document.text)
     return Span(document.doc_id, start, start + length)

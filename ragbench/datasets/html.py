@@ -16,7 +16,7 @@ _SPACES = re.compile(r"[ \t]*\n[ \t\n]*")
 
 
 def text_of_html(page: bytes) -> str:
-    """The text of a page: headings marked with #, blank lines between blocks, `pre` between fences.
+    """Return the text of a page: headings marked with #, blank lines between blocks, `pre` between fences.
 
     Scripts, styles and what surrounds the text (navigation, header, footer, forms) are left out. The encoding is the
     one that the page declares, else UTF-8, else Windows-1252.

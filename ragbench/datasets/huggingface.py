@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def load_huggingface(repository: str, split: str = "test") -> Dataset:
-    """The set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of the judgements.
+    """Return the set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of the judgements.
 
     "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and "<config>-qrels" (or
     "<config>"), as sets in several languages have them. Ids may be called "_id" or "id".
@@ -68,7 +68,7 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
 def _unique(
     repo: str, config: str, usual: str, split: str, parse: Callable[[Mapping[str, Any]], T], what: str
 ) -> Iterator[T]:
-    """The records of a configuration, whose ids differ."""
+    """Yield the records of a configuration, whose ids differ."""
     seen: set[str] = set()
     for place, record in _rows(repo, config, _only(repo, config, usual, split)):
         with located(place):
@@ -84,7 +84,7 @@ def _unique(
 
 
 def _split_name(repository: str) -> tuple[str, str]:
-    """("repo", "config"); a colon that is part of a path ("C:\\\\data") is not a separator."""
+    """Return ("repo", "config"); a colon that is part of a path ("C:\\\\data") is not a separator."""
     repo, colon, config = repository.rpartition(":")
     if colon and not set(config) & {"/", "\\"}:
         return repo, config
@@ -127,7 +127,7 @@ def _splits(repo: str, config: str) -> list[str]:
 
 
 def _only(repo: str, config: str, usual: str, split: str) -> str:
-    """The split that holds the corpus or the queries: the only one, or the one named like it, or like the split."""
+    """Return the split that holds the corpus or the queries: the only one, or that named like it, or like the split."""
     splits = _splits(repo, config)
     if len(splits) == 1:
         return splits[0]
@@ -138,7 +138,7 @@ def _only(repo: str, config: str, usual: str, split: str) -> str:
 
 
 def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row with its place; in batches, as rows one by one are many times slower."""
+    """Yield each row with its place; in batches, as rows one by one are many times slower."""
     import datasets
 
     bars_shown = not datasets.are_progress_bars_disabled()
@@ -165,7 +165,7 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
 
 
 def _saved(repo: str) -> dict[str, dict[str, list[Path]]]:
-    """Configuration -> split -> what holds it, of a folder that does not describe itself as a repository does."""
+    """Return configuration -> split -> files, of a folder that does not describe itself as a repository does."""
     place = Path(_place(repo))
     readme = place / "README.md"
     if not place.is_dir() or (readme.is_file() and "config_name:" in readme.read_text("utf-8", "replace")):
@@ -189,7 +189,7 @@ def _place(repo: str) -> str:
 
 @cache
 def _repository_read() -> ContextVar[str]:
-    """The repository that this thread reads: `datasets` then opens no place that its card names outside of it."""
+    """Return the repository that this thread reads: `datasets` then opens nothing that its card names outside of it."""
     from datasets import config, data_files
 
     repository, inner = ContextVar("repository", default=""), data_files.resolve_pattern
@@ -212,7 +212,7 @@ def _repository_read() -> ContextVar[str]:
 
 @contextmanager
 def _errors_of(repo: str) -> Iterator[None]:
-    """What `datasets` and the hub raise, turned into ours."""
+    """Yield what `datasets` and the hub raise, turned into ours."""
     import datasets
     from huggingface_hub.errors import HFValidationError
 

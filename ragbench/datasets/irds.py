@@ -14,7 +14,7 @@ from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
-    """The documents, queries and judgements of an id.
+    """Yield the documents, queries and judgements of an id.
 
     An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is "test" or its last
     part; otherwise `/<split>` is appended. `Dataset.split` is the last part of the id that was taken.
@@ -72,7 +72,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
-    """The id that has judgements for this split."""
+    """Return the id that has judgements for this split."""
     known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
@@ -106,7 +106,7 @@ def _whole(source: Any) -> bool:
 
 
 def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """What ir_datasets yields, its many kinds of failure turned into two."""
+    """Yield what ir_datasets yields, its many kinds of failure turned into two."""
     try:
         yield from rows()
     except GeneratorExit:
@@ -132,7 +132,7 @@ def _cause(exc: BaseException) -> str:
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:
-    """The title where the document has one, and the rest of its `default_text()`.
+    """Return the title where the document has one, and the rest of its `default_text()`.
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):

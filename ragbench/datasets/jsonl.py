@@ -24,7 +24,7 @@ _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The number and the text of every line that is not blank; the file is streamed, never held."""
+    """Yield the number and the text of every line that is not blank; the file is streamed, never held."""
     try:
         with path.open("rb") as file, progress_bar(path.stat().st_size, f"reading {path.name}", "B") as bar:
             for number, raw in enumerate(file, start=1):
@@ -47,7 +47,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and the JSON object of every line that is not blank."""
+    """Yield the number and the JSON object of every line that is not blank."""
     for number, line in lines(path):
         try:
             record = parse_json(line)
@@ -64,7 +64,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def json_line(record: Mapping[str, Any]) -> str:
-    """A record as a line of a JSONL file.
+    """Return a record as a line of a JSONL file.
 
     Raises:
         DataError: it is not plain data, or holds NaN.
@@ -76,7 +76,7 @@ def json_line(record: Mapping[str, Any]) -> str:
 
 
 def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[int, T]]:
-    """Each record through `parse`, whose errors get the file and the line."""
+    """Yield each record through `parse`, whose errors get the file and the line."""
     for number, record in json_lines(path):
         try:
             value = parse(record)
@@ -87,7 +87,7 @@ def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[i
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """An error of the block gets the place of what it is about."""
+    """Yield an error of the block gets the place of what it is about."""
     try:
         yield
     except DataError as exc:
@@ -95,7 +95,7 @@ def located(place: str) -> Iterator[None]:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """A value for a message, cut where it is long.
+    """Return a value for a message, cut where it is long.
 
     >>> shown("abc"), shown("a" * 100, limit=8)
     ("'abc'", "'aaaaaaa...")

@@ -74,22 +74,22 @@ class LargeCorpus(Mapping[str, Document]):
         return _Items(self)
 
     def documents(self) -> Iterator[Document]:
-        """All documents, in order."""
+        """Yield all documents, in order."""
         for batch in self._batches:
             for values in zip(*(column.to_pylist() for column in batch), strict=True):
                 yield _document(*values)
 
     def at(self, number: int) -> Document:
-        """The document of that number, from 0."""
+        """Return the document of that number, from 0."""
         batch, row = self._batches[number // _ROWS], number % _ROWS
         return _document(*(column[row].as_py() for column in batch))
 
     def id_at(self, number: int) -> str:
-        """Its id alone."""
+        """Return its id alone."""
         return str(self._batches[number // _ROWS][0][number % _ROWS].as_py())
 
     def number(self, doc_id: object) -> int:
-        """The number of the document with that id; KeyError where there is none."""
+        """Return the number of the document with that id; KeyError where there is none."""
         if isinstance(doc_id, str):
             wanted = np.uint64(_hash(doc_id))
             place = int(self._hashes.searchsorted(wanted))
@@ -115,7 +115,7 @@ class _Items(ItemsView[str, Document]):
 
 
 def large_corpus(file: Path) -> LargeCorpus:
-    """The documents of a corpus.jsonl, which is read once, line by line, and kept in the cache by its content.
+    """Return the documents of a corpus.jsonl, which is read once, line by line, and kept in the cache by its content.
 
     Raises:
         DataError: as for a file that is read into memory: the first line that is wrong, or has an id of another.
@@ -126,7 +126,7 @@ def large_corpus(file: Path) -> LargeCorpus:
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
-    """Documents, whose ids differ, by id: in memory, or from a file where their texts have `LARGE_BYTES` or more."""
+    """Return documents by id: in memory, or from a file where their texts have `LARGE_BYTES` or more."""
     kept: dict[str, Document] = {}
     size, rest = 0, iter(documents)
     for one in rest:
@@ -180,7 +180,7 @@ def _build(file: Path, folder: Path) -> None:
 
 
 def _refuse_repeated(file: Path, suspects: set[int]) -> None:
-    """DataError where an id is there twice, among those of a hash that is."""
+    """Raise DataError where an id is there twice, among those of a hash that is."""
     lines: dict[str, int] = {}
     for number, own_id in parsed(file, identifier) if suspects else ():
         if _hash(own_id) in suspects and lines.setdefault(own_id, number) != number:

@@ -46,13 +46,13 @@ class Texts:
         return holding
 
     def find(self, text: str) -> Place:
-        """Where the corpus holds a text."""
+        """Return where the corpus holds a text."""
         if text not in self._found:
             self._found[text] = self._search(text)
         return self._found[text]
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Where this document holds a text, white space folded."""
+        """Return where this document holds a text, white space folded."""
         full = self._corpus[doc_id].full_text
         if (at := full.find(text)) >= 0:
             return at, at + len(text)
@@ -98,7 +98,7 @@ class Texts:
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
     def _fold(self, doc_id: str) -> tuple[str, list[int]]:
-        """A document's text with white space folded, and where each of its characters is in `full_text`."""
+        """Return a document's text with white space folded, and where each of its characters is in `full_text`."""
         if doc_id not in self._folded:
             full = self._corpus[doc_id].full_text
             parts: list[str] = []

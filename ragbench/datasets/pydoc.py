@@ -32,7 +32,7 @@ _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 
 
 def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> Dataset:
-    """The topics of this Python as corpus, and our questions about them with every label.
+    """Return the topics of this Python as corpus, and our questions about them with every label.
 
     Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and temporal (in which release
     something changed, and how it was before). A quote is evidence
@@ -110,7 +110,7 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _squeezed(text: str) -> str:
-    """Without white space, quotation marks and dashes straight: what is left is the same in every line breaking."""
+    """Return a text without white space, quotation marks and dashes straight: the same in every line breaking."""
     return "".join(text.translate(_STRAIGHT).split())
 
 
@@ -124,7 +124,7 @@ class _Places:
         self._origins: dict[str, list[int]] = {}
 
     def of(self, quote: str) -> list[Span]:
-        """Every place of `quote`, in the order of the corpus."""
+        """Return every place of `quote`, in the order of the corpus."""
         wanted = _squeezed(quote)
         return [span for doc_id, text in self._squeezed.items() for span in self._in(doc_id, text, wanted)]
 
@@ -136,7 +136,7 @@ class _Places:
             at = text.find(wanted, at + len(wanted))
 
     def _origins_of(self, doc_id: str) -> list[int]:
-        """For each character of the squeezed text its offset in the text."""
+        """Return for each character of the squeezed text its offset in the text."""
         if doc_id not in self._origins:
             self._origins[doc_id] = [at for at, char in enumerate(self._texts[doc_id]) if not char.isspace()]
         return self._origins[doc_id]
@@ -152,7 +152,7 @@ def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
 
 
 def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[str, int]:
-    """The grades of the file, and those that follow from where this edition repeats the quotes."""
+    """Return the grades of the file, and those that follow from where this edition repeats the quotes."""
     grades: dict[str, int] = dict(record["relevant"])
     for item, spans in zip(record["evidence"], found, strict=True):
         for span in spans:

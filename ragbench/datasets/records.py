@@ -16,7 +16,7 @@ from ragbench.types import Case, Dataset, Document, Qrels, as_id
 
 
 def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
-    """An id as a string; a whole number is accepted.
+    """Return an id as a string; a whole number is accepted.
 
     >>> identifier({"_id": 7}), identifier({"_id": "d1"})
     ('7', 'd1')
@@ -28,7 +28,7 @@ def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
 
 
 def document(record: Mapping[str, Any]) -> Document:
-    """A line of a corpus: `_id`, `text`, maybe `title`; all else is metadata.
+    """Return a line of a corpus: `_id`, `text`, maybe `title`; all else is metadata.
 
     >>> document({"_id": 1, "text": "Body.", "title": None, "year": 2020})
     Document(doc_id='1', text='Body.', title='', metadata={'year': 2020})
@@ -40,13 +40,13 @@ def document(record: Mapping[str, Any]) -> Document:
 
 
 def document_line(document: Document) -> dict[str, Any]:
-    """The line of a corpus from which `document` makes this document."""
+    """Return the line of a corpus from which `document` makes this document."""
     line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
     return {**line, "metadata": dict(document.metadata)} if document.metadata else line
 
 
 def case(record: Mapping[str, Any]) -> Case:
-    """A line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is metadata.
+    """Return a line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is metadata.
 
     >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
     'multi_hop'
@@ -57,7 +57,7 @@ def case(record: Mapping[str, Any]) -> Case:
 
 
 def string(record: Mapping[str, Any], field: str) -> str:
-    """A field that must be a string; it may be empty."""
+    """Return a field that must be a string; it may be empty."""
     value = _required(record, field)
     if not isinstance(value, str):
         raise DataError(f"{field!r} is {shown(value)}; expected a string")
@@ -76,7 +76,7 @@ def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
 
 
 def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> DataError:
-    """The error of an id that an earlier line has."""
+    """Return the error of an id that an earlier line has."""
     return DataError(
         f"{path}, line {number}: {what} id {own_id!r} is on line {first} already; "
         "give each its own id, or remove one of the two"
@@ -84,14 +84,14 @@ def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> Dat
 
 
 def empty(path: Path, what: str) -> DataError:
-    """The error of a file without records."""
+    """Return the error of a file without records."""
     return DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
 
 
 def assemble(
     name: str, split: str, corpus: Mapping[str, Document], cases: Mapping[str, Case], qrels: Qrels, *, source: str
 ) -> Dataset:
-    """The dataset of the cases that `qrels` names, in the order of `cases`; flaws become warnings.
+    """Return the dataset of the cases that `qrels` names, in the order of `cases`; flaws become warnings.
 
     A case stays when `qrels` has an entry for it, be it empty (a question that nothing answers).
     """
@@ -124,7 +124,7 @@ def assemble(
 
 
 def warn(source: str, flaw: str, ids: Collection[str]) -> None:
-    """One warning with the count and the first ids; none for none."""
+    """Return one warning with the count and the first ids; none for none."""
     if ids:
         first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
         warnings.warn(f"{source}: {len(ids)} {flaw} (first: {first})", DataWarning, stacklevel=2)

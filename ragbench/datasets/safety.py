@@ -18,7 +18,7 @@ _SOURCE = "ragbench"
 
 
 def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample, ...]]:
-    """(inputs, outputs) of the built-in set, for `Dataset.safety_inputs` and `Dataset.safety_outputs`.
+    """Return (inputs, outputs) of the built-in set, for `Dataset.safety_inputs` and `Dataset.safety_outputs`.
 
     Inputs: attacks of the six categories, in four languages and some in disguise, and harmless ones ("hard_benign").
     Outputs: leaks by the kind of finding that is expected ("name" has none: a person without an address or number),

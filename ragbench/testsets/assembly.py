@@ -75,18 +75,18 @@ class DocumentIds:
         return found
 
     def alike(self, name: str) -> list[str]:
-        """The documents whose file has this name, without its folder or ending, in the order of the corpus."""
+        """Return the documents whose file has this name, without its folder or ending, in the order of the corpus."""
         return self._by_name.get(name, [])
 
     def full(self, doc_id: str) -> str:
-        """The id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no other is called so."""
+        """Return the id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no other is called so."""
         if not self._corpus or doc_id in self._corpus:
             return doc_id
         found = self.alike(doc_id)
         return found[0] if len(found) == 1 else doc_id
 
     def in_entry(self, entry: Entry) -> Entry:
-        """An entry whose documents may be named by their files, with their ids."""
+        """Return an entry whose documents may be named by their files, with their ids."""
         case = replace(
             entry.case,
             evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence),
@@ -101,7 +101,7 @@ class DocumentIds:
 
 
 def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
-    """The id of the document that is meant by the name of its file, where no other has that name; else as it is.
+    """Return the id of the document that is meant by the name of its file, where no other has that name; else as it is.
 
     >>> guides = {name: Document(name, "Text.") for name in ("mcp_guide.md", "a/setup.md", "b/setup.md")}
     >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
@@ -111,7 +111,7 @@ def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
 
 
 def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]) -> list[Span]:
-    """The evidence of a case where its quotes are in the documents; what has moved or gone is added to `flaws`."""
+    """Return the evidence of a case where its quotes are in the documents; what has moved is added to `flaws`."""
     spans = []
     for number, span in enumerate(entry.case.evidence):
         quote, where = entry.quote(number), f"{entry.case.query_id} {span.doc_id}"

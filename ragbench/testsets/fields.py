@@ -109,7 +109,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields under their folded names, with those of `inputs`, `outputs` and `vars` among them."""
+    """Return the fields under their folded names, with those of `inputs`, `outputs` and `vars` among them."""
     flat = dict(record)
     for part, names in _PARTS.items():
         inner = record.get(part)
@@ -131,7 +131,7 @@ def _holds(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
-    """The first text under these names, of a list its first: ragas 0.1 has several ground truths."""
+    """Return the first text under these names, of a list its first: ragas 0.1 has several ground truths."""
     values = (fields[name] for name in names if _holds(fields, name))
     texts = (value[0] if isinstance(value, list) else value for value in values)
     return next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")

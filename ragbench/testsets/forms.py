@@ -96,7 +96,7 @@ def is_testset(path: Path) -> bool:
 
 
 def form_of(path: str | Path) -> str:
-    """Which of the `FORMS` the test set at a place has. For a JSON file the content decides which of the two.
+    """Return which of the `FORMS` a test set has. For a JSON file the content decides which of the two.
 
     Raises:
         DataError: nothing is there, or no test set.

@@ -70,7 +70,7 @@ class _Item(NamedTuple):
 
 
 def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = KINDS, seed: int = 0) -> Dataset:
-    """The documents with up to `n` drafted questions, each with gold evidence, a relevant document and an answer.
+    """Draft up to `n` questions from the documents, each with gold evidence, a relevant document and an answer.
 
     - "heading": the headings of a section, for its first paragraph;
     - "definition": "What is a widget?", for a sentence such as "A widget is a ..." (English only);
@@ -126,7 +126,7 @@ def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = K
 
 
 def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
-    """The passages of a document that may be asked for; what others lack is counted in `removed`."""
+    """Yield the passages of a document that may be asked for; what others lack is counted in `removed`."""
     text, headings, title = without_front_matter(document), headings_of(document), front_title(document)
     prose = _NOT_PROSE.sub(lambda match: "\n" * len(match.group()), text)
     for heading in headings:
@@ -161,7 +161,7 @@ def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
 
 
 def _lack_of_paragraph(paragraph: str, indent: str) -> str:
-    """The rule by which nothing in a paragraph is asked for, "" where it is prose."""
+    """Return the rule by which nothing in a paragraph is asked for, "" where it is prose."""
     words = len(paragraph.split())
     if _CODE.match(indent):
         return "are indented by 4 characters or more, as code is"
@@ -175,7 +175,7 @@ def _lack_of_paragraph(paragraph: str, indent: str) -> str:
 
 
 def _lack_of_sentence(sentence: str) -> str:
-    """The rule by which a sentence is not asked for, "" where it may be."""
+    """Return the rule by which a sentence is not asked for, "" where it may be."""
     words = len(sentence.split())
     if not 10 <= words <= _MAX_SENTENCE:
         return "have fewer than 10 words" if words < 10 else f"have more than {_MAX_SENTENCE} words"
@@ -183,7 +183,7 @@ def _lack_of_sentence(sentence: str) -> str:
 
 
 def _is_term(article: str, term: str) -> bool:
-    """Whether a text is a noun phrase that is understood without its document: not "the type", not "our index".
+    """Return True if a text is a noun phrase that is understood without its document: not "the type", not "our index".
 
     Without a dictionary: up to five words, none of which is a pronoun, a preposition, an article or a form of a verb
     such as "is", the first of several not an adverb, and quotation marks and brackets in pairs.
@@ -201,7 +201,7 @@ def _unquoted(term: str) -> str:
 
 
 def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
-    """A heading after the one that it is below, or the title; "" where it names nothing, as the number of a version."""
+    """Return a heading after the one above it, or the title; "" where it names nothing, as the number of a version."""
     own = headings[number]
     above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
     names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]
@@ -215,7 +215,7 @@ def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
 
 
 def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
-    """The items, those of sentences with a phrase of rare words as the question, and by how rare they are."""
+    """Yield the items, those of sentences with a phrase of rare words as the question, and by how rare they are."""
     from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
@@ -229,7 +229,7 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Words in a row inside a clause, with at least four that are worth searching for, and how rare these are."""
+    """Yield words in a row inside a clause, with at least four that are worth searching for, and how rare these are."""
     for clause in _CLAUSE.split(text):
         words = clause.split()
         for start in range(len(words)):
@@ -241,7 +241,7 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
 
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
-    """One item of each document, then a second of each, and so on; the rarest words first."""
+    """Return one item of each document, then a second of each, and so on; the rarest words first."""
     by_document: dict[str, list[_Item]] = {}
     for item in sorted(items, key=lambda item: -item.weight):
         by_document.setdefault(item.span.doc_id, []).append(item)

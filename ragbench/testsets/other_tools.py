@@ -46,7 +46,7 @@ _USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
 
 
 def other_form(path: Path) -> str:
-    """The tool that a file is of, by its fields; "" for ragbench's own forms and for what is no test set.
+    """Return the tool that a file is of, by its fields; "" for ragbench's own forms and for what is no test set.
 
     Raises:
         DataError: a table that cannot be read.
@@ -113,7 +113,7 @@ def _content(path: Path, form: str) -> Any:
 
 
 def _listed(found: dict[str, Any], path: Path) -> Any:
-    """The records in an object: under a name, of questions and what belongs to them by their ids, or in columns."""
+    """Return the records in an object: under a name, of questions and their sources by ids, or in columns."""
     if found.keys() >= _QA_PAIRS:
         queries, relevant = _part(found, "queries"), _part(found, "relevant_docs")
         return [
@@ -135,7 +135,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _cells(path: Path) -> list[list[Any]]:
-    """The rows of a table, of which the first names the columns; of a workbook its first sheet."""
+    """Return the rows of a table, of which the first names the columns; of a workbook its first sheet."""
     if path.suffix.lower() == ".xlsx":
         openpyxl = require("openpyxl", "xlsx")
         try:
@@ -149,7 +149,7 @@ def _cells(path: Path) -> list[list[Any]]:
 
 
 def _answered(results: Any, path: Path) -> Any:
-    """What one prompt and provider of promptfoo answered: its tests, with the answers."""
+    """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
     if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
         return results
     asked = {(str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results}
@@ -227,19 +227,19 @@ def _same(line: int, keys: Keys) -> int:
 
 
 def _at_source(place: Place, sources: Sequence[str]) -> Span:
-    """Where a context is: of the documents that hold it the one that is named as its source, else the first."""
+    """Return where a context is: of the documents that hold it the one that is named as its source, else the first."""
     return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
 
 
 def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> dict[str, int]:
-    """How many reference contexts of a file were found "exact", "white space", "fuzzy", and "unmatched"."""
+    """Return how many reference contexts of a file were found "exact", "white space", "fuzzy", and "unmatched"."""
     texts = Texts(corpus)
     found = (texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence)
     return dict(Counter(place.how for place in found))
 
 
 def _cell(value: Any) -> Any:
-    """A cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
+    """Return a cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
     text = str(value).strip()
     if text[:1] in ("[", "{"):
         for parse in (json.loads, _literal):
@@ -258,7 +258,7 @@ def _literal(text: str) -> Any:
 
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:
-    """The keywords and the reference answer that promptfoo's assertions hold."""
+    """Return the keywords and the reference answer that promptfoo's assertions hold."""
     keywords: list[str] = []
     answer = ""
     for one in asserts if isinstance(asserts, list) else ():

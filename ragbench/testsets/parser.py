@@ -61,7 +61,7 @@ class Record:
 
     @property
     def line(self) -> int:
-        """The line on which the value begins."""
+        """Return the line on which the value begins."""
         return self.line_of(self.keys)
 
     def at(self, *keys: str | int) -> Record:

@@ -50,14 +50,14 @@ _DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
 
 
 def _line_model(file: str, **own: Any) -> type[BaseModel]:
-    """The model of a line: `case_id`, and those fields of `Labels` that the file has."""
+    """Return the model of a line: `case_id`, and those fields of `Labels` that the file has."""
     kinds = get_type_hints(Labels, include_extras=True)
     fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
     return create_model(file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields)  # type: ignore
 
 
 def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
-    """For a field of grades: a list as long as the field `ids` becomes {id: grade}; a named id has no grade 0."""
+    """Return validators of grades: a list as long as the field `ids` becomes {id: grade}; a named id has no grade 0."""
 
     def pair(value: object, info: ValidationInfo) -> object:
         named = info.data.get(ids)

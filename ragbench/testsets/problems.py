@@ -39,7 +39,7 @@ class Problem:
 
 
 def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
-    """DataError with the count and the first 20 problems, one a line; nothing where there is none."""
+    """Raise DataError with the count and the first 20 problems, one a line; nothing where there is none."""
     if not problems:
         return
     if len(problems) == 1:
@@ -51,7 +51,7 @@ def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or "": case, underscores and hyphens take no part.
+    """Return the known name that was probably meant, or "": case, underscores and hyphens take no part.
 
     >>> nearest("expectedanswer", ["expected_answer", "query"]), nearest("difficulty", ["category", "query"])
     ('expected_answer', '')
@@ -67,7 +67,7 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
 
 
 def meant(name: str, known: Iterable[str], what: str) -> str:
-    """What to expect in the place of an unknown name.
+    """Return what to expect in the place of an unknown name.
 
     >>> meant("q10", ["q1", "q2"], "a case of cases.jsonl")
     "a case of cases.jsonl (did you mean 'q1'?)"
@@ -77,7 +77,7 @@ def meant(name: str, known: Iterable[str], what: str) -> str:
 
 
 def field_name(path: Sequence[str | int]) -> str:
-    """A path as it is read: `cases[3].query`.
+    """Return a path as it is read: `cases[3].query`.
 
     >>> field_name(("cases", 3, "expected_chunks", 0, "doc_id"))
     'cases[3].expected_chunks[0].doc_id'

@@ -26,7 +26,7 @@ class Heading(NamedTuple):
     text: str
 
 
-class Located(NamedTuple):
+class SectionMatch(NamedTuple):
     """A section that was found. `heading` is its text; `nearly`, that it is not quite the one asked for;
     `alike`, how many have it."""
 
@@ -36,8 +36,8 @@ class Located(NamedTuple):
     alike: int
 
 
-def locate(document: Document, section: str, known: dict[str, list[Heading]] | None = None) -> Located | None:
-    """The section under a heading, up to the next heading of the same level or a higher one; None where there is none.
+def locate(document: Document, section: str, known: dict[str, list[Heading]] | None = None) -> SectionMatch | None:
+    """Return the section under a heading, up to the next heading of its level or a higher one; None without one.
 
     Headings are those of Markdown, titles underlined in another manner, and short lines between blank ones. Case, signs
     and the form of a link's anchor ("getting-started") take no part; a near miss (85 of 100 by rapidfuzz) counts, an
@@ -50,7 +50,7 @@ def locate(document: Document, section: str, known: dict[str, list[Heading]] | N
     """
     text = document.full_text
     if document.title and _key(document.title) == _key(section):
-        return Located(Span(document.doc_id, 0, len(text)), document.title, False, 1)
+        return SectionMatch(Span(document.doc_id, 0, len(text)), document.title, False, 1)
     known = {} if known is None else known
     if document.doc_id not in known:
         known[document.doc_id] = headings_of(document)
@@ -64,7 +64,7 @@ def locate(document: Document, section: str, known: dict[str, list[Heading]] | N
     own = headings[found[0]]
     end = next((h.start for h in headings[found[0] + 1 :] if h.level <= own.level), len(text))
     end = own.start + len(text[own.start : end].rstrip())
-    return Located(Span(document.doc_id, own.start, end), own.text, nearly, len(found))
+    return SectionMatch(Span(document.doc_id, own.start, end), own.text, nearly, len(found))
 
 
 def front_matter(document: Document) -> str:
@@ -91,7 +91,7 @@ def without_front_matter(document: Document) -> str:
 
 
 def headings_of(document: Document) -> list[Heading]:
-    """The headings of a document, in order."""
+    """Return the headings of a document, in order."""
     from markdown_it import MarkdownIt
 
     text = without_front_matter(document)
@@ -112,7 +112,7 @@ def headings_of(document: Document) -> list[Heading]:
 
 
 def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Heading]:
-    """Short lines between blank ones, and titles underlined with any sign (levels as the signs turn up)."""
+    """Return short lines between blank ones, and titles underlined with any sign (levels as the signs turn up)."""
     lines = [text[start:end].rstrip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     levels: dict[str, int] = {}
     found = {}

@@ -194,7 +194,7 @@ def check(model: type[M], record: Record, content: Content) -> M | None:
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a model as files name them."""
+    """Return the fields of a model as files name them."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
@@ -211,7 +211,7 @@ def entry_of(item: BaseModel, record: Record, **more: Any) -> Entry:
 
 
 def derived_id(text: str) -> str:
-    """The id of a case that has none: it stays the same when other cases come and go.
+    """Return the id of a case that has none: it stays the same when other cases come and go.
 
     >>> derived_id("How do I install it?")
     'q-5d1c69e247'
@@ -235,7 +235,7 @@ def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> P
 
 
 def _fields_at(model: type[BaseModel], keys: Keys) -> Mapping[str, FieldInfo]:
-    """The fields of the model inside `model` at that place."""
+    """Return the fields of the model inside `model` at that place."""
     for part in keys:
         if isinstance(part, str) and part in fields_of(model):
             model = _model_in(fields_of(model)[part].annotation) or model

@@ -33,7 +33,7 @@ _MORE_LABELS = (
 
 
 def text_digest(answer: str) -> str:
-    """16 hex digits of SHA-256 over a text.
+    """Return 16 hex digits of SHA-256 over a text.
 
     >>> text_digest("Paris.") == text_digest("Paris. ")
     False
@@ -42,7 +42,7 @@ def text_digest(answer: str) -> str:
 
 
 def is_by_hand(record: Mapping[str, Any]) -> bool:
-    """Whether the answer in a line of answers.jsonl is a person's: written, changed or reviewed by one.
+    """Return True if the answer in a line of answers.jsonl is a person's: written, changed or reviewed by one.
 
     >>> line = {"_id": "q1", "answer": "Paris.", "generated": {"digest": text_digest("Paris.")}}
     >>> is_by_hand(line), is_by_hand({**line, "answer": "Lyon."}), is_by_hand({**line, "reviewed": True})
@@ -104,7 +104,7 @@ def write_texts(target: Path, texts: Mapping[str, str], check: Callable[[Path], 
 
 
 def check_free(folder: Path, force: bool) -> None:
-    """DataError where `save_dataset` would not write: early, before anything is paid for."""
+    """Raise DataError where `save_dataset` would not write: early, before anything is paid for."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not force:
@@ -161,7 +161,7 @@ def _answer_line(case: Case) -> dict[str, Any]:
 
 
 def _is_short_answer(case: Case) -> bool:
-    """Whether the gold facts are one with aliases, which answers.jsonl holds next to a reference answer."""
+    """Return True if the gold facts are one with aliases, which answers.jsonl holds next to a reference answer."""
     if not case.reference_answer or len(case.gold_facts) != 1:
         return False
     (fact,) = case.gold_facts
@@ -169,7 +169,7 @@ def _is_short_answer(case: Case) -> bool:
 
 
 def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
-    """The labels that no other file holds as they are."""
+    """Return the labels that no other file holds as they are."""
     from ragbench.testsets.single_file import case_line, entry_of_case
 
     labels = case_line(entry_of_case(dataset, case))
@@ -189,13 +189,13 @@ def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
 
 
 def _is_outside(span: Span, dataset: Dataset) -> bool:
-    """Whether a span begins in a title or is in no document of the corpus: not what questions.jsonl can hold."""
+    """Return True if a span begins in a title or is in no document of the corpus: not what questions.jsonl can hold."""
     document = dataset.corpus.get(span.doc_id)
     return document is None or span.start < len(document.full_text) - len(document.text)
 
 
 def _references(case: Case, dataset: Dataset, bodies: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Gold spans as the format has them: characters of `text`. What is in a title or elsewhere has no place in it."""
+    """Return gold spans as characters of `text`; the format has none for what is in a title or elsewhere."""
     references = []
     for span in case.evidence:
         if span.doc_id not in bodies:
@@ -221,7 +221,7 @@ def _qrels(dataset: Dataset) -> str:
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:
-    """The error for a place that cannot be written to."""
+    """Return the error for a place that cannot be written to."""
     return DataError(
         f"{path} could not be written: {exc.strerror or exc}; check its folder's permissions and free space"
     )
