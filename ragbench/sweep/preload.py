@@ -73,9 +73,12 @@ def _preload() -> None:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
             importlib.import_module(name)
+    import nbformat
+
     from ragbench.sweep.worker import load_papermill
 
     load_papermill()
+    nbformat.validate({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []})  # compiles the schema
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used
