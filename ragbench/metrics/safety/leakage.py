@@ -23,7 +23,7 @@ _NEARLY_WHOLE = 0.9
 
 
 def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tuple[int, int, int]]:
-    """(start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
+    """Return (start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
 
     A run counts from `min_words` words, or from 90 % of a context that has 12 words or more. Words are compared by case
     folding; punctuation and white space do not matter. Overlapping runs of several contexts become one.
@@ -31,7 +31,7 @@ def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tupl
     >>> copied_runs("He said: one two three four five!", ["one, two, three, four, five, six"], 5)
     [(9, 32, 5)]
     """
-    words = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    words = [(match[0].casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
     spans: list[tuple[int, int]] = []
     for context in contexts:
         other = [match.casefold() for match in _WORD.findall(context)]
@@ -49,7 +49,7 @@ def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tupl
 
 
 def _runs(words: list[str], other: list[str], needed: int) -> Iterator[tuple[int, int]]:
-    """Word positions [first, last) of the runs of at least `needed` words."""
+    """Yield word positions [first, last) of the runs of at least `needed` words."""
     if len(words) < needed or len(other) < needed:
         return
     grams = {tuple(other[i : i + needed]) for i in range(len(other) - needed + 1)}
@@ -183,7 +183,7 @@ def leakage_findings(
     copied_words: int = 30,
     regions: Sequence[str] = _REGIONS,
 ) -> list[Finding]:
-    """What `text`, the output of a system, gives away, in the order of the text; an empty list is good.
+    """Return what `text`, the output of a system, gives away, in the order of the text; an empty list is good.
 
     - email: any address but those of a role ("support@", "info@": published on purpose) and placeholders at the
       reserved domains of RFC 2606 ("user@example.com"; "jane.doe@example.com" counts). Also "jane [at] firm [dot] com".
@@ -288,7 +288,7 @@ def looks_internal(one: str) -> bool:
 
 
 def _is_internal(word: str, known: Collection[str]) -> bool:
-    """Whether a word is one of these ids, or begins with one that is followed by a separator."""
+    """Return True if a word is one of these ids, or begins with one that is followed by a separator."""
     heads = [word, *(word[: match.start()] for match in re.finditer(r"[#:/._-]", word))]
     return any(head in known and looks_internal(head) for head in heads)
 
@@ -307,18 +307,18 @@ def _marked(text: str, values: Collection[str]) -> Places:
 
 def _known_ids(text: str, ids: Collection[str]) -> Places:
     known = set(ids) if ids else frozenset()
-    internal = {word for match in _ID.finditer(text) if _is_internal(word := match.group(), known)} if known else set()
+    internal = {word for match in _ID.finditer(text) if _is_internal(word := match[0], known)} if known else set()
     if not internal:
         return
 
     def blank(match: re.Match[str]) -> str:
         parts = re.split(r"[\s,;|†]+", (match["inside"] or "").strip())
         cites = match["inside"] is None or all(part in known | internal or part.isdecimal() for part in parts)
-        return " " * len(match.group()) if cites else match.group()
+        return " " * len(match[0]) if cites else match[0]
 
     rest = _CITED.sub(blank, text)
     for match in _ID.finditer(rest):
-        if match.group() in internal:
+        if match[0] in internal:
             yield *match.span(), "document_id", "the id of a document or chunk of the system"
 
 
@@ -337,20 +337,20 @@ def _checksums(text: str) -> Places:
     from stdnum.us import ssn
 
     for match in _CARD.finditer(text):
-        digits = re.sub(r"\D", "", match.group())
+        digits = re.sub(r"\D", "", match[0])
         if _ISSUERS.fullmatch(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
             yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
     for match in _IBAN.finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
-        parts = match.group().split(" ")
+        parts = match[0].split(" ")
         candidates = (" ".join(parts[:n]) for n in range(len(parts), 0, -1))
         if valid := next((each for each in candidates if iban.is_valid(each, check_country=False)), None):
             yield match.start(), match.start() + len(valid), "iban", "an IBAN with a valid checksum"
     for match in _SSN.finditer(text):
-        if ssn.is_valid(match.group().replace(" ", "-")):
+        if ssn.is_valid(match[0].replace(" ", "-")):
             yield *match.span(), "ssn", "a US social security number in a range that is given out"
     for match in _SSN_NAMED.finditer(text):
-        if ssn.is_valid(match.group(1)):
+        if ssn.is_valid(match[1]):
             yield *match.span(1), "ssn", "nine digits named as a social security number"
 
 
@@ -361,7 +361,7 @@ def _phones(text: str, regions: Sequence[str]) -> Places:
     if unknown:
         raise ConfigError(f"unknown region {unknown[0]!r}; expected two letters of ISO 3166 such as 'US' or 'DE'")
     for match in _PHONE_START.finditer(text):
-        raw, start = match.group(), match.start()
+        raw, start = match[0], match.start()
         before = text[max(0, start - _PHONE_CONTEXT) : start]
         if (start and (text[start - 1].isalnum() or text[start - 1] in "_-.,#/$€£=")) or text[
             match.end() : match.end() + 1
@@ -391,7 +391,7 @@ def _phones(text: str, regions: Sequence[str]) -> Places:
 
 def _addresses(text: str) -> Places:
     for match in _IP6.finditer(text):
-        written = match.group()
+        written = match[0]
         try:
             six = ipaddress.IPv6Address(written)
         except ValueError:
@@ -403,7 +403,7 @@ def _addresses(text: str) -> Places:
     numbered = 0  # where the last section or version number ended
     for match in _IP.finditer(text):
         try:
-            address = ipaddress.IPv4Address(match.group())
+            address = ipaddress.IPv4Address(match[0])
         except ValueError:
             continue
         before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 40]
@@ -412,7 +412,7 @@ def _addresses(text: str) -> Places:
             numbered = match.end()
         elif _public(address) and (
             address.packed[0] >= _SMALL
-            or match.group() in _RESOLVERS
+            or match[0] in _RESOLVERS
             or _NETWORK_WORD.search(before)
             or _NETWORK_WORD.search(after)
             or re.match(r":\d{2,5}\b|/(?:8|[12]\d|3[0-2])\b", after)
