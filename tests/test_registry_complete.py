@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 import ragbench as rb
-from ragbench.metrics import safety_scores as safety
+from ragbench.metrics.safety import detection as safety
 from ragbench.registry import ABLATIONS, find_measure
 from ragbench.types import SafetySample, Span
 

@@ -21,7 +21,6 @@ def explore_command(
     measure: Annotated[str, typer.Option(help="Compared by this; what ranks the leaderboard unless given.")] = "",
     test_set: Annotated[str, typer.Option(help="The test set, where it cannot be found by its name.")] = "",
     corpus: Annotated[str, typer.Option(help="Its documents, where the test set holds none.")] = "",
-    claims: Annotated[bool, typer.Option("--claims", help="Check claims now: some 40 s per 100 answers.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
     """Look at every question: what two configurations answered, from which contexts, and what each missed.
@@ -39,7 +38,7 @@ def explore_command(
     if len(results) > 1 and len(found) == len(results):  # in the order that they are named
         baseline, contender = baseline or found[0].name, contender or found[1].name
     dataset = load_dataset(test_set, corpus=corpus) if test_set else None
-    explorer = explore(found, baseline, contender, measure=measure, dataset=dataset, claims=claims)
+    explorer = explore(found, baseline, contender, measure=measure, dataset=dataset)
     explorer.write(output, force=force)
     for sentence in (explorer.conclusion, *explorer.data["notes"]):
         typer.echo(sentence)

@@ -29,8 +29,7 @@ from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
-from ragbench.metrics.overall import WEIGHTS
-from ragbench.metrics.overall_scores import case_reasons, score_overall
+from ragbench.metrics.overall import WEIGHTS, case_reasons, score_overall
 from ragbench.registry import HEADLINE
 from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, chunks_by_id

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.answer_scores import wording
 from ragbench.metrics.answers import stated_facts, token_f1
 from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.score_calibration import Calibration
-from ragbench.metrics.span_scores import evidence_recall
+from ragbench.metrics.spans import evidence_recall
+from ragbench.metrics.tidy import wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Run, Span
 
 _CAUSES = {  # in the order in which data flows: cause -> its words, and the stage that has to change

@@ -18,14 +18,12 @@ from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
 from ragbench.metrics import score_answers, score_chunks, score_judgements, score_own, score_run, score_spans
-from ragbench.metrics.context_scores import context_ceilings, score_context
-from ragbench.metrics.groundedness.checks import STRICT
-from ragbench.metrics.groundedness_scores import claim_table, score_groundedness
-from ragbench.metrics.pipeline import is_latency_measure
-from ragbench.metrics.pipeline_scores import score_pipeline
+from ragbench.metrics.context import context_ceilings, score_context
+from ragbench.metrics.groundedness.checks import STRICT, claim_table, score_groundedness
+from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
-from ragbench.metrics.safety_scores import WARN
+from ragbench.metrics.safety.detection import WARN
 from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run

@@ -14,11 +14,11 @@ from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics.pipeline import (
     by_stage,
     is_latency_measure,
+    latency_table,
     percentile,
     percentile_fraction,
     split_budget,
 )
-from ragbench.metrics.pipeline_scores import latency_table
 from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 

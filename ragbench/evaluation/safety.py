@@ -12,9 +12,7 @@ import pandas as pd
 from ragbench.evaluation.records import MeasureResult, SafetyFigure, SampleResult, known_number, score_frame
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.safety import injection_score, leakage_findings
-from ragbench.metrics.safety.detection import rate_interval
-from ragbench.metrics.safety.secrets import marked_secrets
-from ragbench.metrics.safety_scores import (
+from ragbench.metrics.safety.detection import (
     BLOCK,
     WARN,
     detection_report,
@@ -22,7 +20,9 @@ from ragbench.metrics.safety_scores import (
     input_scores,
     leakage_report,
     output_findings,
+    rate_interval,
 )
+from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.registry import higher_is_better
 from ragbench.types import Answer, Chunk, Dataset
 

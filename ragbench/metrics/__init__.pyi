@@ -1,21 +1,17 @@
-from .answer_scores import (
+from .answers import (
     abstention_table,
-    context_texts,
+    gold_fact_coverage,
     score_ablations,
     score_answers,
     score_judgements,
     score_own,
-)
-from .answers import (
-    gold_fact_coverage,
     semantic_similarity,
     token_f1,
 )
-from .chunk_scores import (
+from .chunks import (
     score_chunks,
 )
-from .context_scores import (
-    context_ceilings,
+from .context import (
     score_context,
 )
 from .correctness import (
@@ -23,17 +19,14 @@ from .correctness import (
 )
 from .groundedness import (
     claim_support,
-    numeric_fabrications,
-    numeric_support,
-)
-from .groundedness_scores import (
     claim_table,
+    numeric_support,
     score_groundedness,
 )
-from .overall_scores import (
+from .overall import (
     score_overall,
 )
-from .pipeline_scores import (
+from .pipeline import (
     latency_table,
     outcome_table,
     score_pipeline,
@@ -43,12 +36,10 @@ from .retrieval import (
 )
 from .retrieval_scores import (
     ceilings,
-    retrieval_levels,
     score_retrieval,
     score_run,
 )
 from .safety import (
-    explain_injection,
     injection_score,
     leakage_findings,
     load_detector,
@@ -57,7 +48,7 @@ from .score_calibration import (
     Calibration,
     calibrate_threshold,
 )
-from .span_scores import (
+from .spans import (
     score_spans,
     split_evidence,
 )
@@ -73,22 +64,17 @@ __all__ = [
     "ceilings",
     "claim_support",
     "claim_table",
-    "context_ceilings",
-    "context_texts",
     "correctness_estimate",
     "evaluate",
-    "explain_injection",
     "gold_fact_coverage",
     "injection_score",
     "latency_table",
     "leakage_findings",
     "load_detector",
-    "numeric_fabrications",
     "numeric_support",
     "outcome_table",
     "read_qrels",
     "read_run",
-    "retrieval_levels",
     "score_ablations",
     "score_answers",
     "score_chunks",

@@ -6,11 +6,18 @@ Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucina
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import pandas as pd
+
 from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.llms.reply_text import read_outcome
+from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
+from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, n_citations, outcome_of, over_budget
+from ragbench.metrics.tidy import answers_by_query, state_of, tidy_cases, wording
+from ragbench.types import Answer, Case, Dataset
 
 
 class Part(NamedTuple):
@@ -139,3 +146,262 @@ def _compared(value: float, threshold: float, sign: str) -> str:
     shown = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
     left, right = next((pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold)))
     return f"{left} {sign} {right}"
+
+
+_NAMED = 3  # documents that a reason lists
+
+
+def score_overall(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    scores: pd.DataFrame,
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+) -> pd.DataFrame:
+    """Score the overall, its parts and pass or fail: query_id, measure, value; by measure, then in the order of cases.
+
+    - overall: the weighted mean of the parts that are scored (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
+    - overall_semantic, overall_llm_correctness, overall_keyword, overall_expected_document, overall_hallucination and
+      overall_llm_hallucination (both better when lower): the parts that it rests on, each with rows only if it has a
+      weight and is scored somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have one.
+    - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
+
+    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An answerable question
+    without an answer (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where there
+    is not a criterion for an answer.
+
+    Args:
+        dataset: the cases.
+        answers: at most one per case, in any order.
+        scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
+            `score_judgements`, concatenated, as far as there are any; other measures are ignored.
+        weights: part -> weight.
+        thresholds: part -> the value that an answer needs to pass, as `ragbench.metrics.overall.THRESHOLDS`.
+
+    >>> import pandas as pd
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> measures = ["semantic_similarity", "claim_support"]
+    >>> scores = pd.DataFrame({"query_id": "q", "measure": measures, "value": [0.8, 0.7]})
+    >>> frame = score_overall(Dataset("mine", "test", {}, [Case("q", "?")], {}), [Answer("q", "Yes.")], scores)
+    >>> frame.set_index("measure")["value"].round(3).to_dict()
+    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
+
+    Raises:
+        ConfigError: weights or thresholds of parts that do not exist, or out of range.
+        DataError: columns are missing, a query has two values for a measure, or an answer does not fit the dataset.
+    """
+    check_weights(weights)
+    failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
+    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
+    rows: dict[str, dict[str, float]] = {}
+    unanswered = set()
+    for case, answer, values, citing in _joined(dataset, answers, scores):
+        parts = overall_parts(case, answer, values, citing=citing)
+        row = {
+            "overall": weighted_overall(parts, weights=weights),
+            **{f"overall_{part}": parts[part] for part in weighted},
+        }
+        if case.query_id in failures or _has_criterion(case, answer, parts):
+            row["pass_rate"] = float(case.query_id not in failures)
+        if case.answerable and state_of(answer) != "answered":
+            unanswered.add(case.query_id)
+        rows[case.query_id] = row
+    scored = {measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)}
+    if "overall" in scored or unanswered == {case.query_id for case in dataset.cases if case.answerable}:
+        for query_id in unanswered:
+            rows[query_id]["overall"] = 0.0
+    parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
+    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows)
+
+
+def case_reasons(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    scores: pd.DataFrame,
+    *,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+) -> dict[str, tuple[str, ...]]:
+    """Return query_id -> `failure_reasons` of the cases that do not pass; the arguments are those of `score_overall`.
+
+    >>> import pandas as pd
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
+    >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
+    >>> case_reasons(dataset, [Answer("q", "In May.")], scores)
+    {'q': ('semantic similarity 0.62 < 0.70', 'missing keywords: spring')}
+    """
+    check_thresholds(thresholds)
+    reasons = {
+        case.query_id: failure_reasons(
+            case, answer, values, thresholds=thresholds, citing=citing, relevant=dataset.qrels.get(case.query_id, {})
+        )
+        for case, answer, values, citing in _joined(dataset, answers, scores)
+    }
+    return {query_id: tuple(texts) for query_id, texts in reasons.items() if texts}
+
+
+def overall_parts(
+    case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
+) -> dict[str, float]:
+    """Return the parts of one answer's overall, NaN where unscored; all NaN where no answer was due or given.
+
+    They are semantic_similarity, llm_correctness, required_keywords, expected_document, citation_content,
+    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. A judgement
+    replaces the heuristic for the same thing: "llm_correctness" "semantic", "llm_hallucination" "hallucination". An
+    answer without citations has 0 for them if its case asks for some (`min_citations`, `expected_citations`) or another
+    answer of the same system cites: otherwise omitting citations would be rewarded.
+
+    Args:
+        case: its labels.
+        answer: None where there is none.
+        scores: measure -> value of this case; keywords are searched in the answer itself.
+        citing: whether any answer of the system cites.
+
+    >>> from ragbench.types import Answer, Case
+    >>> parts = overall_parts(Case("q", "?", min_citations=1), Answer("q", "Yes."), {"claim_support": 0.75})
+    >>> {name: value for name, value in parts.items() if not math.isnan(value)}
+    {'citation': 0.0, 'hallucination': 0.25}
+    """
+    if answer is None or not case.answerable or state_of(answer) != "answered":
+        return dict.fromkeys(PARTS, math.nan)
+
+    def score(measure: str) -> float:
+        return scores.get(measure, math.nan)
+
+    uncited = not answer.citations and (citing or case.min_citations or case.expected_citations)
+    return {
+        "semantic": score("semantic_similarity") if math.isnan(score("llm_correctness")) else math.nan,
+        "llm_correctness": score("llm_correctness"),
+        "keyword": keyword_coverage(wording(answer), case.required_keywords),
+        "expected_document": score("expected_document"),
+        "citation": 0.0 if uncited else score("citation_content"),  # accuracy depends on a threshold
+        "hallucination": round(1 - score("claim_support"), 9) if math.isnan(score("llm_faithfulness")) else math.nan,
+        "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
+        "gold_facts": score("gold_fact_coverage"),
+        "expected_claims": score("expected_claims"),
+        "expected_citations": score("expected_citations"),
+    }
+
+
+def failure_reasons(
+    case: Case,
+    answer: Answer | None,
+    scores: Mapping[str, float],
+    *,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+    citing: bool = False,
+    relevant: Mapping[str, int] = MappingProxyType({}),
+) -> list[str]:
+    """List the reasons why an answer does not pass; none where it passes.
+
+    In this order: no answer or a failed one; an abstention where an answer was due; another outcome than the expected
+    one; parts below their thresholds (`shortfalls`), naming what is missing; a forbidden claim; flags and citations
+    that the case asks for; a latency budget. `relevant` are the case's documents with their grades, to be named.
+
+    >>> from ragbench.types import Answer, Case
+    >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))
+    >>> failure_reasons(case, Answer("q", "In 1889.", flags=("stale",)), {"semantic_similarity": 0.62})
+    ['semantic similarity 0.62 < 0.70', 'missing keywords: spring', 'forbidden flags set: stale']
+    >>> case = Case("q", "When?", gold_facts=(("1889",), ("Eiffel",)))
+    >>> failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
+    ['missing gold facts: Eiffel']
+    >>> failure_reasons(case, Answer("q", "no answer found in the documents", outcome="no_results"), {})
+    ['abstained (no_results) where an answer was expected']
+    """
+    if answer is None:
+        return ["no answer"]
+    state = state_of(answer)
+    if state == "failed":
+        return [f"failed: {answer.error}" if answer.error else "failed"]
+    stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
+    if case.answerable and (stopped or state == "abstained"):
+        return [f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was expected"]
+    reasons = _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
+    if reasons and not case.answerable:
+        return reasons  # other problems follow from this
+    parts = overall_parts(case, answer, scores, citing=citing)
+    for part, shortfall in shortfalls(parts, thresholds=thresholds).items():
+        reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
+    if scores.get("forbidden_claims_absent", 1.0) < 1:
+        reasons.append("states a forbidden claim")
+    if lacking := [flag for flag in dict.fromkeys(case.required_flags) if flag not in answer.flags]:
+        reasons.append(f"required flags not set: {', '.join(lacking)}")
+    if unwanted := [flag for flag in dict.fromkeys(case.forbidden_flags) if flag in answer.flags]:
+        reasons.append(f"forbidden flags set: {', '.join(unwanted)}")
+    if case.answerable and n_citations(answer) < (case.min_citations or 0):
+        reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
+    if thresholds.get("latency", 0) > 0 and (late := over_budget(answer.latency_ms, case.latency_budget_ms)):
+        reasons.append(f"latency: {', '.join(late)}")
+    return reasons
+
+
+def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float) -> str:
+    """Return the missing items of a part below its threshold, by name; "" where there are none to name."""
+    text = wording(answer)
+    if part == "keyword":
+        return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
+    if part == "gold_facts":
+        missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
+        return f"missing gold facts: {', '.join(missing)}"
+    if part == "expected_document":
+        ids = sorted((doc_id for doc_id, grade in relevant.items() if grade > 0), key=lambda doc_id: -relevant[doc_id])
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(": ")
+    if part == "expected_claims":
+        listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
+        return f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected claims: {listed}"
+    if part == "expected_citations":
+        return f"cites {', '.join(answer.citations) or 'nothing'}, expected {', '.join(case.expected_citations)}"
+    return ""
+
+
+def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
+    expected, outcome = case.expected_outcome, outcome_of(answer)
+    if expected is None:
+        return []
+    if outcome == expected:
+        # Nothing was retrieved, or nothing is known of it, and yet there is an answer.
+        silent = answer.abstained or read_outcome(answer.text) != "success"
+        unfounded = not (stopped or silent or answer.contexts or answer.passages)
+        if expected == "no_results" and unfounded:
+            return ["answered without any context where no_results was expected"]
+        return []
+    doubts = []
+    if outcome == "uncertain":
+        if answer.abstained:
+            return []
+        if answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
+            doubts.append(f"confidence {answer.confidence:.2f}")
+        if not n_citations(answer):
+            doubts.append("no citations")
+    why = f" ({', '.join(doubts)})" if doubts else ""
+    return [f"outcome {outcome}{why} where {expected} was expected"]
+
+
+def _has_criterion(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
+    labels = case.required_flags or case.forbidden_flags or case.min_citations is not None or case.expected_outcome
+    timed = not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
+    return bool(labels) or timed or not all(math.isnan(value) for value in parts.values())
+
+
+def _joined(
+    dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame
+) -> Iterator[tuple[Case, Answer | None, dict[str, float], bool]]:
+    """Yield each case with its answer, its scores, and whether any answer cites."""
+    columns = ["query_id", "measure", "value"]
+    if lacking := [name for name in columns if name not in scores.columns]:
+        raise DataError(
+            f"scores: no column {', '.join(map(repr, lacking))}; expected query_id, measure and value, as from "
+            "score_answers and score_groundedness"
+        )
+    twice = scores[scores.duplicated(columns[:2])]
+    if len(twice):
+        query_id, measure = twice.iloc[0][columns[:2]]
+        raise DataError(f"scores: query {query_id!r} has two values for {measure}; give each frame once")
+    values: dict[str, dict[str, float]] = {}
+    for query_id, measure, value in scores[columns].itertuples(index=False):
+        values.setdefault(query_id, {})[measure] = float(value)
+    by_query, citing = answers_by_query(dataset, answers), any(answer.citations for answer in answers)
+    for case in dataset.cases:
+        yield case, by_query.get(case.query_id), values.get(case.query_id, {}), citing

@@ -6,9 +6,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import pandas as pd
+
 from ragbench.errors import ConfigError, DataError
+from ragbench.llms import cost_of
 from ragbench.llms.reply_text import read_outcome
-from ragbench.types import Answer
+from ragbench.metrics.tidy import answers_by_query, tidy_cases
+from ragbench.types import Answer, Dataset
 
 OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
 
@@ -19,6 +23,7 @@ MIN_CONFIDENCE = 0.5
 """An answer of a lower confidence is uncertain."""
 
 _SAME_STAGE = {"search": "retrieve"}
+
 _PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
 
 
@@ -159,3 +164,145 @@ def percentile(values: Sequence[float], fraction: float) -> float:
         raise ConfigError(f"fraction is {fraction!r}; expected more than 0 and at most 1, such as 0.95")
     rank = math.ceil(round(fraction * len(values), 9))  # 0.07 * 100 is a little more than 7
     return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
+
+
+_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+_VERDICT_AT = 0.95  # the percentile of a stage's latency that is compared with its budget
+
+
+def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
+    """Score the behaviour of a system: columns query_id, measure, value; by measure, then in the order of the cases.
+
+    In [0, 1], higher is better, but for cost_usd:
+
+    - outcome_correct: 1 where `outcome_of` gives the case's expected outcome, else 0.
+    - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they should be.
+    - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
+    - latency_in_budget: 1 where each measured stage keeps within the case's budget, else 0.
+    - cost_usd: US dollars of the request, where its price is known; 0 for models on this machine. Lower is better.
+
+    The first five have rows only if some case asks for them. A case without the label is unscored (NaN). A question
+    without an answer counts as failed: its outcome and required items are 0, all else is unscored. Latencies vary
+    between runs and are not scores: see `latency_table`.
+
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> case = Case("q", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800})
+    >>> answer = Answer("q", "Yes [1].", contexts=("d#0",), citations=("d#0",), latency_ms={"total": 640.0})
+    >>> score_pipeline(Dataset("mine", "test", {}, [case], {}), [answer]).set_index("measure")["value"].to_dict()
+    {'outcome_correct': 1.0, 'min_citations': 0.0, 'latency_in_budget': 1.0}
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or no known outcome.
+    """
+    by_query, cases = answers_by_query(dataset, answers), dataset.cases
+    outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}
+    rows = {}
+    for case in cases:
+        outcome = outcomes.get(case.query_id, "failed")
+        answer = by_query[case.query_id] if outcome != "failed" else None
+        row: dict[str, float] = {}
+        if case.expected_outcome:
+            row["outcome_correct"] = float(outcome == case.expected_outcome)
+        if required := set(case.required_flags):
+            row["required_flags"] = len(required.intersection(answer.flags if answer else ())) / len(required)
+        if case.min_citations is not None:
+            row["min_citations"] = float(answer is not None and n_citations(answer) >= case.min_citations)
+        if answer is not None:
+            if forbidden := set(case.forbidden_flags):
+                row["forbidden_flags_absent"] = len(forbidden.difference(answer.flags)) / len(forbidden)
+            row["latency_in_budget"] = latency_in_budget(answer.latency_ms, case.latency_budget_ms)
+            if answer.usage and (cost := cost_of(answer.usage)) is not None:
+                row["cost_usd"] = cost
+        rows[case.query_id] = row
+    has_rows = {
+        "outcome_correct": any(case.expected_outcome for case in cases),
+        "required_flags": any(case.required_flags for case in cases),
+        "forbidden_flags_absent": any(case.forbidden_flags for case in cases),
+        "min_citations": any(case.min_citations is not None for case in cases),
+        "latency_in_budget": any(split_budget(case.latency_budget_ms)[0] for case in cases),
+        "cost_usd": any(row.get("cost_usd", math.nan) >= 0 for row in rows.values()),
+    }
+    return tidy_cases(cases, (measure for measure, has in has_rows.items() if has), rows)
+
+
+def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
+    """Count how many cases of each expected outcome (rows) had which outcome (columns, as `outcome_of` has them).
+
+    Cases without an expected outcome are in the row "not stated", those without an answer in the column "failed". Rows
+    without any case are left out, and so are columns without any that have no row; the sum is the number of cases.
+
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
+    >>> answers = [Answer("q1", "Yes [1].", ("d#0",), ("d#0",)), Answer("q2", "Yes [1].", ("d#0",), ("d#0",))]
+    >>> outcome_table(Dataset("mine", "test", {}, cases, {}), answers)
+                success  no_results
+    success           1           0
+    no_results        1           0
+    """
+    by_query = answers_by_query(dataset, answers)
+    answered = [by_query.get(case.query_id) for case in dataset.cases]
+    outcomes = [outcome_of(answer) if answer else "failed" for answer in answered]
+    expected = [case.expected_outcome or "not stated" for case in dataset.cases]
+    counts = pd.crosstab(pd.Series(expected, dtype="str"), pd.Series(outcomes, dtype="str"))
+    ordered = [*OUTCOMES, *sorted({*expected} - {*OUTCOMES, "not stated"}), "not stated"]
+    rows = [name for name in ordered if name in counts.index]
+    columns = [name for name in OUTCOMES if name in counts.index or name in counts.columns]
+    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(index=None, columns=None)
+
+
+def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """Compare the latency of each stage with its budget, in milliseconds.
+
+    Columns stage, n, mean, p50, p95, p99, budget, over, verdict.
+
+    Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers that did not fail and
+    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the
+    fraction of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget"
+    or "not measured". Stages are in the order in which a pipeline runs them ("search" is "retrieve"), others after
+    them, "total" last. A budget of a percentile, such as "p99", is one of the total and has a row of its own.
+
+    >>> from ragbench.types import Answer
+    >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
+    >>> latency_table(answers, {"retrieve": 25, "generate": 900})
+          stage  n   mean    p50    p95    p99  budget  over       verdict
+    0  retrieve  4   25.0   20.0   40.0   40.0    25.0   0.5          over
+    1  generate  0   <NA>   <NA>   <NA>   <NA>   900.0  <NA>  not measured
+    2     total  4  100.0  100.0  100.0  100.0    <NA>  <NA>     no budget
+
+    Raises:
+        ConfigError: a budget that is not a number above 0.
+        DataError: a latency that is not a number of at least 0.
+    """
+    for stage, budget in (budgets or {}).items():
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < math.inf:
+            raise ConfigError(f"the budget of {stage!r} is {budget!r}; expected milliseconds above 0, such as 800")
+    of_stages, of_percentiles = split_budget(budgets or {})
+    times: dict[str, list[float]] = {}
+    for answer in answers:
+        if answer.failed:
+            continue
+        for stage, value in answer.latency_ms.items():
+            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+                raise DataError(
+                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected a number, 0 or more"
+                )
+        for stage, value in by_stage(answer.latency_ms).items():
+            times.setdefault(stage, []).append(value)
+    times |= {stage: [] for stage in of_stages if stage not in times}
+    place = {stage: number for number, stage in enumerate(STAGES[:-1])}
+    stages = sorted(times, key=lambda stage: place.get(stage, len(STAGES) + (stage == STAGES[-1])))
+    budgeted = [(stage, times[stage], of_stages.get(stage), _VERDICT_AT) for stage in stages]
+    total = times.get(STAGES[-1], [])
+    budgeted += [(f"total, {name}", total, ms, percentile_fraction(name)) for name, ms in of_percentiles.items()]
+    table = []
+    for label, values, limit, fraction in budgeted:
+        mean = math.fsum(values) / len(values) if values else math.nan
+        quantiles = [percentile(values, own) for own in _PERCENTILES.values()]
+        over, verdict = math.nan, "no budget" if limit is None else "not measured"
+        if limit is not None and values:
+            over = sum(value > limit for value in values) / len(values)
+            verdict = "within" if percentile(values, fraction) <= limit else "over"
+        table.append((label, len(values), mean, *quantiles, limit, over, verdict))
+    columns = ["stage", "n", "mean", *_PERCENTILES, "budget", "over", "verdict"]
+    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys([*columns[2:-1]], "Float64"))

@@ -27,11 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.types import Qrels, Run
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 """The measures that are reported at several depths."""
@@ -252,7 +250,7 @@ class _Hits(NamedTuple):
     rank: Ints
     grade: Ints
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> _Hits:
+    def where(self, chosen: Bools) -> _Hits:
         return _Hits(*(column[chosen] for column in self))
 
     def first(self, k: int | None) -> _Hits:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning, unknown_chunk
+from ragbench.metrics.array_types import Ints
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
     MAX_GRADE,
@@ -26,7 +26,7 @@ from ragbench.metrics.retrieval import (
     parse_measures,
     value_table,
 )
-from ragbench.metrics.span_scores import evidence_chunks
+from ragbench.metrics.spans import evidence_chunks
 from ragbench.metrics.tidy import tidy
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.types import Chunk, Dataset, Qrels, Run
@@ -160,7 +160,7 @@ def _joined(qrels: Any, run: Any) -> JudgedRun:
     return JudgedRun(query_ids, documents, *parts)
 
 
-def _refuse_duplicates(frame: pd.DataFrame, what: str, key: npt.NDArray[np.int64]) -> None:
+def _refuse_duplicates(frame: pd.DataFrame, what: str, key: Ints) -> None:
     ordered = np.sort(key, kind="stable")  # faster than hashing; most runs are sorted almost, and timsort uses that
     if np.any(ordered[1:] == ordered[:-1]):
         row = int(np.flatnonzero(pd.Index(key).duplicated())[0])

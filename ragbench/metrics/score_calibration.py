@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import read_json, write_durably
+from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.support import coefficients
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
@@ -93,14 +93,6 @@ class Calibration:
         """
         return float(1 / (1 + np.exp(-np.clip(self.intercept + self.slope * score, -700.0, 700.0))))
 
-    def is_positive(self, score: float) -> bool:
-        """Whether a score reaches the threshold."""
-        return score >= self.threshold
-
-    def table(self) -> pd.DataFrame:
-        """One row per bin of scores: low, high, n, positive, rate, ci_low, ci_high."""
-        return pd.DataFrame([asdict(one) for one in self.bins])
-
     def __str__(self) -> str:
         return (
             f"{self.measure}: positive from {self.threshold:.2f} [{self.ci_low:.2f}, {self.ci_high:.2f}] on (by a "
@@ -144,7 +136,7 @@ class Calibration:
 
 
 def calibrate_threshold(
-    scores: Sequence[float] | npt.NDArray[np.floating],
+    scores: Sequence[float] | Floats,
     labels: Sequence[bool] | Sequence[int] | npt.NDArray[Any],
     *,
     measure: str = "score",
@@ -177,8 +169,8 @@ def calibrate_threshold(
     >>> labels = rng.random(60) < 0.5
     >>> scores = np.clip(rng.normal(np.where(labels, 0.8, 0.6), 0.1), 0, 1)
     >>> found = calibrate_threshold(scores, labels, measure="claim_support", n_resamples=100)
-    >>> round(found.threshold, 2), found.n, found.is_positive(0.65), found.is_positive(0.75)
-    (0.7, 60, False, True)
+    >>> round(found.threshold, 2), found.n
+    (0.7, 60)
 
     Raises:
         DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that is not finite, or
@@ -237,7 +229,7 @@ def score_version(measure: str, model: str = "") -> str:
     return ""
 
 
-def _checked(scores: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def _checked(scores: Any, labels: Any) -> tuple[Floats, Bools]:
     try:
         values, given = np.asarray(scores, dtype=float), np.asarray(labels, dtype=float)
     except (TypeError, ValueError) as exc:
@@ -261,7 +253,7 @@ def _checked(scores: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDA
     return values, given.astype(bool)
 
 
-def _fit(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def _fit(values: Floats, right: Bools) -> tuple[float, float]:
     """Intercept and slope of the log odds of a positive label."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
@@ -272,10 +264,10 @@ def _fit(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> tuple
     return float(model.intercept_[0]) - slope * center, slope
 
 
-def _resamples(right: npt.NDArray[np.bool_], n: int, seed: int) -> list[npt.NDArray[np.intp]]:
+def _resamples(right: Bools, n: int, seed: int) -> list[Ints]:
     """Return the rows of `n` bootstrap samples; one that has labels of one kind only is drawn again."""
     rng = np.random.default_rng(seed)
-    samples: list[npt.NDArray[np.intp]] = []
+    samples: list[Ints] = []
     while len(samples) < n:
         rows = rng.integers(0, len(right), len(right))
         if 0 < right[rows].sum() < len(rows):
@@ -283,7 +275,7 @@ def _resamples(right: npt.NDArray[np.bool_], n: int, seed: int) -> list[npt.NDAr
     return samples
 
 
-def _best_threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+def _best_threshold(values: Floats, right: Bools) -> float:
     """Return the middle one of the thresholds with the best balanced accuracy, half-way between scores."""
     scores, code = np.unique(values, return_inverse=True)
     positive, negative = np.bincount(code, right), np.bincount(code, ~right)
@@ -293,7 +285,7 @@ def _best_threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_
     return float(np.median((scores[best] + scores[best + 1]) / 2)) if len(best) else float(scores[0])
 
 
-def _logistic_threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+def _logistic_threshold(values: Floats, right: Bools) -> float:
     """Where the regression crosses the rate of positive labels, within the range of the scores; NaN if it falls."""
     intercept, slope = _fit(values, right)
     rate = float(right.mean())
@@ -301,7 +293,7 @@ def _logistic_threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.b
     return float(np.clip(crossing, values.min(), values.max()))
 
 
-def _held_out_accuracy(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+def _held_out_accuracy(values: Floats, right: Bools) -> float:
     from sklearn.metrics import balanced_accuracy_score
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped,unused-ignore]
 
@@ -313,7 +305,7 @@ def _held_out_accuracy(values: npt.NDArray[np.float64], right: npt.NDArray[np.bo
     return float(balanced_accuracy_score(right, called))
 
 
-def _bins(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> tuple[ScoreBin, ...]:
+def _bins(values: Floats, right: Bools) -> tuple[ScoreBin, ...]:
     """Bins of about equal size, in the order of scores; equal scores are in one bin."""
     from scipy.stats import rankdata
 

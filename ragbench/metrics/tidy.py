@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragbench.types import Case
+from ragbench.errors import DataError
+from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
@@ -33,3 +35,96 @@ def tidy_cases(cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str
     names, ids = list(measures), [case.query_id for case in cases]
     values = [[rows.get(query_id, {}).get(name, np.nan) for query_id in ids] for name in names]
     return tidy(ids, names, values)
+
+
+# "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
+_CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
+
+
+def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
+    """query_id -> the texts behind the answer's `contexts`, in their order.
+
+    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of that id. Where an
+    answer lists no `contexts`, all its passages count, in their order. Nothing retrieved gives an empty list.
+
+    >>> from ragbench.types import Answer, Chunk, Passage
+    >>> own = Answer("q1", "It opened in 1889.", passages=(Passage("p7", "Opened in 1889."),))
+    >>> shared = Answer("q2", "In Paris.", contexts=("tower#1", "tower#0"))
+    >>> chunks = [Chunk("tower#0", "tower", 0, 9, "The tower"), Chunk("tower#1", "tower", 10, 21, "is in Paris")]
+    >>> context_texts([own, shared], chunks)
+    {'q1': ['Opened in 1889.'], 'q2': ['is in Paris', 'The tower']}
+
+    Raises:
+        DataError: a context is neither among the passages nor among the chunks, or there are two answers to one query.
+    """
+    by_id = chunks_by_id(chunks)
+    texts: dict[str, list[str]] = {}
+    for answer in answers:
+        if answer.query_id in texts:
+            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
+        passages = {passage.passage_id: passage.text for passage in answer.passages}
+        ids = context_ids(answer)
+        if missing := [i for i in ids if i not in passages and i not in by_id]:
+            raise DataError(
+                f"the answer to {answer.query_id!r} had the context {missing[0]!r}, whose text is not there "
+                f"({len(passages)} passages of its own, {len(by_id) or 'no'} chunks given); was it made from another "
+                "chunking? Pass the chunks that it was made from"
+            )
+        texts[answer.query_id] = [passages[i] if i in passages else by_id[i].text for i in ids]
+    return texts
+
+
+def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
+    """Return the answerable questions that were answered: query_id -> case and answer, in the order of the cases."""
+    pairs = usable_cases(dataset, answers)
+    return {case.query_id: (case, answer) for case, answer in pairs if case.answerable and not answer.abstained}
+
+
+def usable_cases(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
+    """Return the cases whose answer did not fail, with it, in the order of the cases."""
+    by_query = answers_by_query(dataset, answers)
+    pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
+    return [(case, answer) for case, answer in pairs if not answer.failed]
+
+
+def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
+    """Return query_id -> its answer.
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, or two answers to one question.
+    """
+    query_ids = {case.query_id for case in dataset.cases}
+    by_query: dict[str, Answer] = {}
+    for answer in answers:
+        if answer.query_id not in query_ids:
+            near = f"such as {dataset.cases[0].query_id!r}" if dataset.cases else "none at all"
+            raise DataError(
+                f"an answer belongs to query {answer.query_id!r}, which {dataset!r} does not hold (it has {near}); "
+                "score answers with the dataset that they were made for"
+            )
+        if answer.query_id in by_query:
+            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
+        by_query[answer.query_id] = answer
+    return by_query
+
+
+def wording(answer: Answer) -> str:
+    """Return the answer without the numbers of the contexts that it cites."""
+
+    def replacement(mark: re.Match[str]) -> str:
+        numbers = map(int, re.findall(r"\d+", mark.group()))
+        return "" if all(1 <= number <= len(answer.contexts) for number in numbers) else mark.group()
+
+    return _CITATIONS.sub(replacement, answer.text)
+
+
+def state_of(answer: Answer | None) -> str:
+    """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without an answer)."""
+    if answer is None or answer.failed:
+        return "failed"
+    return "abstained" if answer.abstained else "answered"
+
+
+def context_ids(answer: Answer) -> tuple[str, ...]:
+    """Return the ids of what the answer was made from, in rank order."""
+    return answer.contexts or tuple(passage.passage_id for passage in answer.passages)

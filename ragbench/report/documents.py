@@ -14,7 +14,7 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.suites import select_suite
 from ragbench.types import Case, Dataset, Passage
 
-CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 """The id of a chunk of ragbench's own: document, first character, end."""
 
 
@@ -81,5 +81,5 @@ def locate(context_id: str, passage: Passage | None, texts: Mapping[str, str]) -
     if passage is not None:
         start = texts.get(passage.doc_id, "").find(passage.text)
         return (passage.doc_id, start, start + len(passage.text)) if passage.text and start >= 0 else None
-    match = CHUNK_ID.fullmatch(context_id)
+    match = _CHUNK_ID.fullmatch(context_id)
     return (match[1], int(match[2]), int(match[3])) if match and match[1] in texts else None

@@ -27,7 +27,7 @@ _MODULES = (
     "bm25s", "cachetools", "detect_secrets.core.scan", "detect_secrets.plugins.keyword", "matplotlib.pyplot",
     "matplotlib.backends.backend_agg", "pandas.io.formats.html", "phonenumbers", "PIL.JpegImagePlugin",
     "pyarrow.pandas_compat", "pytrec_eval", "scipy.stats", "sentencex", "sklearn.feature_extraction.text",
-    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "text_to_num", "tokenizers", "ragbench.datasets.pydoc",
+    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "tokenizers", "ragbench.datasets.pydoc",
 )  # fmt: skip
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 
@@ -73,9 +73,12 @@ def _preload() -> None:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
             importlib.import_module(name)
+    import nbformat
+
     from ragbench.sweep.worker import load_papermill
 
     load_papermill()
+    nbformat.validate({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []})  # compiles the schema
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used

@@ -61,7 +61,7 @@ def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
     assert note(report, "groundedness") == str(own)
     for case, value in zip(report.cases, supports, strict=True):
         assert value is not None
-        assert any(reason.startswith("hallucination") for reason in case.reasons) == (not own.is_positive(value))
+        assert any(reason.startswith("hallucination") for reason in case.reasons) == (value < own.threshold)
     assert "below 0.60, calibrated" in dict(figures(report))["Claims"]
     assert report.settings["calibration"]["claim_support"]["threshold"] == 0.6
     assert report.settings["cases"]["hallucination"] == pytest.approx(0.4)

@@ -26,9 +26,8 @@ import numpy as np
 
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection
-from ragbench.metrics.safety.detection import roc_auc, tpr_at_fpr
+from ragbench.metrics.safety.detection import detection_report, roc_auc, tpr_at_fpr
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
-from ragbench.metrics.safety_scores import detection_report
 from ragbench.types import SafetySample
 
 SENTENCES = Path(__file__).with_name("injection_training.jsonl")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.metrics.answers import words
-from ragbench.metrics.context_scores import (
+from ragbench.metrics.context import (
     DIVERSITY_FOR,
     context_ceilings,
     ngram_redundancies,
@@ -213,7 +213,7 @@ def test_the_usual_ratio_is_that_of_real_passages_of_different_documents(shared_
 def test_which_diversity_suits_a_type_of_question(
     diversity: float, query_type: str, fits: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragbench.metrics.context_scores.tfidf_redundancies", lambda *_: [1 - diversity])
+    monkeypatch.setattr("ragbench.metrics.context.tfidf_redundancies", lambda *_: [1 - diversity])
     value = of_texts(["a", "b"], query_type=query_type)["diversity_fits"]
     assert value == pytest.approx(math.nan if fits is None else fits, nan_ok=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.answer_scores import context_texts
+from ragbench.metrics.tidy import context_texts
 from ragbench.types import Answer, Chunk, Passage
 
 CHUNKS = [Chunk("a#0", "a", 0, 3, "one"), Chunk("a#1", "a", 4, 7, "two")]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.groundedness_scores import GROUNDEDNESS_MEASURES, claim_table, score_groundedness
+from ragbench.metrics.groundedness.checks import GROUNDEDNESS_MEASURES, claim_table, score_groundedness
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
 
 OPENED = "The tower was opened on 31 March 1889 in Paris."

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.overall_scores import case_reasons, failure_reasons, overall_parts, score_overall
+from ragbench.metrics.overall import case_reasons, failure_reasons, overall_parts, score_overall
 from ragbench.types import Answer, Case, Dataset
 
 CASES = [

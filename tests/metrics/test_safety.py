@@ -10,7 +10,7 @@ import pytest
 
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.safety_scores import detection_report, input_scores, leakage_report, output_findings
+from ragbench.metrics.safety.detection import detection_report, input_scores, leakage_report, output_findings
 from ragbench.types import Dataset, SafetySample
 
 

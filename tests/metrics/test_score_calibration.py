@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
@@ -32,8 +34,7 @@ def test_finds_the_threshold_and_probabilities() -> None:
     assert found.ci_low < 0.6 < found.ci_high
     assert found.probability(0.6) == pytest.approx(0.5, abs=0.05)
     assert found.probability(0.4) < 0.15 < 0.85 < found.probability(0.8)
-    assert (found.is_positive(0.7), found.is_positive(0.5)) == (True, False)
-    table = found.table()
+    table = pd.DataFrame([asdict(row) for row in found.bins])
     assert table["n"].sum() == found.n == 600
     assert table["positive"].sum() == found.n_positive
     assert table["rate"].is_monotonic_increasing

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.span_scores import evidence_recall, score_spans, split_evidence
+from ragbench.metrics.spans import evidence_recall, score_spans, split_evidence
 from ragbench.retrieval.chunkers import chunk
 from ragbench.text import token_offsets, token_ranges
 from ragbench.types import Case, Chunk, Dataset, Document, Run, Span

@@ -1,4 +1,10 @@
-from .checks import Verdict, check_answers, check_claims, claims_stated, states, unsupported
+from .checks import (
+    Verdict,
+    check_answers,
+    claim_table,
+    claims_stated,
+    score_groundedness,
+)
 from .claims import Claim, claims
 from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
 from .numbers import Number, numbers, numeric_fabrications, numeric_support
@@ -10,16 +16,15 @@ __all__ = [
     "Number",
     "Verdict",
     "check_answers",
-    "check_claims",
     "check_support_model",
     "claim_support",
     "claim_supports",
+    "claim_table",
     "claims",
     "claims_stated",
     "load_support_model",
     "numbers",
     "numeric_fabrications",
     "numeric_support",
-    "states",
-    "unsupported",
+    "score_groundedness",
 ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from ragbench.generation.citations import without_citations
+import pandas as pd
+
+from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import Claim, claims
-from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications
-from ragbench.metrics.groundedness.support import claim_supports
+from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications, numeric_support
+from ragbench.metrics.groundedness.support import Pairs, claim_supports
 from ragbench.metrics.groundedness.words import polarity_differs, text_states, words
+from ragbench.metrics.tidy import answered_cases, context_ids, context_texts, tidy_cases
+from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 STRICT = 0.5
 """The support from which an assertion counts as supported where no calibration gives a threshold: an arbitrary value,
@@ -19,13 +23,11 @@ on either side of which texts of different kinds are supported (`ragbench.metric
 LENIENT = 0.6
 """The fraction of that support that an inference needs: a conclusion is worded further from what it rests on."""
 
-
 CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether the contexts hold a claim: `supported` is None for a general one, which is not checked.
 
     `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no context holds.
@@ -37,64 +39,36 @@ class Verdict:
     fabricated: tuple[Number, ...] = ()
 
 
-def check_claims(
-    answer: str, contexts: Sequence[str], *, model: str = "minilm", threshold: float = STRICT
-) -> list[Verdict]:
-    """Each claim of the answer (see `claims`) compared with the contexts.
+def check_answers(pairs: Pairs, *, model: str = "minilm", threshold: float = STRICT) -> list[list[Verdict]]:
+    """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
 
     An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
     LENIENT (0.6) times that at least, with any numbers; a general claim is not checked. The default, STRICT (0.5),
     is uncalibrated: what it means differs by the kind of text.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
-    >>> for verdict in check_claims("The tower opened in 1889. The tower opened in 1925.", tower):
-    ...     print(verdict.supported, [number.text for number in verdict.fabricated])
-    True []
-    False ['1925']
+    >>> (verdicts,) = check_answers([("The tower opened in 1889. The tower opened in 1925.", tower)])
+    >>> [(verdict.supported, [number.text for number in verdict.fabricated]) for verdict in verdicts]
+    [(True, []), (False, ['1925'])]
     """
-    return check_answers([(answer, contexts)], model=model, threshold=threshold)[0]
+    claimed = [(claims(answer), contexts) for answer, contexts in pairs]
+    supports = iter(claim_supports([(c.text, contexts) for each, contexts in claimed for c in each], model=model))
+    return [[_verdict(c, next(supports), contexts, threshold) for c in each] for each, contexts in claimed]
 
 
-def check_answers(
-    pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm", threshold: float = STRICT
-) -> list[list[Verdict]]:
-    """`check_claims` of many (answer, contexts) at once."""
-    found = [claims(answer) for answer, _ in pairs]
-    asked = [(claim.text, pair[1]) for own, pair in zip(found, pairs, strict=True) for claim in own]
-    supports = iter(claim_supports(asked, model=model))
-    verdicts = []
-    for own, (_, contexts) in zip(found, pairs, strict=True):
-        verdicts.append([_verdict(claim, next(supports), contexts, threshold) for claim in own])
-    return verdicts
+def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
+    """Return for each (answer, claims) whether the answer states each of the claims.
 
+    It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is uncalibrated). A
+    claim that is in the answer word for word is always stated, and one with a number that the answer does not hold
+    never is. "X is not safe" does not state "X is safe", nor the other way round.
 
-def unsupported(verdicts: Sequence[Verdict]) -> list[Claim]:
-    """The claims that were checked and are not supported, in their order."""
-    return [verdict.claim for verdict in verdicts if verdict.supported is False]
-
-
-def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
-    """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5,
-    which is uncalibrated).
-
-    A claim that is in the answer word for word is always stated, and one with a number that the answer does
-    not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
-
-    >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")
-    (False, True)
+    >>> claims_stated([("Under load the bridge is not safe.", ["The bridge is safe.", "The bridge is not safe."])])
+    [[False, True]]
     """
-    return claims_stated([(answer, [claim])], model=model)[0][0]
-
-
-def claims_stated(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[bool]]:
-    """`states` for many (answer, claims) at once: for each answer, whether it states each of the claims."""
-    texts = [without_citations(answer) for answer, _ in pairs]
-    asked = [(claim, [text]) for text, (_, wanted) in zip(texts, pairs, strict=True) for claim in wanted]
-    supports = iter(claim_supports(asked, model=model))
-    return [
-        [_stated(claim, text, next(supports)) for claim in wanted]
-        for text, (_, wanted) in zip(texts, pairs, strict=True)
-    ]
+    labels = [(without_citations(answer), each) for answer, each in pairs]
+    supports = iter(claim_supports([(claim, [text]) for text, each in labels for claim in each], model=model))
+    return [[_stated(claim, text, next(supports)) for claim in each] for text, each in labels]
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
@@ -139,3 +113,170 @@ def cites_content(claim: str, cited: str) -> bool:
     total = sum(word.weight for word in claim_words)
     stems = {word.stem for word in words(cited)}
     return total > 0 and sum(word.weight for word in claim_words if word.stem in stems) >= CONTENT_SHARE * total
+
+
+GROUNDEDNESS_MEASURES = (
+    "claim_support",
+    "numeric_support",
+    "expected_claims",
+    "forbidden_claims_absent",
+    "expected_citations",
+    "citation_form",
+    "citation_content",
+    "citation_accuracy",
+    "citation_coverage",
+)
+
+
+def score_groundedness(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
+) -> pd.DataFrame:
+    """Score answers by the support of their contexts: columns query_id, measure, value.
+
+    Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
+
+    - claim_support: how well the contexts support the answer as a whole, a ranking (see there);
+    - numeric_support: 1 - the fraction of numbers and dates that no context contains;
+    - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer states, or does not;
+    - expected_citations: the fraction of the case's citations that the answer has, as chunk id or as document id;
+    - citation_form: cited ids that were retrieved / cited ids;
+    - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction in which the context
+      contains the claim's terms;
+    - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by themselves
+      (`claim_support` of `threshold` at least); a claim that cites only what was not retrieved is not;
+    - citation_coverage: claims that cite / claims that are not general remarks.
+
+    A claim cites what is marked in it. Where a system gives `citations` but no marks in the text, each claim cites all
+    of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
+    is a case without an answer given, exactly as in `score_answers`; one without the label that the measure needs; one
+    whose answer has no claim, number or citation where these are counted. An answer without context has a
+    claim_support of 0.
+
+    Args:
+        dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
+        answers: at most one per case, in any order.
+        chunks: those that the answers' `contexts` name; not needed for answers with `passages` of their own.
+        model: see `claim_support`.
+        threshold: the support from which a citation holds, as from `calibrate_threshold`; the default is uncalibrated.
+
+    >>> from ragbench.types import Answer, Case, Chunk, Dataset
+    >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
+    >>> answer = Answer("q1", "The tower opened in 1889 [1]. It is 400 m high.", contexts=("d#0",), citations=("d#0",))
+    >>> scores = score_groundedness(Dataset("mine", "test", {}, [Case("q1", "?")], {}), [answer], [chunk])
+    >>> scores.set_index("measure")["value"].loc[["numeric_support", "citation_form", "citation_coverage"]].to_dict()
+    {'numeric_support': 0.5, 'citation_form': 1.0, 'citation_coverage': 0.5}
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose
+            text is not there.
+    """
+    checked = _check(dataset, answers, chunks, model, threshold)
+    supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
+    labels = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
+    claims = claims_stated(labels, model=model)
+    rows = {}
+    for (query_id, one), support, stated in zip(checked.items(), supports, claims, strict=True):
+        n_expected = len(one.case.expected_claims)
+        cited = {*one.citations, *(one.documents[i] for i in one.citations if i in one.documents)}
+        rows[query_id] = {
+            "claim_support": support if one.verdicts else math.nan,
+            "numeric_support": numeric_support(one.text, one.texts),
+            "expected_claims": _fraction(stated[:n_expected]),
+            "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
+            "expected_citations": _fraction([citation in cited for citation in one.case.expected_citations]),
+            "citation_form": citation_form(one.citations, one.ids),
+            **_citation_scores(one, model, threshold),
+        }
+    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
+
+
+def claim_table(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
+) -> pd.DataFrame:
+    """List every claim of every answer with its verdict (see `check_answers`), in the order of the cases.
+
+    Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
+    checked), support, citations and fabricated_numbers (both tuples).
+
+    >>> from ragbench.types import Answer, Case, Chunk, Dataset
+    >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
+    >>> answer = Answer("q1", "The tower opened in 1889 [1]. It is 400 m high.", contexts=("d#0",))
+    >>> table = claim_table(Dataset("mine", "test", {}, [Case("q1", "?")], {}), [answer], [chunk])
+    >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
+    [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
+    """
+    rows = [
+        (
+            query_id,
+            verdict.claim.text,
+            verdict.claim.kind,
+            verdict.supported,
+            verdict.support,
+            cited,
+            tuple(number.text for number in verdict.fabricated),
+        )
+        for query_id, one in _check(dataset, answers, chunks, model, threshold).items()
+        for verdict, cited in zip(one.verdicts, one.cited, strict=True)
+    ]
+    columns = ["query_id", "claim", "kind", "supported", "support", "citations", "fabricated_numbers"]
+    return pd.DataFrame(rows, columns=columns).astype({"supported": object, "support": float})
+
+
+class _Checked(NamedTuple):
+    """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of what is cited;
+    `cited` has the citations of each verdict's claim."""
+
+    case: Case
+    text: str
+    ids: tuple[str, ...]
+    texts: list[str]
+    citations: tuple[str, ...]
+    documents: dict[str, str]
+    verdicts: list[Verdict]
+    cited: list[tuple[str, ...]]
+
+
+def _check(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str, threshold: float
+) -> dict[str, _Checked]:
+    answered = answered_cases(dataset, answers)
+    texts = context_texts([answer for _, answer in answered.values()], chunks)
+    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
+    all_verdicts = check_answers(pairs, model=model, threshold=threshold)
+    checked, by_id = {}, chunks_by_id(chunks)
+    for (query_id, (case, answer)), verdicts in zip(answered.items(), all_verdicts, strict=True):
+        ids = context_ids(answer)
+        marked = parse_citations(answer.text, ids)
+        citations = answer.citations or marked
+        documents = {i: by_id[i].doc_id for i in citations if i in by_id}
+        documents |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
+        # citations apart from the text hold for all of it
+        cited = [parse_citations(v.claim.text, ids) if marked else answer.citations for v in verdicts]
+        text = without_citations(answer.text, ids)
+        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, verdicts, cited)
+    return checked
+
+
+def _citation_scores(one: _Checked, model: str, threshold: float) -> dict[str, float]:
+    text_of = dict(zip(one.ids, one.texts, strict=True))
+    pairs = list(zip(one.verdicts, one.cited, strict=True))
+    sources = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
+    return {
+        "citation_content": _fraction([cites_content(claim, text) for claim, texts in sources for text in texts]),
+        "citation_accuracy": _fraction([support >= threshold for support in claim_supports(sources, model=model)]),
+        "citation_coverage": _fraction([bool(cited) for v, cited in pairs if v.supported is not None]),
+    }
+
+
+def _fraction(verdicts: Sequence[bool]) -> float:
+    return sum(verdicts) / len(verdicts) if verdicts else math.nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.numbers import numbers
@@ -46,8 +46,7 @@ _FILLER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A claim of an answer: `text == answer[start:end]`, with the marks of its citations; `kind` is one of KINDS."""
 
     text: str

@@ -48,24 +48,13 @@ def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[
     It is the highest over up to five windows of three sentences of one context, those that share most of the
     sentence's words by weight. All pairs go through the model in one call, each distinct one once.
     """
-    windows = [[_windows(sentence, page) for sentence in sentences] for sentences, page in asked]
+    windows = [[(_windows(sentence, page), sentence) for sentence in sentences] for sentences, page in asked]
     pairs = sorted(
-        {
-            (premise, sentence)
-            for (sentences, _), found in zip(asked, windows, strict=True)
-            for sentence, premises in zip(sentences, found, strict=True)
-            for premise in premises
-        },
+        {(premise, sentence) for each in windows for premises, sentence in each for premise in premises},
         key=lambda pair: (-len(pair[0]) - len(pair[1]), pair),
     )
     probability = dict(zip(pairs, _predict(pairs, model), strict=True))
-    return [
-        [
-            max(probability[premise, sentence] for premise in premises)
-            for sentence, premises in zip(sentences, found, strict=True)
-        ]
-        for (sentences, _), found in zip(asked, windows, strict=True)
-    ]
+    return [[max(probability[premise, each] for premise in premises) for premises, each in row] for row in windows]
 
 
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
     Vectors = tuple[FloatArray, FloatArray]
-    Floats = npt.NDArray[np.float64]
 
 _MEMORY_BYTES = 96 * 2**20
 _lock = threading.Lock()
@@ -161,7 +160,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     )
 
 
-def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tuple[range, float]:
+def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]:
     context_of = np.array(page.context_of)
     covered = hits
     best, best_value, best_share = range(1), -1.0, 0.0
@@ -179,7 +178,7 @@ def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tup
     return best, best_share
 
 
-def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> list[int]:
+def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
     """The sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
@@ -197,16 +196,15 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 
 
 def _lexical(
-    sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
+    sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    anywhere = [bool(row.any()) for row in hits]
-    near = [bool(row.any()) for row in hits[:, list(window)]]
+    anywhere, near = (np.asarray(held.any(axis=1)) for held in (hits, hits[:, list(window)]))
     side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(own_words)]
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
-    names = [i for i, word in enumerate(own_words) if word.name]
+    names = np.array([word.name for word in own_words])
     held = numeric_support(sentence, [other.text for other in page.sentences])
     text = " ".join(page.sentences[i].text for i in window)
     own = denied(sentence, own_words)
@@ -216,17 +214,15 @@ def _lexical(
     return {
         "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
-        "names_in_window": (sum(near[i] for i in names) + 1) / (len(names) + 1),
-        "names_on_page": (sum(anywhere[i] for i in names) + 1) / (len(names) + 1),
+        "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
+        "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
         "numbers": 1.0 if np.isnan(held) else held,
         "not_denied": float(not differs),
         "not_opposed": float(not opposed(sentence, text)),
     }
 
 
-def _copying(
-    stems: Sequence[str], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
-) -> dict[str, float]:
+def _copying(stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range) -> dict[str, float]:
     shares = [np.mean([stem in page.places for stem in stems])]
     if len(stems) > 1:
         shares.append(np.mean([pair in page.pairs for pair in itertools.pairwise(stems)]))
@@ -247,7 +243,7 @@ def _copying(
     }
 
 
-def _fragments(stems: Sequence[str], page: Page) -> npt.NDArray[np.int64]:
+def _fragments(stems: Sequence[str], page: Page) -> Ints:
     """For each word the length of the longest row of words around it that a sentence of the page has word for word."""
     row = page.row
     ending = np.zeros(len(row), dtype=np.int64)

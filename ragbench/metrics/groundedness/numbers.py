@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ragbench.generation.citations import without_citations
@@ -17,47 +19,15 @@ _SCALES = {"dozen": 12.0, "hundred": 100.0, "thousand": 1e3, "lakh": 1e5, "milli
 }  # fmt: skip
 _MONTHS = ("january february march april may june july august september october november december").split()
 _MONTH_OF = {name[:size]: i + 1 for i, name in enumerate(_MONTHS) for size in (3, len(name))} | {"sept": 9}
-# unit -> (what it measures, how many of the first unit of that kind)
-_MEASURES = {
-    "percent": ("share", ("%", "percent", "per cent", "percentage points"), 1.0),
-    "permille": ("share", ("‰", "per mille"), 0.1),
-    "basis point": ("share", ("basis point", "basis points"), 0.01),
-    "metre": ("length", ("m", "metre", "metres", "meter", "meters"), 1.0),
-    "kilometre": ("length", ("km", "kilometre", "kilometres", "kilometer", "kilometers"), 1000.0),
-    "centimetre": ("length", ("cm", "centimetre", "centimetres", "centimeter", "centimeters"), 0.01),
-    "millimetre": ("length", ("mm", "millimetre", "millimetres", "millimeter", "millimeters"), 0.001),
-    "mile": ("miles", ("mile", "miles", "mi"), 1.0),
-    "foot": ("feet", ("ft", "foot", "feet"), 1.0),
-    "gram": ("mass", ("g", "gram", "grams", "gramme", "grammes"), 1.0),
-    "kilogram": ("mass", ("kg", "kilogram", "kilograms", "kilo", "kilos"), 1000.0),
-    "milligram": ("mass", ("mg", "milligram", "milligrams"), 0.001),
-    "tonne": ("mass", ("t", "tonne", "tonnes"), 1e6),
-    "pound": ("pounds", ("lb", "lbs"), 1.0),
-    "litre": ("volume", ("l", "litre", "litres", "liter", "liters"), 1.0),
-    "millilitre": ("volume", ("ml", "millilitre", "millilitres", "milliliter", "milliliters"), 0.001),
-    "byte": ("data", ("byte", "bytes"), 1.0),
-    "bit": ("data", ("bit", "bits"), 0.125),
-    "second": ("time", ("s", "sec", "second", "seconds"), 1.0),
-    "millisecond": ("time", ("ms", "millisecond", "milliseconds"), 0.001),
-    "minute": ("time", ("min", "minute", "minutes"), 60.0),
-    "hour": ("time", ("h", "hour", "hours"), 3600.0),
-    "day": ("time", ("day", "days"), 86400.0),
-    "week": ("time", ("week", "weeks"), 604800.0),
-    "month": ("months", ("month", "months"), 1.0),
-    "year": ("months", ("year", "years"), 12.0),
-    "decade": ("months", ("decade", "decades"), 120.0),
-    "dollar": ("dollars", ("$", "usd", "dollar", "dollars"), 1.0),
-    "cent": ("dollars", ("¢", "cent", "cents"), 0.01),
-    "euro": ("euros", ("€", "eur", "euro", "euros"), 1.0),
-    "sterling": ("sterling", ("£", "gbp"), 1.0),
+_UNITS = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
+# spelling -> what it measures, how many of the first unit of that kind
+_MEASURE_OF = {
+    spelling: (kind, float(factor))
+    for kind, units in _UNITS.items()
+    for factor, spellings in units.items()
+    for spelling in spellings
 }
-_DATA_UNITS = ("kilobyte", "megabyte", "gigabyte", "terabyte", "petabyte")
-_MEASURES |= {
-    name: ("data", (f"{name[0]}b", name, f"{name}s"), 1000.0**power) for power, name in enumerate(_DATA_UNITS, 1)
-}
-_MEASURES |= {f"{name[0]}ib": ("data", (f"{name[0]}ib",), 1024.0**power) for power, name in enumerate(_DATA_UNITS, 1)}
-_BINARY = {spelling: 1.024**power for power, name in enumerate(_DATA_UNITS, 1) for spelling in _MEASURES[name][1]}
-_MEASURE_OF = {spelling: (kind, factor) for kind, spellings, factor in _MEASURES.values() for spelling in spellings}
+_BINARY = {spelling: 1.024**power for power in range(1, 6) for spelling in _UNITS["data"][str(1000**power)]}
 
 _NUMERAL = (
     r"(?:(?:\d+ )?\d+/[1-9]\d*(?![/\d])"  # 3/4, 1 1/2

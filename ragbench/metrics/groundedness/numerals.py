@@ -6,21 +6,25 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _CARDINALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    f"eighteen nineteen {_TENS}"
+    "eighteen nineteen"
 ).split()
-_SCALES = "hundred thousand million billion trillion".split()
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth sixtieth seventieth "
-    "eightieth ninetieth hundredth thousandth millionth"
+    "fifteenth sixteenth seventeenth eighteenth nineteenth"
 ).split()
+_VALUES = {word: value for value, word in enumerate(_CARDINALS)} | _SCALES
+_VALUES |= {word: 10 * place for place, word in enumerate(_TENS, 2)}
+_ORDINAL = {word: value for value, word in enumerate(_ORDINALS, 1)}
+_ORDINAL |= {f"{word[:-1]}ieth": 10 * place for place, word in enumerate(_TENS, 2)}
+_ORDINAL |= {f"{word}th": value for word, value in _SCALES.items()}
 _PARTS = {"half": 2, "halves": 2, "quarter": 4, "fourth": 4, "twentieth": 20, "hundredth": 100, "thousandth": 1000}
 _PARTS |= {word: value for value, word in enumerate(_ORDINALS[2:10], 3)}
 _PARTS |= {f"{word}s": value for word, value in _PARTS.items() if not word.startswith("hal")}
-_DECADES = {f"{word[:-1]}ies": f"{20 + 10 * place}s" for place, word in enumerate(_TENS.split())}
+_DECADES = {f"{word[:-1]}ies": f"{20 + 10 * place}s" for place, word in enumerate(_TENS)}
 _VULGAR = dict(
     zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(), strict=True)
 )
@@ -31,7 +35,7 @@ def _any(words: Iterable[str]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-_SPELLED = frozenset([*_CARDINALS, *_SCALES, *_ORDINALS])
+_SPELLED = _VALUES.keys() | _ORDINAL.keys()
 _FRACTIONAL = frozenset([*_PARTS, "dozen"])
 _LETTERS = re.compile(r"[a-z]+")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+|[^\w\s]")
@@ -54,34 +58,30 @@ _GROUPS: tuple[Rewriting, ...] = (
     # else they would be read as parts of a name, as "COVID-19" is
     (re.compile(r"\b(mid|pre|post|early|late)-(?=\w)", re.IGNORECASE), lambda found: f"{found[1]} "),
 )
-_FRACTIONS: tuple[Rewriting, ...] = (
-    # "an hour and a half", "2 and a half", "2 and 3 quarters"
-    (
-        re.compile(rf"\b(an?|\d+)\s({_MEASURE})\sand\s(an?|\d+)[\s-]{_PART}", re.IGNORECASE),
-        lambda found: f"{_digit(found[1])} {_digit(found[3])}/{_below(found)} {found[2]}",
-    ),
-    (
-        re.compile(rf"\b(\d+)\sand\s(an?|\d+)[\s-]{_PART}", re.IGNORECASE),
-        lambda found: f"{found[1]} {_digit(found[2])}/{_below(found)}",
-    ),
-    # "half a million", "a quarter of an hour", "3 quarters of a mile"
-    (
-        re.compile(rf"\b(?:(an?|\d+)[\s-])?{_PART}(?:\sof)?\san?\s(?={_MEASURE})", re.IGNORECASE),
-        lambda found: f"{_digit(found[1] or 'a')}/{_below(found)} ",
-    ),
-    # "2 thirds", "a quarter"; "third" and "half" by themselves are mostly something else
-    (
-        re.compile(rf"(?<![.,/])\b(\d+)[\s-]{_PART}{_NOT_PAST}", re.IGNORECASE),
-        lambda found: f"{found[1]}/{_below(found)}",
-    ),
-    (re.compile(rf"\ba\s(?P<part>quarter|half)\b{_NOT_PAST}", re.IGNORECASE), lambda found: f"1/{_below(found)}"),
-    (re.compile(rf"\ban?\s{_PART}(?=\sof\b)", re.IGNORECASE), lambda found: f"1/{_below(found)}"),
-    (
-        re.compile(r"(?<!1st )(?<!2nd )\bhalf(?=\s(?:of|the|all|its|their|his|her|our|an?)\b)", re.IGNORECASE),
-        lambda found: "1/2",
-    ),
-    (re.compile(r"\ban?\s(?=dozen\b)", re.IGNORECASE), lambda found: "1 "),
-)  # fmt: skip
+# `whole` and a fraction, `n` parts; "third" and "half" by themselves are mostly something else
+_FRACTIONS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # "an hour and a half", "2 and a half", "2 and 3 quarters"
+        rf"\b(?P<whole>an?|\d+)\s(?P<unit>{_MEASURE})\sand\s(?P<n>an?|\d+)[\s-]{_PART}",
+        rf"\b(?P<whole>\d+)\sand\s(?P<n>an?|\d+)[\s-]{_PART}",
+        # "half a million", "a quarter of an hour", "3 quarters of a mile"
+        rf"\b(?:(?P<n>an?|\d+)[\s-])?{_PART}(?:\sof)?\san?(?=\s{_MEASURE})",
+        # "2 thirds", "a quarter"
+        rf"(?<![.,/])\b(?P<n>\d+)[\s-]{_PART}{_NOT_PAST}",
+        rf"\ba\s(?P<part>quarter|half)\b{_NOT_PAST}",
+        rf"\ban?\s{_PART}(?=\sof\b)",
+        r"(?<!1st )(?<!2nd )\b(?P<part>half)(?=\s(?:of|the|all|its|their|his|her|our|an?)\b)",
+        r"\ban?(?=\sdozen\b)",
+    )
+]
+
+
+def _fraction(match: re.Match[str]) -> str:
+    part = match.groupdict()
+    whole, n = (word if (word := part.get(name) or "").isdigit() else word and "1" for name in ("whole", "n"))
+    fraction = f"{n or 1}/{_PARTS[part['part'].lower()]}" if "part" in part else "1"
+    return " ".join(filter(None, (whole, fraction, part.get("unit"))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,41 +135,55 @@ def in_digits(text: str) -> Digits:
     letters = set(_LETTERS.findall(text.lower()))
     if letters & (_SPELLED | _DECADES.keys()):
         plain = plain.replaced(_spelled(plain.text), spoken=True)
-    return plain.rewritten(_FRACTIONS, spoken=True) if letters & _FRACTIONAL else plain
-
-
-class _Token:
-    """A word as text2num asks for it."""
-
-    def __init__(self, word: str, start: int, end: int, other: bool) -> None:
-        self.word, self.start, self.end, self.other = word, start, end, other
-
-    def text(self) -> str:
-        return self.word
-
-    def nt_separated(self, previous: _Token) -> bool:
-        return False
-
-    def not_a_number_part(self) -> bool:
-        return self.other
+    return (
+        plain.rewritten([(pattern, _fraction) for pattern in _FRACTIONS], spoken=True)
+        if letters & _FRACTIONAL
+        else plain
+    )
 
 
 def _spelled(text: str) -> list[tuple[int, int, str]]:
-    """(start, end, digits) of the numbers in words, as text2num finds them, and of years and decades."""
-    from text_to_num import find_numbers
-
-    tokens: list[_Token] = []
+    """(start, end, digits) of the numbers in words, of years ("nineteen forty-five") and decades."""
+    rows: list[tuple[int, int, int, int, str]] = []  # start, end, thousands and more, the rest, ending
     before = ""  # the word before, with anything between them
-    for found in _TOKEN.finditer(text):
-        word = found.group().lower()
-        tokens.append(_Token(found.group(), found.start(), found.end(), _other(word, before)))
+    for match in _TOKEN.finditer(text):
+        word = match.group().lower()
+        value = _VALUES.get(word, _ORDINAL.get(word))
+        if value is not None and not _other(word, before):
+            start, total, rest = match.start(), 0, value
+            last = rows[-1] if rows else (0, -1, 0, 0, "")
+            joined = None if last[4] else _joined(last[2], last[3], value, text[last[1] : start].lower())
+            if joined:
+                start, (total, rest) = rows.pop()[0], joined
+            elif word in _SCALES and (
+                article := re.search(r"\ban?\s$", text[max(0, start - 3) : start], re.IGNORECASE)
+            ):
+                start -= len(article.group())
+            rows.append((start, match.end(), total, rest, _ending(value) if word in _ORDINAL else ""))
         if word != "-" and not (before in _PARTS and word in {"of", "a", "an"}):
             before = word
-    numbers = [
-        (tokens[one.start].start, tokens[one.end - 1].end, one.text) for one in find_numbers(tokens, "en", threshold=0)
-    ]
-    numbers = [(start, end, digits) for start, end, digits in numbers if text[start:end] != digits]
-    return sorted([*_joined(numbers, text), *_decades(text)])
+    numbers = [(start, end, f"{total + rest}{ending}") for start, end, total, rest, ending in rows]
+    return sorted([*numbers, *_decades(text)])
+
+
+def _joined(total: int, rest: int, value: int, gap: str) -> tuple[int, int] | None:
+    """What a number and the next word are together, as (thousands and more, the rest); None where they are two."""
+    if gap == " and " and rest % 100 == 0 and total + rest >= 100 and 0 < value < 100:
+        return total, rest + value
+    if gap not in {" ", "-"}:
+        return None
+    if value >= 1000:
+        return (total + rest * value, 0) if 0 < rest < 1000 and not 0 < total < 1000 * value else None
+    if value == 100:
+        return (total, rest * 100) if 0 < rest < 100 else None
+    tens = rest % 100
+    if (tens == 0 and total + rest >= 100) or (tens >= 20 and tens % 10 == 0 and value < 10):
+        return (total, rest + value) if value > 0 else None
+    return (total, 100 * rest + value) if not total and 13 <= rest <= 20 and value >= 10 else None
+
+
+def _ending(value: int) -> str:
+    return {1: "st", 2: "nd", 3: "rd"}.get(value, "th")
 
 
 def _other(word: str, before: str) -> bool:
@@ -177,36 +191,17 @@ def _other(word: str, before: str) -> bool:
     if word in _SCALES:  # 3.5 million, half a million
         return before[:1].isdigit() or before in _PARTS
     if word == "second":  # ten seconds, a second, per second
-        return before[:1].isdigit() or before in _CARDINALS or before in {"a", "per", "each", "every", "split"}
+        return (
+            before[:1].isdigit()
+            or before in _CARDINALS
+            or before in _TENS
+            or before in {"a", "per", "each", "every", "split"}
+        )
     if word in _PARTS:  # two thirds, one third; but twenty-third
         return word.endswith("s") or before in {"a", "an", "one", "1"}
     return word.removesuffix("s") in _SCALES and word.endswith("s")  # hundreds of thousands
 
 
-def _joined(numbers: list[tuple[int, int, str]], text: str) -> list[tuple[int, int, str]]:
-    """19 and 45 are the year 1945; the article of "a hundred" goes."""
-    joined: list[tuple[int, int, str]] = []
-    for start, end, digits in numbers:
-        last = joined[-1] if joined else (0, 0, "")
-        adjacent = text[last[1] : start] in {" ", "-"} and last[2].isdigit() and digits.isdigit()
-        if adjacent and 13 <= int(last[2]) <= 20 and 10 <= int(digits) <= 99:
-            joined[-1] = (last[0], end, last[2] + digits)
-            continue
-        article = re.search(r"\ban?\s$", text[max(0, start - 3) : start], re.IGNORECASE)
-        if article and text[start:end].split()[0].lower() in _SCALES:
-            start -= len(article.group())
-        joined.append((start, end, digits))
-    return joined
-
-
 def _decades(text: str) -> list[tuple[int, int, str]]:
     found = re.finditer(rf"(?<=\bthe )(?:{'|'.join(_DECADES)})\b", text, re.IGNORECASE)
     return [(one.start(), one.end(), _DECADES[one.group().lower()]) for one in found]
-
-
-def _digit(word: str) -> str:
-    return word if word.isdigit() else "1"
-
-
-def _below(found: re.Match[str]) -> int:
-    return _PARTS[found["part"].lower()]

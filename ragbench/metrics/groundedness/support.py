@@ -21,6 +21,9 @@ from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.store import arrays, digest
 from ragbench.text import sentence_spans
 
+Pairs = Sequence[tuple[str, Sequence[str]]]
+"""Answers, each with its contexts."""
+
 _LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _BLOCK = 32  # pairs whose vectors are computed together
 _NO_CLAIM = 0.3  # what a question or a filler counts, relative to a claim
@@ -92,7 +95,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     return claim_supports([(answer, contexts)], model=model)[0]
 
 
-def claim_supports(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[float]:
+def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     """`claim_support` of many (answer, contexts) at once: the same numbers, with the vectors computed together.
 
     >>> claim_supports([("It opened.", ["It opened."]), ("", ["It opened."])], model="lexical")[1]
@@ -112,7 +115,7 @@ def claim_supports(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "
     return found
 
 
-def _kept(pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
+def _kept(pairs: Pairs) -> list[float]:
     """`_built_in` with minilm, computed once for the same texts and the same code."""
     key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
     kept = arrays("claim-support", key, lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)})
@@ -124,13 +127,19 @@ def _definition() -> str:
     """A digest of all that decides a value: code, coefficients, and the libraries that read texts."""
     here = Path(__file__).parent
     package = here.parents[1]
-    files = sorted([*here.glob("*.py"), *here.glob("*.json"), package / "text.py", package / "retrieval/minilm.py"])
-    return digest(
-        *(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "text2num", "tokenizers"))
+    files = sorted(
+        [
+            *here.glob("*.py"),
+            *here.glob("*.json"),
+            *here.glob("*.toml"),
+            package / "text.py",
+            package / "retrieval/minilm.py",
+        ]
     )
+    return digest(*(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "tokenizers")))
 
 
-def _built_in(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[float]:
+def _built_in(pairs: Pairs, model: str) -> list[float]:
     readings = read_pairs(pairs)
     semantic = model == "minilm"
     if semantic:
@@ -138,7 +147,7 @@ def _built_in(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[fl
     return [_combined(own, model) if own else 0.0 for own in readings]
 
 
-def read_pairs(pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Reading]]:
+def read_pairs(pairs: Pairs) -> list[list[Reading]]:
     """The sentences of each answer with its page; none where either is empty."""
     pages = [read_page(contexts) for _, contexts in pairs]
     return [
@@ -172,7 +181,7 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
     return merged
 
 
-def _by_encoder(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[float]:
+def _by_encoder(pairs: Pairs, model: str) -> list[float]:
     asked = []
     for answer, contexts in pairs:
         sentences = _sentences(answer)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ragbench.metrics.array_types import Ints
 from ragbench.text import load_tokenizer, sentence_spans
 
 # scripts written without spaces between words: each sign counts as a word
@@ -27,8 +27,7 @@ _FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words are in order of fre
 _LAST_WORD_PIECE = 30521
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of a text: its stem, its place, how informative it is (0.05 to 1.1), and if it looks like a name."""
 
     stem: str
@@ -255,18 +254,18 @@ class Page:
         return found
 
     @cached_property
-    def pairs(self) -> frozenset[tuple[str, str]]:
+    def pairs(self) -> frozenset[tuple[str, ...]]:
         """The pairs of stems that are adjacent somewhere."""
-        return frozenset((a.stem, b.stem) for s in self.sentences for a, b in zip(s.words, s.words[1:], strict=False))
+        return self._rows(2)
 
     @cached_property
-    def triples(self) -> frozenset[tuple[str, str, str]]:
+    def triples(self) -> frozenset[tuple[str, ...]]:
         """The triples of stems that are consecutive somewhere."""
-        return frozenset(
-            (a.stem, b.stem, c.stem)
-            for s in self.sentences
-            for a, b, c in zip(s.words, s.words[1:], s.words[2:], strict=False)
-        )
+        return self._rows(3)
+
+    def _rows(self, n: int) -> frozenset[tuple[str, ...]]:
+        stems = ([word.stem for word in sentence.words] for sentence in self.sentences)
+        return frozenset(row for each in stems for row in zip(*(each[i:] for i in range(n)), strict=False))
 
     @cached_property
     def numbered(self) -> dict[str, int]:
@@ -274,7 +273,7 @@ class Page:
         return {stem: number for number, stem in enumerate(self.places)}
 
     @cached_property
-    def row(self) -> npt.NDArray[np.int64]:
+    def row(self) -> Ints:
         """The words of the page in their order, as numbers of their stems; -1 after each sentence."""
         return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
 

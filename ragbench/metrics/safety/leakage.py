@@ -154,6 +154,9 @@ _MOST_CHARACTERS = 2_000_000
 _PROMPT_WORDS = 12
 
 
+Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
     """A piece of text that should not be there: `text[start:end]`.
@@ -237,7 +240,7 @@ def leakage_findings(
         if any(start < b and a < end for a, b in taken[max(0, place - 1) : place + 1]):
             continue
         taken.insert(place, (start, end))
-        found.append(Finding(start, end, kind, _masked(text[start:end]), why))
+        found.append(Finding(start, end, kind, f"{text[start : start + 2]}***", why))
     prompts = [context for context in contexts if is_prompt(context)]
     others = [context for context in contexts if not is_prompt(context)]
     runs = copied_runs(text, others, copied_words) + copied_runs(text, prompts, min(_PROMPT_WORDS, copied_words))
@@ -246,14 +249,10 @@ def leakage_findings(
     return sorted(found)
 
 
-def _all(
-    text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]
-) -> Iterator[tuple[int, int, str, str]]:
+def _all(text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]) -> Places:
     for start, end, name in secrets(text):
         yield start, end, "secret", name
-    yield from _cards(text)
-    yield from _ibans(text)
-    yield from _social_security(text)
+    yield from _checksums(text)
     yield from _emails(text)
     yield from _phones(text, regions)
     yield from _addresses(text)
@@ -262,7 +261,7 @@ def _all(
     for kind, pattern in internal.items():
         for match in pattern.finditer(text):
             if match.end() > match.start():
-                yield match.start(), match.end(), kind, f"matches the pattern {kind!r} of internal ids"
+                yield *match.span(), kind, f"matches the pattern {kind!r} of internal ids"
 
 
 _ID = re.compile(r"\w(?:[\w#:./~@-]*\w)?")
@@ -294,7 +293,7 @@ def _is_internal(word: str, known: Collection[str]) -> bool:
     return any(head in known and looks_internal(head) for head in heads)
 
 
-def _marked(text: str, values: Collection[str]) -> Iterator[tuple[int, int, str, str]]:
+def _marked(text: str, values: Collection[str]) -> Places:
     folded = text.casefold()
     for value in values:
         parts = value.split()
@@ -303,10 +302,10 @@ def _marked(text: str, values: Collection[str]) -> Iterator[tuple[int, int, str,
         written = r"\s+".join(map(re.escape, parts))
         before, after = (r"(?<!\w)" if value[0].isalnum() else "", r"(?!\w)" if value[-1].isalnum() else "")
         for match in re.finditer(f"{before}{written}{after}", text, re.IGNORECASE):
-            yield match.start(), match.end(), "secret", "marked as secret"
+            yield *match.span(), "secret", "marked as secret"
 
 
-def _known_ids(text: str, ids: Collection[str]) -> Iterator[tuple[int, int, str, str]]:
+def _known_ids(text: str, ids: Collection[str]) -> Places:
     known = set(ids) if ids else frozenset()
     internal = {word for match in _ID.finditer(text) if _is_internal(word := match.group(), known)} if known else set()
     if not internal:
@@ -320,52 +319,42 @@ def _known_ids(text: str, ids: Collection[str]) -> Iterator[tuple[int, int, str,
     rest = _CITED.sub(blank, text)
     for match in _ID.finditer(rest):
         if match.group() in internal:
-            yield match.start(), match.end(), "document_id", "the id of a document or chunk of the system"
+            yield *match.span(), "document_id", "the id of a document or chunk of the system"
 
 
-def _emails(text: str) -> Iterator[tuple[int, int, str, str]]:
+def _emails(text: str) -> Places:
     for match in chain(_EMAIL.finditer(text) if "@" in text else (), _SPELLED_EMAIL.finditer(text)):
         local, domain = match["local"], match["domain"]
         role = local.casefold() in _ROLES
         placeholder = local.casefold() in _PLACEHOLDERS and _RESERVED.search(domain) is not None
         if not role and not placeholder:
-            yield match.start(), match.end(), "email", "an e-mail address that is not one of a role"
+            yield *match.span(), "email", "an e-mail address that is not one of a role"
 
 
-def _cards(text: str) -> Iterator[tuple[int, int, str, str]]:
-    from stdnum import luhn
+def _checksums(text: str) -> Places:
+    """Yield numbers of cards, accounts and social security, known by their checksum or range."""
+    from stdnum import iban, luhn
+    from stdnum.us import ssn
 
     for match in _CARD.finditer(text):
         digits = re.sub(r"\D", "", match.group())
         if _ISSUERS.fullmatch(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
-            yield match.start(), match.end(), "card", "a number of a card issuer with a valid Luhn checksum"
-
-
-def _ibans(text: str) -> Iterator[tuple[int, int, str, str]]:
-    from stdnum import iban
-
+            yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
     for match in _IBAN.finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
         parts = match.group().split(" ")
-        for kept in range(len(parts), 0, -1):
-            candidate = " ".join(parts[:kept])
-            if iban.is_valid(candidate, check_country=False):
-                yield match.start(), match.start() + len(candidate), "iban", "an IBAN with a valid checksum"
-                break
-
-
-def _social_security(text: str) -> Iterator[tuple[int, int, str, str]]:
-    from stdnum.us import ssn
-
+        candidates = (" ".join(parts[:n]) for n in range(len(parts), 0, -1))
+        if valid := next((each for each in candidates if iban.is_valid(each, check_country=False)), None):
+            yield match.start(), match.start() + len(valid), "iban", "an IBAN with a valid checksum"
     for match in _SSN.finditer(text):
         if ssn.is_valid(match.group().replace(" ", "-")):
-            yield match.start(), match.end(), "ssn", "a US social security number in a range that is given out"
+            yield *match.span(), "ssn", "a US social security number in a range that is given out"
     for match in _SSN_NAMED.finditer(text):
         if ssn.is_valid(match.group(1)):
-            yield match.start(1), match.end(1), "ssn", "nine digits named as a social security number"
+            yield *match.span(1), "ssn", "nine digits named as a social security number"
 
 
-def _phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
+def _phones(text: str, regions: Sequence[str]) -> Places:
     import phonenumbers
 
     unknown = [region for region in regions if region not in phonenumbers.SUPPORTED_REGIONS]
@@ -400,7 +389,7 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int, str, 
                 yield start, start + fiction.end(), "phone", "digits grouped as a North American phone number"
 
 
-def _addresses(text: str) -> Iterator[tuple[int, int, str, str]]:
+def _addresses(text: str) -> Places:
     for match in _IP6.finditer(text):
         written = match.group()
         try:
@@ -410,7 +399,7 @@ def _addresses(text: str) -> Iterator[tuple[int, int, str, str]]:
         # "a::b" and "2000::2" are names and slices in programs
         short = six.ipv4_mapped is None and "::" in written and (six not in _ALLOCATED or len(written.split(":")) < 4)
         if _public(six) and not short:
-            yield match.start(), match.end(), "ip_address", "a public IPv6 address"
+            yield *match.span(), "ip_address", "a public IPv6 address"
     numbered = 0  # where the last section or version number ended
     for match in _IP.finditer(text):
         try:
@@ -429,16 +418,12 @@ def _addresses(text: str) -> Iterator[tuple[int, int, str, str]]:
             or re.match(r":\d{2,5}\b|/(?:8|[12]\d|3[0-2])\b", after)
             or not re.search(r"\w", before + after)
         ):
-            yield match.start(), match.end(), "ip_address", "a public IPv4 address"
+            yield *match.span(), "ip_address", "a public IPv4 address"
 
 
 def _public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     inner = address if isinstance(address, ipaddress.IPv4Address) else address.ipv4_mapped or address.sixtofour
     return (inner or address).is_global and not (inner or address).is_multicast
-
-
-def _masked(text: str) -> str:
-    return f"{text[:2]}***"
 
 
 def _checked(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:

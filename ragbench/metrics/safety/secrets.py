@@ -73,11 +73,11 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     []
     """
     for match in _PRIVATE_KEY.finditer(text):
-        yield match.start(), match.end(), "a private key"
+        yield *match.span(), "a private key"
     for name, pattern in _NEWER_COMPILED.items():
         for match in pattern.finditer(text):
             if _varied(match.group()):
-                yield match.start(), match.end(), f"the form of a {name}"
+                yield *match.span(), f"the form of a {name}"
     for match in chain(_IN_URL.finditer(text), _CURL.finditer(text)):
         if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {
             "password",
@@ -85,10 +85,10 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
             "pwd",
             "secret",
         }:
-            yield match.start(1), match.end(1), "a password in a URL or command"
+            yield *match.span(1), "a password in a URL or command"
     for match in _BASIC.finditer(text):
         if _is_user_and_password(match.group(1)):
-            yield match.start(1), match.end(1), "user and password of basic authentication"
+            yield *match.span(1), "user and password of basic authentication"
     for start, end, name in _known_forms(text):
         yield start, end, f"the form of: {name}"
     for match in _NAMED.finditer(text):

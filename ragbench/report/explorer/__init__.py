@@ -41,7 +41,6 @@ def explore(
     *,
     measure: str = "",
     dataset: Dataset | None = None,
-    claims: bool = False,
 ) -> Explorer:
     """Look at every question: of one result, or of two side by side. The last line of a cell shows the explorer.
 
@@ -56,8 +55,6 @@ def explore(
         dataset: the questions with their labels, and the documents. None loads what the result names, if it is here
             and its fingerprint is the same; without it there are no texts of chunks and no gold evidence, and the
             explorer shows a note.
-        claims: check the claims of every answer now where the evaluation kept none, as `claim_table` does; with the
-            embedder minilm that takes about 40 seconds of CPU for 100 answers.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -78,7 +75,7 @@ def explore(
         sides = Results([own[first], own[contender or next(name for name in ranked if name != first)]])
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
-    found = [doubtful_of(result, data, claims) for result in sides]
+    found = [doubtful_of(result) for result in sides]
     given = [side_of(result, texts, doubtful or {}) for result, doubtful in zip(sides, found, strict=True)]
     cases = {case.query_id: case for case in data.cases}
     categories = {case.query_id: case.category for case in sides[0].report.cases}

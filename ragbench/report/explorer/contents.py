@@ -11,12 +11,11 @@ from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
 from ragbench.evaluation.secrets import masked, masked_id
-from ragbench.metrics import claim_table
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
-from ragbench.report.documents import CHUNK_ID, locate
+from ragbench.report.documents import locate
 from ragbench.report.page import doubtful_claims, interval, number, plural
 from ragbench.report.sweep import tested
-from ragbench.types import Answer, Chunk, Dataset, Passage
+from ragbench.types import Answer, Dataset, Passage
 
 
 class Texts:
@@ -90,9 +89,8 @@ def side_of(result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]
     return sides
 
 
-def doubtful_of(result: Result, dataset: Dataset, claims: bool) -> dict[str, list[list[str]]] | None:
-    """query_id -> [claim, who doubts it]: what the evaluation or the judge kept, or what is checked now; None where
-    no claims were checked."""
+def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
+    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none were checked."""
     found: dict[str, dict[str, str]] = {}
     for case, by, text in doubtful_claims(result.report):
         found.setdefault(case.query_id, {})[text] = by
@@ -100,14 +98,6 @@ def doubtful_of(result: Result, dataset: Dataset, claims: bool) -> dict[str, lis
         for text in judgement.unsupported:
             found.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
     checked = any(one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives)
-    if claims and not found and not checked and dataset.corpus:
-        ids = {one for answer in result.answers for one in answer.contexts}
-        matches = [match for one in ids if (match := CHUNK_ID.fullmatch(one)) and match[1] in dataset.corpus]
-        chunks = [Chunk.cut(m[1], dataset.corpus[m[1]].full_text, int(m[2]), int(m[3])) for m in matches]
-        model = str(result.parameters.get("support_model") or "minilm")
-        table, checked = claim_table(dataset, result.answers, chunks, model=model), True
-        for row in table[table["supported"].eq(False)].to_dict("records"):
-            found.setdefault(row["query_id"], {})[masked(row["claim"])] = "wording"
     checked = checked or any(one.criterion == "faithfulness" for one in result.judgements)
     return {query_id: [list(pair) for pair in own.items()] for query_id, own in found.items()} if checked else None
 

@@ -409,7 +409,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
 
   function claims(side, checked) {
     const rows = (side.claims ?? []).map(([claim, by]) => h("li", {}, h("span", { class: "doubt" }, claim), h("span", { class: "soft" }, ` (by ${by})`)));
-    return rows.length ? h("div", {}, h("h4", {}, "Unsupported claims"), h("ul", {}, ...rows)) : h("p", { class: "soft" }, checked ? "No unsupported claim was found." : "Its claims were not checked one by one (claims=True, or --claims).");
+    return rows.length ? h("div", {}, h("h4", {}, "Unsupported claims"), h("ul", {}, ...rows)) : h("p", { class: "soft" }, checked ? "No unsupported claim was found." : "Its claims were not checked one by one.");
   }
 
   // --- all together ------------------------------------------------------------------------------------------------

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.metrics.groundedness import (
-    check_answers,
-    check_claims,
-    claims_stated,
-    states,
-    unsupported,
-)
+from ragbench.metrics.groundedness import Verdict, check_answers, claims_stated
 from ragbench.metrics.groundedness.checks import LENIENT, STRICT
 
 TOWER = ["The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower is not safe."]
 
 
+def check_claims(answer: str, contexts: list[str], threshold: float = STRICT) -> list[Verdict]:
+    return check_answers([(answer, contexts)], threshold=threshold)[0]
+
+
+def states(answer: str, claim: str) -> bool:
+    return claims_stated([(answer, [claim])])[0][0]
+
+
 def test_each_claim_has_its_verdict() -> None:
     verdicts = check_claims("The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER)
     assert [verdict.supported for verdict in verdicts] == [True, False, None]
-    assert [claim.text for claim in unsupported(verdicts)] == ["Picasso painted it green."]
+    assert [verdict.claim.text for verdict in verdicts if verdict.supported is False] == ["Picasso painted it green."]
 
 
 def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:

@@ -103,19 +103,9 @@ def test_the_dataset_is_found_by_its_name() -> None:
     assert json.loads(explorer.data["head"])["corpus"] == "pydoc"
 
 
-def test_claims_are_checked_on_request(dataset: Dataset) -> None:
-    one = made(
-        "a",
-        dataset,
-        [1, 1, 1],
-        [Answer("q1", "It opened in 1889. It is 990 m high.", contexts=(f"tower#0-{len(TOWER)}",))],
-    )
-    lexical = Results([one])[0]
-    lexical.config["parameters"]["support_model"] = "lexical"
-    assert explore(lexical, dataset=dataset).data["sides"][0]["checked"] is False
-    data = explore(lexical, dataset=dataset, claims=True).data
-    assert data["sides"][0]["checked"] is True
-    assert data["questions"][0]["sides"][0]["claims"] == [["It is 990 m high.", "wording"]]
+def test_claims_that_no_evaluation_checked_are_marked_so(dataset: Dataset) -> None:
+    one = made("a", dataset, [1, 1, 1], [Answer("q1", "It is 990 m high.", contexts=(f"tower#0-{len(TOWER)}",))])
+    assert explore(one, dataset=dataset).data["sides"][0]["checked"] is False
 
 
 def test_one_result_has_a_mean(results: Results, dataset: Dataset) -> None:

@@ -22,17 +22,16 @@ from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.retrieval import checked_run
 from ragbench.metrics.tidy import tidy
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 
-Ints = npt.NDArray[np.int64]
 Characters = dict[str, Ints]
 """Document -> positions of characters, each once, in order."""
 
@@ -242,12 +241,12 @@ def _borders(chunks: Iterable[Chunk], doc_ids: Iterable[str]) -> dict[str, tuple
     return {doc_id: (rows[:, 0], rows[:, 1]) for doc_id, rows in columns.items()}
 
 
-def _covered(positions: Ints, starts: Ints, ends: Ints) -> npt.NDArray[np.bool_]:
+def _covered(positions: Ints, starts: Ints, ends: Ints) -> Bools:
     """Return for each position whether one of the ranges contains it."""
     change = np.zeros(len(positions) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(positions, starts), 1)
     np.add.at(change, np.searchsorted(positions, ends), -1)
-    covered: npt.NDArray[np.bool_] = np.cumsum(change[:-1]) > 0
+    covered: Bools = np.cumsum(change[:-1]) > 0
     return covered
 
 
@@ -350,10 +349,10 @@ def _hits_within(
     return hits
 
 
-def _area(budgets: Sequence[int], recalls: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _area(budgets: Sequence[int], recalls: Floats) -> Floats:
     """Return the mean recall over all budgets up to the largest; `recalls` has a row per budget."""
     order = np.argsort(budgets)
     x = np.r_[0, np.asarray(budgets)[order]]
     y = np.vstack([np.zeros(recalls.shape[1]), recalls[order]])
-    area: npt.NDArray[np.float64] = ((y[1:] + y[:-1]) / 2 * np.diff(x)[:, None]).sum(axis=0) / x[-1]
+    area: Floats = ((y[1:] + y[:-1]) / 2 * np.diff(x)[:, None]).sum(axis=0) / x[-1]
     return area

@@ -9,13 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError
-from ragbench.metrics.span_scores import total_length
+from ragbench.metrics.array_types import Floats, Ints
+from ragbench.metrics.spans import total_length
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.text import in_groups, sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Embedder
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def score_chunks(

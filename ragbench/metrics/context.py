@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError
-from ragbench.metrics.answer_scores import context_ids, context_texts, usable_cases
 from ragbench.metrics.answers import stated_facts, words
-from ragbench.metrics.span_scores import evidence_recall
-from ragbench.metrics.tidy import tidy, tidy_cases
+from ragbench.metrics.spans import evidence_recall
+from ragbench.metrics.tidy import context_ids, context_texts, tidy, tidy_cases, usable_cases
 from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 
 DIVERSITY_FOR = {"faq": (0.0, 0.90), "comparison": (0.40, 0.95), "research": (0.60, 1.0)}
