@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
 """Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our own apostrophe."""
 
+UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+"""A character of a script that is written without spaces between words: each counts as a word."""
+
 
 def without_surrogates(text: str) -> str:
     """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD.

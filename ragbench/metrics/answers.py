@@ -31,10 +31,8 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.registry import Measure
 from ragbench.retrieval.embedders import load_embedder
+from ragbench.text import UNSPACED
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
-
-# scripts written without spaces between words: each character counts as a word
-_SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
 
@@ -42,7 +40,7 @@ _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
 _EMPHASIS = re.compile(r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])")  # of Markdown: "*so*", "**so**"
 
-_WORD = re.compile(rf"{_SIGN}|{_NUMBER}|(?:(?!{_SIGN})\w)+")
+_WORD = re.compile(rf"{UNSPACED}|{_NUMBER}|(?:(?!{UNSPACED})\w)+")
 
 
 class _Dropped(dict[int, int | None]):
@@ -156,7 +154,7 @@ def semantic_similarity(answers: npt.NDArray[np.floating], references: npt.NDArr
 
 def squad_words(text: str) -> list[str]:
     bare = unicodedata.normalize("NFKC", text).casefold().translate(_DROPPED)
-    spaced = re.sub(_SIGN, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
+    spaced = re.sub(UNSPACED, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
     return spaced.split()
 
 
@@ -252,7 +250,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Counts of answerable and unanswerable questions that were answered, abstained from, or failed.
+    """Count the answerable and unanswerable questions that were answered, abstained from, or failed.
 
     Rows "answerable" and "unanswerable" (expected outcome "no_results" or "blocked"), columns "answered", "abstained"
     (outcome "no_results" or "blocked") and "failed" (`error` is set, outcome "failed", or no answer at all). The good
@@ -274,7 +272,7 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
 
 
 def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """Judgements as tidy scores: columns query_id, measure, value; by measure, then in the order of the judgements.
+    """Return judgements as columns query_id, measure, value; by measure, then in the order of the judgements.
 
     A measure is the criterion after "llm_", so that judged and computed measures never share a name. Values are in
     [0, 1]; unscored judgements are NaN.
@@ -314,7 +312,7 @@ def score_ablations(
     *,
     embedder: str | Embedder = "minilm",
 ) -> pd.DataFrame:
-    """Tidy scores of each ablation, named "<ablation>_<measure>": query_id, measure, value.
+    """Score each ablation, named "<ablation>_<measure>": query_id, measure, value.
 
     The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of `score_judgements`.
     Unlike there, an abstention on an answerable question is 0, so that all ablations are compared on the same

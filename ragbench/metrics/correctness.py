@@ -94,7 +94,7 @@ def correctness_estimate(signals: Mapping[str, float], *, words: int = 0) -> flo
 
 
 def overlaps(answer: str, reference: str) -> dict[str, float]:
-    """The signals that need both texts, each in [0, 1], by the words of `ragbench.metrics.answers.token_f1`.
+    """Return the signals that need both texts, each in [0, 1], by the words of `ragbench.metrics.answers.token_f1`.
 
     - contains_reference, within_reference: 1 where one text contains the words of the other in a row, else 0.
     - reference_recall: the fraction of the reference's words that the answer contains.
@@ -122,7 +122,7 @@ def overlaps(answer: str, reference: str) -> dict[str, float]:
 
 
 def _details(text: str) -> set[str]:
-    """The numbers and, except at the start of a sentence, the capitalised words, as of `squad_words`."""
+    """Return the numbers and, except at the start of a sentence, the capitalised words, as of `squad_words`."""
     return {word for found in _DETAIL.findall(text) for word in squad_words(found)}
 
 

@@ -57,7 +57,7 @@ expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves 
 
 
 def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS) -> float:
-    """The weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
+    """Return the weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
 
     A part that is better when lower counts as 1 - its value. Parts that are NaN or missing (no reference, no keywords,
     switched off) are left out, and the weights of the others make up the whole. Two values are comparable only if they
@@ -83,7 +83,7 @@ def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float]
 
 
 def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> dict[str, str]:
-    """The parts that do not reach their threshold, in the order of `PARTS`, each with a description.
+    """Return the parts that do not reach their threshold, in the order of `PARTS`, each with a description.
 
     Parts that are NaN or missing pass. A value equal to its threshold passes; both are compared unrounded and shown
     with enough decimals to differ.
@@ -142,7 +142,7 @@ def _is_number(value: object) -> bool:
 
 
 def _compared(value: float, threshold: float, sign: str) -> str:
-    """Both numbers with two decimals, or as many more as are needed for them to differ."""
+    """Return both numbers with two decimals, or as many more as are needed for them to differ."""
     shown = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
     left, right = next((pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold)))
     return f"{left} {sign} {right}"

@@ -254,7 +254,7 @@ def score_retrieval(
 def retrieval_levels(
     dataset: Dataset, *, chunk_run: Run | None = None, chunks: Sequence[Chunk] = ()
 ) -> tuple[str, ...]:
-    """Those of `LEVELS` that these labels and this run can be scored at.
+    """Return those of `LEVELS` that these labels and this run can be scored at.
 
     Chunk labels name chunks of one system: they are only used if the run holds at least one of them.
 
@@ -315,7 +315,7 @@ def retrieval_ceilings(
     chunks: Sequence[Chunk] = (),
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """The best value that any system could reach on each query, by the judgements of `score_retrieval`.
+    """Return the best value that any system could reach on each query, by the judgements of `score_retrieval`.
 
     Columns query_id, measure, value, as from `ceilings`.
 

@@ -144,7 +144,7 @@ def calibrate_threshold(
     n_resamples: int = 300,
     seed: int = 0,
 ) -> Calibration:
-    """The threshold of a score for one kind of text, from human labels.
+    """Return the threshold of a score for one kind of text, from human labels.
 
     The threshold is the one of the best balanced accuracy, (sensitivity + specificity) / 2, among these labels, as the
     mean over bootstrap samples of the texts. Next to it is where a logistic regression of the labels on the scores
@@ -215,7 +215,7 @@ def calibrate_threshold(
 
 
 def score_version(measure: str, model: str = "") -> str:
-    """A digest of the coefficients by which this version of ragbench computes a score, 12 hex digits.
+    """Return a digest of the coefficients by which this version of ragbench computes a score, 12 hex digits.
 
     For claim_support by its built-in models and injection_score by its own; "" for all others, which are not fitted.
 
@@ -254,7 +254,7 @@ def _checked(scores: Any, labels: Any) -> tuple[Floats, Bools]:
 
 
 def _fit(values: Floats, right: Bools) -> tuple[float, float]:
-    """Intercept and slope of the log odds of a positive label."""
+    """Return intercept and slope of the log odds of a positive label."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
     center, spread = float(values.mean()), float(values.std()) or 1.0
@@ -286,7 +286,7 @@ def _best_threshold(values: Floats, right: Bools) -> float:
 
 
 def _logistic_threshold(values: Floats, right: Bools) -> float:
-    """Where the regression crosses the rate of positive labels, within the range of the scores; NaN if it falls."""
+    """Return where the regression crosses the rate of positive labels, within the scores; NaN if it falls."""
     intercept, slope = _fit(values, right)
     rate = float(right.mean())
     crossing = (math.log(rate / (1 - rate)) - intercept) / slope if slope > 0 else math.nan
@@ -306,7 +306,7 @@ def _held_out_accuracy(values: Floats, right: Bools) -> float:
 
 
 def _bins(values: Floats, right: Bools) -> tuple[ScoreBin, ...]:
-    """Bins of about equal size, in the order of scores; equal scores are in one bin."""
+    """Return bins of about equal size, in the order of scores; equal scores are in one bin."""
     from scipy.stats import rankdata
 
     count = min(_MAX_BINS, len(values) // _BIN)

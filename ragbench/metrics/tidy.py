@@ -1,4 +1,4 @@
-"""The tidy frame of scores that every function of this package returns."""
+"""Answers matched with their cases, and the tidy frame of scores that every perspective returns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 
 
 def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
-    """query_id -> the texts behind the answer's `contexts`, in their order.
+    """Return query_id -> the texts behind the answer's `contexts`, in their order.
 
     A text is taken from the answer's own `passages` where they hold its id, else from the chunk of that id. Where an
     answer lists no `contexts`, all its passages count, in their order. Nothing retrieved gives an empty list.
@@ -112,8 +112,8 @@ def wording(answer: Answer) -> str:
     """Return the answer without the numbers of the contexts that it cites."""
 
     def replacement(mark: re.Match[str]) -> str:
-        numbers = map(int, re.findall(r"\d+", mark.group()))
-        return "" if all(1 <= number <= len(answer.contexts) for number in numbers) else mark.group()
+        numbers = map(int, re.findall(r"\d+", mark[0]))
+        return "" if all(1 <= number <= len(answer.contexts) for number in numbers) else mark[0]
 
     return _CITATIONS.sub(replacement, answer.text)
 

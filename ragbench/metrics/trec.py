@@ -28,7 +28,7 @@ COLUMNS = {
 
 
 def read_run(source: Any) -> Run:
-    """A run, query_id -> doc_id -> score, of a file with TREC's six columns (also .gz), or of another tool's object.
+    """Read a run, {query_id: {doc_id: score}}, of a file with TREC's six columns (or .gz), or another tool's object.
 
     Objects are frames (`query_id, doc_id, score`, or PyTerrier's `qid, docno, score`), runs of ranx, rows of
     ir_measures (`ScoredDoc`) and nested dictionaries. The order is that of the scores; the column of ranks is not
@@ -44,7 +44,7 @@ def read_run(source: Any) -> Run:
 
 
 def read_qrels(source: Any) -> Qrels:
-    """Judgements, query_id -> doc_id -> grade: from a file with TREC's four columns, or from another tool's object.
+    """Read judgements, query_id -> doc_id -> grade, from a file with TREC's four columns or another tool's object.
 
     Also read are BEIR's three columns with a header. Objects are those of `read_run`; PyTerrier's frames have the
     column `label`.
@@ -77,7 +77,7 @@ def _read(source: Any, value: str, columns: int, number: Callable[[Any], V]) -> 
 
 
 def renamed(columns: Iterable[str], value: str) -> dict[str, str]:
-    """Column -> our name for it, where that is not there already.
+    """Return column -> our name for it, where that is not there already.
 
     >>> renamed(["qid", "docno", "score", "rank"], "score")
     {'qid': 'query_id', 'docno': 'doc_id'}
@@ -110,7 +110,7 @@ def _nested(rows: Iterable[tuple[Any, ...]], number: Callable[[Any], V], where: 
 
 
 def _lines(path: Path, columns: int) -> Iterable[tuple[Any, ...]]:
-    """Place, query, document and number of each line."""
+    """Yield the place, query, document and number of each line."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -136,7 +136,7 @@ _FORM = {6: "query Q0 document rank score tag", 4: "query 0 document grade"}
 
 
 def unquoted(column: str) -> str:
-    """An id as it was before ragbench wrote it into a run's column.
+    """Return an id as it was before ragbench wrote it into a run's column.
 
     >>> unquoted("a%20b")
     'a b'

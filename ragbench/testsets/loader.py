@@ -161,9 +161,9 @@ def _read(path: Path, corpus: Mapping[str, Document] | None) -> tuple[Content, M
     content = read(path, form, corpus)
     documents = content.documents if corpus is None else corpus
     if content.corpus and not documents and corpus is None:
-        beside = path.parent / content.corpus
+        corpus_path = path.parent / content.corpus
         try:
-            documents = load_corpus(beside if beside.exists() else content.corpus).corpus
+            documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
         except (RagbenchError, OSError, ValueError) as exc:
             expected = f"documents that can be read ({exc})"
             content.problems.append(Problem(0, "corpus", shown(content.corpus), expected, path.name))

@@ -64,7 +64,7 @@ result = evaluation.new_result(
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-agreement(judgements, given.repeated)
+agreement(judgements, given.repeated) if given.repeated else None
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'

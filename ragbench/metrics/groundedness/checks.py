@@ -1,4 +1,4 @@
-"""Verdicts on claims: does the context hold them, and does an answer state them?"""
+"""Verdicts on claims: does the context hold them, does an answer state them; and the scores of groundedness."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: f
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
-    """The fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is cited.
+    """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is cited.
 
     The first of two stages of validity: does what is cited exist at all? See `cites_content` for the second.
 
@@ -99,7 +99,7 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
 
 
 def cites_content(claim: str, cited: str) -> bool:
-    """Whether the text that a claim cites contains the claim's words: the second stage of validity.
+    """Return True if the text that a claim cites contains the claim's words: the second stage of validity.
 
     At least half of them by weight (see `words`: rarer words weigh more), compared by their stems. It shows that the
     citation is about the same thing, not that the claim is true: for that see `claim_support` of the cited text.

@@ -56,7 +56,7 @@ class Claim(NamedTuple):
 
 
 def claims(answer: str) -> list[Claim]:
-    """The claims of an answer in their order.
+    """Return the claims of an answer in their order.
 
     A claim is a sentence, or one of its clauses where those are joined by a semicolon or by a comma with "and", "but",
     "while" or "whereas" before a subject of its own, and each has a verb and four words. Each line of a list counts for
@@ -89,7 +89,7 @@ def claims(answer: str) -> list[Claim]:
 
 
 def kind_of(claim: str) -> str:
-    """The kind of a claim by its wording, one of KINDS; see `claims`.
+    """Return the kind of a claim by its wording, one of KINDS; see `claims`.
 
     >>> kind_of("The results suggest a slower growth."), kind_of("Rates grew by 3 %.")
     ('inference', 'assertion')
@@ -102,7 +102,7 @@ def kind_of(claim: str) -> str:
 
 
 def no_claim(sentence: str) -> bool:
-    """Whether a sentence claims nothing: a question, or a filler such as "Good question!".
+    """Return True if a sentence claims nothing: a question, or a filler such as "Good question!".
 
     >>> no_claim("Have you been there?"), no_claim("Sure, thanks!"), no_claim("I was there.")
     (True, True, False)
@@ -113,14 +113,14 @@ def no_claim(sentence: str) -> bool:
 
 
 def _clauses(answer: str) -> Iterator[tuple[int, int]]:
-    prose = _FENCE.sub(lambda code: re.sub(r"[^\n]", " ", code.group()), answer)
+    prose = _FENCE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), answer)
     for start, end in sentence_spans(prose):
         for first, last in _lines(prose, start, end):
             yield from _split(prose, first, last)
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The lines of a sentence that are items of a list, or one piece where it is only wrapped."""
+    """Yield the lines of a sentence that are items of a list, or one piece where it is only wrapped."""
     begin = start
     for match in re.finditer(r"\n", text[start:end]):
         following = text[start + match.end() : end]

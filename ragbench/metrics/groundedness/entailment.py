@@ -43,7 +43,7 @@ lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-ba
 
 
 def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
-    """For each list of sentences and its page, the probability that the page entails each of them, in [0, 1].
+    """Return for each list of sentences and its page, the probability that the page entails each of them, in [0, 1].
 
     It is the highest over up to five windows of three sentences of one context, those that share most of the
     sentence's words by weight. All pairs go through the model in one call, each distinct one once.
@@ -73,7 +73,7 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
 
 @lru_cache(maxsize=2)
 def load_support_model(model: str) -> tuple[Any, int | None]:
-    """A cross-encoder and which of its outputs is entailment (None: its only one); the last two stay in memory.
+    """Return a cross-encoder and which of its outputs is entailment (None: its only one); the last two stay in memory.
 
     Raises:
         ConfigError: it has no label for entailment.

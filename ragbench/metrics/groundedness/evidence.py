@@ -113,12 +113,12 @@ class Reading:
 
     @property
     def texts(self) -> list[str]:
-        """Those whose vectors `semantic_evidence` asks for."""
+        """Return those whose vectors `semantic_evidence` asks for."""
         return [] if self.copied else [self.sentence, *self.window, *self.others]
 
 
 def read_sentence(sentence: str, page: Page) -> Reading:
-    """How the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1], higher is better.
+    """Return how the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1], higher is better.
 
     A window is up to three sentences of one context; the best holds most of the sentence's words by weight.
 
@@ -179,7 +179,7 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
 
 
 def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
-    """The sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
+    """Return the sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
     held = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
@@ -259,7 +259,7 @@ def _fragments(stems: Sequence[str], page: Page) -> Ints:
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:
-    """How the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1], higher is better.
+    """Return how the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1], higher is better.
 
     - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by weight, of the sentence
       that does best; lowest_quarter: the same over all sentences that are looked at, for the quarter that does worst;

@@ -131,7 +131,7 @@ class Number:
 
 
 def numbers(text: str) -> list[Number]:
-    """The numbers and dates of a text, in their order.
+    """Return the numbers and dates of a text, in their order.
 
     Read are digits with thousands separators and decimals (also "1,5", "1e6", "3 x 10^6"), per cent, units, scales
     ("3.5 million", "4k"), numbers in words ("twenty-five", "two million", "a dozen", "nineteenth"), fractions ("2/3",
@@ -150,7 +150,7 @@ def numbers(text: str) -> list[Number]:
 
 @lru_cache(maxsize=20_000)
 def _numbers(text: str) -> tuple[Number, ...]:
-    """Those of `numbers`, and those that are not checked."""
+    """Return those of `numbers`, and those that are not checked."""
     bare = _blank(_NUMBERING, without_citations(text))
     if _INLINE.findall(bare)[:2] == ["1", "2"]:
         bare = _blank(_INLINE, bare)
@@ -162,20 +162,20 @@ def _numbers(text: str) -> tuple[Number, ...]:
     elif letters & _NAMED_TIMES:
         found = [number for match in _CLOCK.finditer(plain.text) for number in _times(match, plain)]
     if letters & _COUNT_OF.keys():
-        counts = ((match, _COUNT_OF[match.group().lower()]) for match in _COUNTING.finditer(plain.text))
+        counts = ((match, _COUNT_OF[match[0].lower()]) for match in _COUNTING.finditer(plain.text))
         found += [_placed(match, plain, float(value), bare=float(value), checked=False) for match, value in counts]
     if letters & _LONG_UNITS:
         for match in _LONE_UNIT.finditer(plain.text):
             kind, factor = _MEASURE_OF[match["unit"].lower()]
             found.append(_placed(match, plain, factor, kind, bare=1.0, checked=False))
     for match in _ROMAN.finditer(plain.text):
-        value = float(_roman(match.group()))
+        value = float(_roman(match[0]))
         found.append(_placed(match, plain, value, bare=value, checked=False))
     return tuple(sorted(found, key=lambda number: (number.start, number.date)))
 
 
 def _with_digits(plain: Digits, letters: set[str], text: str) -> list[Number]:
-    """Dates, times and amounts of a text that has digits."""
+    """Return dates, times and amounts of a text that has digits."""
     found: list[Number] = []
     line = plain.text
     for match in _DATE.finditer(line):
@@ -189,7 +189,7 @@ def _with_digits(plain: Digits, letters: set[str], text: str) -> list[Number]:
         year = float(match["century"] + match["year"])
         found.append(_placed(match, plain, year, bare=year, checked=False))
     # the sign between the ends of a range is not a minus, and not a space: "570 576" would be one number
-    line = _RANGE.sub(lambda gap: ";" * len(gap.group()), _blank(_LABEL, line))
+    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, line))
     amounts = [
         (match, number) for match in _AMOUNT.finditer(line) if (number := _amount(match, plain, line)) is not None
     ]
@@ -197,7 +197,7 @@ def _with_digits(plain: Digits, letters: set[str], text: str) -> list[Number]:
 
 
 def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
-    """The numbers and dates of the answer that none of the contexts holds, in their order.
+    """Return the numbers and dates of the answer that none of the contexts holds, in their order.
 
     A number is held by one of equal value and a unit of the same kind, in any notation ("25 %" is "twenty-five
     percent", "a quarter", "0.25" and "1 in 4"; "1.5 km" is "1,500 m"); a unit that one of both leaves out is not a
@@ -226,7 +226,7 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
 
 
 def numeric_support(answer: str, contexts: Sequence[str]) -> float:
-    """The fraction of the answer's numbers and dates that the contexts hold, in [0, 1]; NaN where it has none.
+    """Return the fraction of the answer's numbers and dates that the contexts hold, in [0, 1]; NaN where it has none.
 
     It is 1 - |`numeric_fabrications`| / |numbers|. A number that the answer repeats counts each time.
 
@@ -239,7 +239,7 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
 
 @lru_cache(maxsize=256)
 def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
-    """The numbers of the contexts, compounds and their parts, each once."""
+    """Return the numbers of the contexts, compounds and their parts, each once."""
     found = [number for context in contexts for number in _numbers(context)]
     found += [part for number in found for part in number.parts]
     return tuple({(n.value, n.kind, n.date, n.bare, n.years, n.version): n for n in found}.values())
@@ -284,7 +284,7 @@ def _holds(known: Number, claimed: Number) -> bool:
 
 
 def _within(known: Number, first: int, last: int) -> bool:
-    """Whether a year, decade or century lies in these years (a century begins in 1800 or 1801)."""
+    """Return True if a year, decade or century lies in these years (a century begins in 1800 or 1801)."""
     if known.years[1]:
         return first - 1 <= known.years[0] and known.years[1] <= last + 1
     if known.kind == "date":
@@ -306,7 +306,7 @@ def _same_fraction(one: Number, other: Number) -> bool:
 
 
 def _is_fraction(number: Number) -> bool:
-    """Whether it was written as a fraction ("2/3"), not in per cent."""
+    """Return True if it was written as a fraction ("2/3"), not in per cent."""
     return number.kind == "share" and math.isclose(number.value, 100 * number.bare)
 
 
@@ -345,7 +345,7 @@ def _amount(match: re.Match[str], plain: Digits, line: str) -> Number | None:
 
 
 def _numeral(text: str) -> tuple[float, list[float]]:
-    """The value of a numeral, and the numbers that it may have to be taken apart into: 3 and 4 of "3/4"."""
+    """Return the value of a numeral, and the numbers that it may have to be taken apart into: 3 and 4 of "3/4"."""
     if "/" in text:
         *whole, fraction = text.split()
         above, below = map(float, fraction.split("/"))
@@ -366,7 +366,7 @@ def _scale(scales: str) -> float:
 
 
 def _years(value: float, part: dict[str, str | None], after: str) -> tuple[int, int]:
-    """The years of "1990s", "the 90s", "1800s" and "19th century"; else (0, 0)."""
+    """Return the years of "1990s", "the 90s", "1800s" and "19th century"; else (0, 0)."""
     if part["ordinal"] and _CENTURY.match(after) and 1 <= value <= 21:
         return int(value - 1) * 100, int(value) * 100
     if part["decade"] and value % 10 == 0:
@@ -376,7 +376,7 @@ def _years(value: float, part: dict[str, str | None], after: str) -> tuple[int, 
 
 
 def _compounds(amounts: Sequence[tuple[re.Match[str], Number]], line: str, text: str) -> list[Number]:
-    """The amounts, where "1 in 4" and "2 hours 30 minutes" are one each."""
+    """Return the amounts, where "1 in 4" and "2 hours 30 minutes" are one each."""
     found: list[Number] = []
     last: re.Match[str] | None = None  # where a number ends that may continue
     for match, number in amounts:
@@ -395,7 +395,7 @@ def _compounds(amounts: Sequence[tuple[re.Match[str], Number]], line: str, text:
 
 
 def _joined(one: Number, two: Number, gap: str) -> tuple[float, str, float] | None:
-    """(value, kind, bare) of two numbers that make one, else None."""
+    """Return (value, kind, bare) of two numbers that make one, else None."""
     if one.kind == two.kind == "" and _OUT_OF.fullmatch(gap) and not two.hedge and 0 < one.bare <= two.bare:
         whole = one.bare.is_integer() and two.bare.is_integer() and not 1000 < two.bare < 2100  # a year
         return (100 * one.bare / two.bare, "share", one.bare / two.bare) if whole else None
@@ -406,7 +406,7 @@ def _joined(one: Number, two: Number, gap: str) -> tuple[float, str, float] | No
 
 
 def _times(match: re.Match[str], plain: Digits) -> list[Number]:
-    """The readings of a time of day, in minutes: both where am or pm is left open."""
+    """Return the readings of a time of day, in minutes: both where am or pm is left open."""
     part = match.groupdict()
     half = (part["half"] or part["half2"] or "").lower()
     hour = int(part["hour"] or part["hour2"] or part["hour3"] or part["hour4"] or 0)
@@ -439,7 +439,7 @@ def _placed(match: re.Match[str], plain: Digits, value: float, kind: str = "", *
 
 
 def _dates(part: dict[str, str | None]) -> list[tuple[int, int, int]]:
-    """The readings of a date: both orders of day and month where it has two numbers."""
+    """Return the readings of a date: both orders of day and month where it has two numbers."""
     for number in "1234":
         if month := part[f"m{number}"]:
             year, day = (int(part.get(f"{unit}{number}") or 0) for unit in "yd")
@@ -449,5 +449,5 @@ def _dates(part: dict[str, str | None]) -> list[tuple[int, int, int]]:
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:
-    """The text with what matches made blank, so that places stay."""
-    return pattern.sub(lambda match: " " * len(match.group()), text)
+    """Return the text with what matches made blank, so that places stay."""
+    return pattern.sub(lambda match: " " * len(match[0]), text)

@@ -97,11 +97,11 @@ class Digits:
     spoken: list[bool]
 
     def place(self, match: re.Match[str]) -> tuple[int, int]:
-        """(start, end) in the original of what matches in `text`."""
+        """Return (start, end) in the original of what matches in `text`."""
         return self.origin[match.start()][0], self.origin[match.end() - 1][1]
 
     def replaced(self, changes: Iterable[tuple[int, int, str]], *, spoken: bool) -> Digits:
-        """With each (start, end, replacement), in order and without overlap, put in its place."""
+        """Put each (start, end, replacement), in order and without overlap, in its place."""
         text, origin, marks, last = "", [], [], 0
         for start, end, new in changes:
             text += self.text[last:start] + new
@@ -123,7 +123,7 @@ class Digits:
 
 
 def in_digits(text: str) -> Digits:
-    """The text with number words, fractions, vulgar signs and exponents in digits.
+    """Return the text with number words, fractions, vulgar signs and exponents in digits.
 
     >>> in_digits("Two thirds of the twenty-one, two and a half million and ½ in nineteen forty-five").text
     '2/3 of the 21, 2 1/2 million and 1/2 in 1945'
@@ -143,11 +143,11 @@ def in_digits(text: str) -> Digits:
 
 
 def _spelled(text: str) -> list[tuple[int, int, str]]:
-    """(start, end, digits) of the numbers in words, of years ("nineteen forty-five") and decades."""
+    """Return (start, end, digits) of the numbers in words, of years ("nineteen forty-five") and decades."""
     rows: list[tuple[int, int, int, int, str]] = []  # start, end, thousands and more, the rest, ending
     before = ""  # the word before, with anything between them
     for match in _TOKEN.finditer(text):
-        word = match.group().lower()
+        word = match[0].lower()
         value = _VALUES.get(word, _ORDINAL.get(word))
         if value is not None and not _other(word, before):
             start, total, rest = match.start(), 0, value
@@ -187,7 +187,7 @@ def _ending(value: int) -> str:
 
 
 def _other(word: str, before: str) -> bool:
-    """Whether a word that looks like a part of a number is something else here, given the word before it."""
+    """Return True if a word that looks like a part of a number is something else here, given the word before it."""
     if word in _SCALES:  # 3.5 million, half a million
         return before[:1].isdigit() or before in _PARTS
     if word == "second":  # ten seconds, a second, per second

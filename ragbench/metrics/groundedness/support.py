@@ -39,7 +39,7 @@ _SPOILING = frozenset(
 
 @lru_cache(maxsize=1)
 def coefficients() -> dict[str, dict[str, float]]:
-    """model -> the coefficients of its evidence, fitted by `python -m tests.fitting.claim_support`."""
+    """Return model -> the coefficients of its evidence; fitted by `python -m tests.fitting.claim_support`."""
     found: dict[str, dict[str, float]] = json.loads(
         Path(__file__).with_name("support_coefficients.json").read_text(encoding="utf-8")
     )
@@ -47,7 +47,7 @@ def coefficients() -> dict[str, dict[str, float]]:
 
 
 def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> float:
-    """How well the contexts support the statements of an answer, in [0, 1]; higher is better.
+    """Return how well the contexts support the statements of an answer, in [0, 1]; higher is better.
 
     It ranks answers; no fixed value of it means "supported". On labels by people from six sources the best threshold
     lay between 0.28 and 0.96, by the kind of text: `rb.metrics.calibrate_threshold` finds yours from 30 or more labels.
@@ -96,7 +96,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
 
 
 def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
-    """`claim_support` of many (answer, contexts) at once: the same numbers, with the vectors computed together.
+    """Return `claim_support` of many (answer, contexts) at once: the same numbers, with the vectors computed together.
 
     >>> claim_supports([("It opened.", ["It opened."]), ("", ["It opened."])], model="lexical")[1]
     0.0
@@ -116,7 +116,7 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
 
 
 def _kept(pairs: Pairs) -> list[float]:
-    """`_built_in` with minilm, computed once for the same texts and the same code."""
+    """Return `_built_in` with minilm, computed once for the same texts and the same code."""
     key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
     kept = arrays("claim-support", key, lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)})
     return [float(value) for value in kept["supports"]]
@@ -124,7 +124,7 @@ def _kept(pairs: Pairs) -> list[float]:
 
 @lru_cache(maxsize=1)
 def _definition() -> str:
-    """A digest of all that decides a value: code, coefficients, and the libraries that read texts."""
+    """Return a digest of all that decides a value: code, coefficients, and the libraries that read texts."""
     here = Path(__file__).parent
     package = here.parents[1]
     files = sorted(
@@ -148,7 +148,7 @@ def _built_in(pairs: Pairs, model: str) -> list[float]:
 
 
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
-    """The sentences of each answer with its page; none where either is empty."""
+    """Return the sentences of each answer with its page; none where either is empty."""
     pages = [read_page(contexts) for _, contexts in pairs]
     return [
         [read_sentence(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
@@ -195,7 +195,7 @@ def _by_encoder(pairs: Pairs, model: str) -> list[float]:
 
 
 def _sentences(answer: str) -> list[str]:
-    """The sentences of an answer without marks of citations and lists; those without a word are none."""
+    """Return the sentences of an answer without marks of citations and lists; those without a word are none."""
     plain = without_citations(answer)
     lines = [line for start, end in sentence_spans(plain) for line in unwrapped(plain[start:end])]
     bare = [_LIST_MARK.sub("", line).strip() for line in lines]

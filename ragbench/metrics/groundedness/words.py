@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragbench.metrics.array_types import Ints
-from ragbench.text import load_tokenizer, sentence_spans
+from ragbench.text import UNSPACED, load_tokenizer, sentence_spans
 
-# scripts written without spaces between words: each sign counts as a word
-_SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 _NOT = r"n['’]t\b"
-_LETTER = rf"(?:(?![\d_]|{_SIGN})\w)"
-_WORD = re.compile(rf"{_SIGN}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+", re.IGNORECASE)
+_LETTER = rf"(?:(?![\d_]|{UNSPACED})\w)"
+_WORD = re.compile(rf"{UNSPACED}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+", re.IGNORECASE)
 _BEGINS = re.compile(r"[.!?:;\"“”\n•*]")  # between two words: the second one may have a capital for that alone
 _WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}
 _FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words are in order of frequency, from "the" at this place
@@ -39,7 +37,7 @@ class Word(NamedTuple):
 
 
 def words(text: str) -> list[Word]:
-    """The words of a text in their order.
+    """Return the words of a text in their order.
 
     Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight rises with rarity, from
     0.05 for "the" to 1.1 for a word outside the vocabulary of BERT, whose order is by frequency. A name begins with a
@@ -59,7 +57,7 @@ def _words(text: str) -> tuple[Word, ...]:
     shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
     end, first = 0, True
     for match in _WORD.finditer(text):
-        raw, gap = match.group(), text[end : match.start()]
+        raw, gap = match[0], text[end : match.start()]
         end, first = match.end(), first or (gap != " " and _BEGINS.search(gap) is not None)
         folded = unicodedata.normalize("NFKC", raw).casefold()
         if folded == "s" and gap[-1:] in {"'", "’"}:
@@ -81,7 +79,7 @@ def _vocabulary() -> dict[str, int]:
 
 @lru_cache(maxsize=100_000)
 def _known(folded: str) -> tuple[str, float, bool]:
-    """Stem and weight of a word in lower case, and whether it is a number."""
+    """Return stem and weight of a word in lower case, and whether it is a number."""
     if folded[0].isdigit():
         return folded.replace(",", ""), 0.8, True
     return _stemmer().stemWord(_plain(folded.replace(".", ""))), _rarity(folded), False
@@ -138,7 +136,7 @@ for _pair in _OPPOSITES.split("|"):
 
 
 def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
-    """The stems that a negation of the text reaches: the next three telling words of its clause.
+    """Return the stems that a negation of the text reaches: the next three telling words of its clause.
 
     >>> sorted(denied("The bridge isn't safe under load, but it stands."))
     ['load', 'safe', 'under']
@@ -160,7 +158,7 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
 
 
 def opposed(claim: str, text: str) -> bool:
-    """Whether the text has, for a word of the claim that it lacks, one that excludes it ("rose" and "fell").
+    """Return True if the text has, for a word of the claim that it lacks, one that excludes it ("rose" and "fell").
 
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
@@ -196,7 +194,7 @@ def polarity_differs(claim: str, text: str) -> bool:
 
 
 def text_states(text: str, claim: str) -> bool:
-    """Whether the words of the claim are in the text one after another, with no negation shortly before.
+    """Return True if the words of the claim are in the text one after another, with no negation shortly before.
 
     >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
     (True, False)
@@ -246,7 +244,7 @@ class Page:
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """stem -> the sentences that hold it."""
+        """Return stem -> the sentences that hold it."""
         found: dict[str, list[int]] = {}
         for place, sentence in enumerate(self.sentences):
             for stem in sorted(sentence.stems):
@@ -255,12 +253,12 @@ class Page:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, ...]]:
-        """The pairs of stems that are adjacent somewhere."""
+        """Return the pairs of stems that are adjacent somewhere."""
         return self._rows(2)
 
     @cached_property
     def triples(self) -> frozenset[tuple[str, ...]]:
-        """The triples of stems that are consecutive somewhere."""
+        """Return the triples of stems that are consecutive somewhere."""
         return self._rows(3)
 
     def _rows(self, n: int) -> frozenset[tuple[str, ...]]:
@@ -269,12 +267,12 @@ class Page:
 
     @cached_property
     def numbered(self) -> dict[str, int]:
-        """stem -> a number for it."""
+        """Return stem -> a number for it."""
         return {stem: number for number, stem in enumerate(self.places)}
 
     @cached_property
     def row(self) -> Ints:
-        """The words of the page in their order, as numbers of their stems; -1 after each sentence."""
+        """Return the words of the page in their order, as numbers of their stems; -1 after each sentence."""
         return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
 
     @cached_property
@@ -296,7 +294,7 @@ class Page:
 
 
 def read_page(contexts: Sequence[str]) -> Page:
-    """The contexts as one page; the last hundreds are kept in memory."""
+    """Return the contexts as one page; the last hundreds are kept in memory."""
     return _page(tuple(contexts))
 
 
@@ -312,7 +310,7 @@ def _page(contexts: tuple[str, ...]) -> Page:
 
 
 def unwrapped(text: str) -> list[str]:
-    """The lines of a text, with continued lines joined.
+    """Return the lines of a text, with continued lines joined.
 
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']

@@ -1,9 +1,8 @@
 from .classifiers import load_detector
 from .injection import injection_score, injection_scores
-from .leakage import INTERNAL_PATTERNS, Finding, leakage_findings
+from .leakage import Finding, leakage_findings
 
 __all__ = [
-    "INTERNAL_PATTERNS",
     "Finding",
     "injection_score",
     "injection_scores",

@@ -29,7 +29,7 @@ class Classifier:
 
 
 def load_detector(name: str) -> Detector:
-    """The detector of this name: "hf:<text-classification model>", a folder or a name on the Hugging Face hub.
+    """Return the detector of this name: "hf:<text-classification model>", a folder or a name on the Hugging Face hub.
 
     Its score is the probability of the classes that are called harmful ("INJECTION", "jailbreak", "unsafe", ...; of
     LABEL_0 and LABEL_1 the second). "hf:<model>#<class>" names another class. A text longer than the model can read is

@@ -41,7 +41,7 @@ def roc_auc(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> float:
 
 
 def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, float]:
-    """The 95 % interval of `roc_auc` by DeLong, DeLong & Clarke-Pearson (1988), taken on the logit scale.
+    """Return the 95 % interval of `roc_auc` by DeLong, DeLong & Clarke-Pearson (1988), taken on the logit scale.
 
     Scores that separate perfectly, or not at all, have no variance to estimate: the interval is then that of a rate
     (Wilson) of as many texts as the rarer kind has, which is wider. (NaN, NaN) where there are fewer than two texts
@@ -97,7 +97,7 @@ def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> flo
 
 
 def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of the rate `count` / `n` (Wilson 1927), from statsmodels; (NaN, NaN) where n is 0.
+    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927), from statsmodels; (NaN, NaN) where n is 0.
 
     >>> low, high = rate_interval(9, 10)
     >>> round(low, 4), round(high, 4)

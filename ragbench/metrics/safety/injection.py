@@ -50,7 +50,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30f
 
 
 def injection_score(text: str) -> float:
-    """How much `text` looks like an attack, in [0, 1]: from 0.40 on warn, from 0.50 on block.
+    """Return how much `text` looks like an attack, in [0, 1]: from 0.40 on warn, from 0.50 on block.
 
     0 for a text without letters. The score of the worst sentence counts, so that padding does not change it. Read are
     the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
@@ -86,7 +86,7 @@ def injection_score(text: str) -> float:
 
 
 def injection_scores(texts: Sequence[str]) -> Floats:
-    """`injection_score` of each text, much faster for many; embeddings are kept on disk.
+    """Return `injection_score` of each text, much faster for many; embeddings are kept on disk.
 
     Beyond the fifth decimal a score can differ with the batch.
 
@@ -164,7 +164,7 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
 
 
 def _spread(n: int) -> Floats:
-    """0 to n - 1 in an order that visits the whole range early (the van der Corput sequence by golden ratio)."""
+    """Order 0 to n - 1 so that the whole range is visited early (the van der Corput sequence by golden ratio)."""
     return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
@@ -181,7 +181,7 @@ def _logits(reads: Sequence[_Read], embed: Any) -> Floats:
 
 
 def logits_of(reads: Sequence[_Read], embedded: Floats, head: _Head) -> Floats:
-    """Of all sentences of all texts in order, each corrected for the number of different ones in its text."""
+    """Return of all sentences of all texts in order, each corrected for the number of different ones in its text."""
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
     different = [len({window.text for window in read.windows}) for read in reads for _ in read.windows]
     correction = np.where(

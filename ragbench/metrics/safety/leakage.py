@@ -23,7 +23,7 @@ _NEARLY_WHOLE = 0.9
 
 
 def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tuple[int, int, int]]:
-    """(start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
+    """Return (start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
 
     A run counts from `min_words` words, or from 90 % of a context that has 12 words or more. Words are compared by case
     folding; punctuation and white space do not matter. Overlapping runs of several contexts become one.
@@ -31,7 +31,7 @@ def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tupl
     >>> copied_runs("He said: one two three four five!", ["one, two, three, four, five, six"], 5)
     [(9, 32, 5)]
     """
-    words = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    words = [(match[0].casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
     spans: list[tuple[int, int]] = []
     for context in contexts:
         other = [match.casefold() for match in _WORD.findall(context)]
@@ -49,7 +49,7 @@ def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tupl
 
 
 def _runs(words: list[str], other: list[str], needed: int) -> Iterator[tuple[int, int]]:
-    """Word positions [first, last) of the runs of at least `needed` words."""
+    """Yield word positions [first, last) of the runs of at least `needed` words."""
     if len(words) < needed or len(other) < needed:
         return
     grams = {tuple(other[i : i + needed]) for i in range(len(other) - needed + 1)}
@@ -76,7 +76,7 @@ INTERNAL_PATTERNS: Mapping[str, str] = {
 }
 """The ids that are looked for by default: hosts of private networks, numbered records such as
 "CUST-004711", ids of documents and chunks that are called so, cloud resources with their account. Project keys such as
-"ABC-123" are not among them: ISO-9001 and COVID-19 look the same; give your own as `internal`."""
+"ABC-123" are not among them: ISO-9001 and COVID-19 look the same."""
 
 PERSONAL = ("email", "phone", "card", "ssn", "iban", "ip_address", "address")
 """The kinds of personal data, as `Finding.kind` has them."""
@@ -177,17 +177,15 @@ def leakage_findings(
     text: str,
     contexts: Sequence[str] = (),
     *,
-    internal: Mapping[str, str] | None = None,
     ids: Collection[str] = (),
     marked: Collection[str] = (),
     copied_words: int = 30,
-    regions: Sequence[str] = _REGIONS,
 ) -> list[Finding]:
-    """What `text`, the output of a system, gives away, in the order of the text; an empty list is good.
+    """Return what `text`, the output of a system, gives away, in the order of the text; an empty list is good.
 
     - email: any address but those of a role ("support@", "info@": published on purpose) and placeholders at the
       reserved domains of RFC 2606 ("user@example.com"; "jane.doe@example.com" counts). Also "jane [at] firm [dot] com".
-    - phone: numbers that phonenumbers knows as valid, with "+" and country code, or as written in one of `regions`
+    - phone: numbers that phonenumbers knows as valid, with "+" and country code, or as written in one of 7 countries
       when a word such as "call" precedes them or they are grouped as that country does; also 3-3-4 digits as in
       North America with an area code kept for fiction.
     - card: 13 to 19 digits of a known issuer with a valid Luhn sum. ssn (US): in a range that is given out, as 3-2-4,
@@ -204,7 +202,7 @@ def leakage_findings(
       named as password or key. Keys of documentation ("...EXAMPLE") count, since no one can tell; templates ("<key>",
       "your_api_key", "xxxx") do not. Also any of `marked`, and what the contexts themselves mark as secret, however
       short: see `marked_secrets`.
-    - internal ids: `internal` maps a kind to a regular expression; `INTERNAL_PATTERNS` unless given; {} for none.
+    - internal ids: see `INTERNAL_PATTERNS`.
     - document_id: the `ids` of the system's own documents and chunks that look like ids (with a digit and a separator,
       or "#"; "cats", "2024" and file names do not), also with more behind a separator ("int-001-chunk-2" of "int-001"),
       where they are not citations: "[rail#0-330]", "Source: rail#0-330".
@@ -224,9 +222,9 @@ def leakage_findings(
     >>> leakage_findings("Card: 4111 1111 1111 1111")[0].why
     'a number of a card issuer with a valid Luhn checksum'
 
-    Raises ConfigError for a pattern that is not a regular expression, `copied_words` below 5, and an unknown region.
+    Raises:
+        ConfigError: `copied_words` below 5.
     """
-    patterns = _checked(INTERNAL_PATTERNS if internal is None else internal)
     if copied_words < 5:
         raise ConfigError(
             f"copied_words is {copied_words!r}; expected at least 5: fewer words in a row are common phrases"
@@ -235,7 +233,7 @@ def leakage_findings(
     found: list[Finding] = []
     taken: list[tuple[int, int]] = []  # in order, none overlaps another
     secret = [*_marked(text, [*marked, *marked_secrets(contexts)])]
-    for start, end, kind, why in [*secret, *_all(text, patterns, regions), *_known_ids(text, ids)]:
+    for start, end, kind, why in [*secret, *_all(text), *_known_ids(text, ids)]:
         place = bisect(taken, (start, end))
         if any(start < b and a < end for a, b in taken[max(0, place - 1) : place + 1]):
             continue
@@ -249,19 +247,18 @@ def leakage_findings(
     return sorted(found)
 
 
-def _all(text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]) -> Places:
+def _all(text: str) -> Places:
     for start, end, name in secrets(text):
         yield start, end, "secret", name
     yield from _checksums(text)
     yield from _emails(text)
-    yield from _phones(text, regions)
+    yield from _phones(text)
     yield from _addresses(text)
     for match in _HOME.finditer(text):
         yield *match.span("street"), "address", "a street and house number where somebody lives"
-    for kind, pattern in internal.items():
-        for match in pattern.finditer(text):
-            if match.end() > match.start():
-                yield *match.span(), kind, f"matches the pattern {kind!r} of internal ids"
+    for kind, pattern in INTERNAL_PATTERNS.items():
+        for match in re.finditer(pattern, text):
+            yield *match.span(), kind, f"matches the pattern {kind!r} of internal ids"
 
 
 _ID = re.compile(r"\w(?:[\w#:./~@-]*\w)?")
@@ -288,7 +285,7 @@ def looks_internal(one: str) -> bool:
 
 
 def _is_internal(word: str, known: Collection[str]) -> bool:
-    """Whether a word is one of these ids, or begins with one that is followed by a separator."""
+    """Return True if a word is one of these ids, or begins with one that is followed by a separator."""
     heads = [word, *(word[: match.start()] for match in re.finditer(r"[#:/._-]", word))]
     return any(head in known and looks_internal(head) for head in heads)
 
@@ -307,18 +304,18 @@ def _marked(text: str, values: Collection[str]) -> Places:
 
 def _known_ids(text: str, ids: Collection[str]) -> Places:
     known = set(ids) if ids else frozenset()
-    internal = {word for match in _ID.finditer(text) if _is_internal(word := match.group(), known)} if known else set()
+    internal = {word for match in _ID.finditer(text) if _is_internal(word := match[0], known)} if known else set()
     if not internal:
         return
 
     def blank(match: re.Match[str]) -> str:
         parts = re.split(r"[\s,;|†]+", (match["inside"] or "").strip())
         cites = match["inside"] is None or all(part in known | internal or part.isdecimal() for part in parts)
-        return " " * len(match.group()) if cites else match.group()
+        return " " * len(match[0]) if cites else match[0]
 
     rest = _CITED.sub(blank, text)
     for match in _ID.finditer(rest):
-        if match.group() in internal:
+        if match[0] in internal:
             yield *match.span(), "document_id", "the id of a document or chunk of the system"
 
 
@@ -337,31 +334,28 @@ def _checksums(text: str) -> Places:
     from stdnum.us import ssn
 
     for match in _CARD.finditer(text):
-        digits = re.sub(r"\D", "", match.group())
+        digits = re.sub(r"\D", "", match[0])
         if _ISSUERS.fullmatch(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
             yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
     for match in _IBAN.finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
-        parts = match.group().split(" ")
+        parts = match[0].split(" ")
         candidates = (" ".join(parts[:n]) for n in range(len(parts), 0, -1))
         if valid := next((each for each in candidates if iban.is_valid(each, check_country=False)), None):
             yield match.start(), match.start() + len(valid), "iban", "an IBAN with a valid checksum"
     for match in _SSN.finditer(text):
-        if ssn.is_valid(match.group().replace(" ", "-")):
+        if ssn.is_valid(match[0].replace(" ", "-")):
             yield *match.span(), "ssn", "a US social security number in a range that is given out"
     for match in _SSN_NAMED.finditer(text):
-        if ssn.is_valid(match.group(1)):
+        if ssn.is_valid(match[1]):
             yield *match.span(1), "ssn", "nine digits named as a social security number"
 
 
-def _phones(text: str, regions: Sequence[str]) -> Places:
+def _phones(text: str) -> Places:
     import phonenumbers
 
-    unknown = [region for region in regions if region not in phonenumbers.SUPPORTED_REGIONS]
-    if unknown:
-        raise ConfigError(f"unknown region {unknown[0]!r}; expected two letters of ISO 3166 such as 'US' or 'DE'")
     for match in _PHONE_START.finditer(text):
-        raw, start = match.group(), match.start()
+        raw, start = match[0], match.start()
         before = text[max(0, start - _PHONE_CONTEXT) : start]
         if (start and (text[start - 1].isalnum() or text[start - 1] in "_-.,#/$€£=")) or text[
             match.end() : match.end() + 1
@@ -370,13 +364,11 @@ def _phones(text: str, regions: Sequence[str]) -> Places:
         if raw.startswith("+"):
             tries: list[tuple[str | None, int]] = [(None, phonenumbers.Leniency.VALID)]
         elif _PHONE_WORD.search(before):
-            tries = [(region, phonenumbers.Leniency.VALID) for region in regions]
+            tries = [(region, phonenumbers.Leniency.VALID) for region in _REGIONS]
         elif raw.startswith(("0", "(")) and re.search(r"[ ()/-]", raw):
-            tries = [(region, phonenumbers.Leniency.STRICT_GROUPING) for region in regions]
+            tries = [(region, phonenumbers.Leniency.STRICT_GROUPING) for region in _REGIONS]
         else:
-            tries = (
-                [("US", phonenumbers.Leniency.EXACT_GROUPING)] if "US" in regions and re.search(r"[ .-]", raw) else []
-            )
+            tries = [("US", phonenumbers.Leniency.EXACT_GROUPING)] if re.search(r"[ .-]", raw) else []
         for region, leniency in tries:
             hits = list(phonenumbers.PhoneNumberMatcher(raw, region, leniency=leniency, max_tries=3))
             if hits:
@@ -385,13 +377,13 @@ def _phones(text: str, regions: Sequence[str]) -> Places:
                 break
         else:
             fiction = _NORTH_AMERICAN.match(raw)
-            if fiction and ("US" in regions) and not re.match(r"[^\d]*1?[^\d]*[01]", raw):
+            if fiction and not re.match(r"[^\d]*1?[^\d]*[01]", raw):
                 yield start, start + fiction.end(), "phone", "digits grouped as a North American phone number"
 
 
 def _addresses(text: str) -> Places:
     for match in _IP6.finditer(text):
-        written = match.group()
+        written = match[0]
         try:
             six = ipaddress.IPv6Address(written)
         except ValueError:
@@ -403,7 +395,7 @@ def _addresses(text: str) -> Places:
     numbered = 0  # where the last section or version number ended
     for match in _IP.finditer(text):
         try:
-            address = ipaddress.IPv4Address(match.group())
+            address = ipaddress.IPv4Address(match[0])
         except ValueError:
             continue
         before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 40]
@@ -412,7 +404,7 @@ def _addresses(text: str) -> Places:
             numbered = match.end()
         elif _public(address) and (
             address.packed[0] >= _SMALL
-            or match.group() in _RESOLVERS
+            or match[0] in _RESOLVERS
             or _NETWORK_WORD.search(before)
             or _NETWORK_WORD.search(after)
             or re.match(r":\d{2,5}\b|/(?:8|[12]\d|3[0-2])\b", after)
@@ -424,13 +416,3 @@ def _addresses(text: str) -> Places:
 def _public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     inner = address if isinstance(address, ipaddress.IPv4Address) else address.ipv4_mapped or address.sixtofour
     return (inner or address).is_global and not (inner or address).is_multicast
-
-
-def _checked(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    compiled = {}
-    for kind, pattern in patterns.items():
-        try:
-            compiled[kind] = re.compile(pattern)
-        except (re.error, TypeError) as exc:
-            raise ConfigError(f"internal ids {kind!r}: {pattern!r} is not a regular expression ({exc})") from exc
-    return compiled

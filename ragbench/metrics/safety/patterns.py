@@ -1,4 +1,4 @@
-"""Signs of an attack on an assistant, as patterns over one sentence in plain letters (see `normalising.plain`).
+"""Signs of an attack on an assistant, as patterns over one sentence in plain letters (see `normal_form.plain`).
 
 The patterns are in signs.toml next to this file, which also explains how they are written.
 """
@@ -28,7 +28,7 @@ FEATURE_NAMES = (
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """At the first use: it takes 0.3 s."""
+    """Compile the patterns at the first use: it takes 0.3 s."""
     written: dict[str, str] = {}
     for name, text in (_TABLES["words"] | _TABLES["signs"]).items():
         joined = " ".join(text.split()).replace(" | ", "|")
@@ -37,7 +37,7 @@ def _compiled() -> dict[str, re.Pattern[str]]:
 
 
 def signs(sentence: str) -> frozenset[str]:
-    """The names of the signs that a sentence in plain letters shows.
+    """Return the names of the signs that a sentence in plain letters shows.
 
     >>> sorted(signs("ignore the noise in the data"))
     ['drop']
@@ -53,7 +53,7 @@ def signs(sentence: str) -> frozenset[str]:
 
 
 def features(found: Sequence[frozenset[str]], hidden: Sequence[bool]) -> list[list[float]]:
-    """A row of 0 and 1 per sentence, as `FEATURE_NAMES` has it, from the signs of the sentences of one text."""
+    """Return a row of 0 and 1 per sentence, as `FEATURE_NAMES` has it, from the signs of the sentences of one text."""
     rows = []
     for i, own in enumerate(found):
         near = own.union(*found[max(0, i - 1) : i + 2])

@@ -65,7 +65,7 @@ _TEMPLATE = re.compile(
 
 
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, what it is known by) of every key, token or password; the same place may come twice.
+    """Yield (start, end, what it is known by) of every key, token or password; the same place may come twice.
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
@@ -76,10 +76,10 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
         yield *match.span(), "a private key"
     for name, pattern in _NEWER_COMPILED.items():
         for match in pattern.finditer(text):
-            if _varied(match.group()):
+            if _varied(match[0]):
                 yield *match.span(), f"the form of a {name}"
     for match in chain(_IN_URL.finditer(text), _CURL.finditer(text)):
-        if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {
+        if not _TEMPLATE.search(match[1]) and match[1].casefold() not in {
             "password",
             "pass",
             "pwd",
@@ -87,7 +87,7 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
         }:
             yield *match.span(1), "a password in a URL or command"
     for match in _BASIC.finditer(text):
-        if _is_user_and_password(match.group(1)):
+        if _is_user_and_password(match[1]):
             yield *match.span(1), "user and password of basic authentication"
     for start, end, name in _known_forms(text):
         yield start, end, f"the form of: {name}"
@@ -109,7 +109,7 @@ def _is_user_and_password(encoded: str) -> bool:
 
 
 def _is_phrase(match: re.Match[str], value: str) -> bool:
-    """Whether a named value of ordinary words is a secret: in quotation marks, or in capitals."""
+    """Return True if a named value of ordinary words is a secret: in quotation marks, or in capitals."""
     words = value.split()
     return (
         bool(match["quoted"] or re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value))
@@ -146,7 +146,7 @@ def _plugins() -> tuple[Any, ...]:
 
 
 def _varied(value: str) -> bool:
-    """Not "sk-xxxxxxxx" nor "hf_your_token_here"."""
+    """Refuse "sk-xxxxxxxx" nor "hf_your_token_here"."""
     return len(set(value)) >= 8 and not re.search(r"(?i)x{5,}|\*{3,}|your|0{8}|<", value)
 
 
@@ -179,12 +179,12 @@ _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
 
 def is_prompt(context: str) -> bool:
-    """Whether a context defines a model's role and what it has to keep secret, as system prompts do."""
+    """Return True if a context defines a model's role and what it has to keep secret, as system prompts do."""
     return _PROMPT.search(context) is not None
 
 
 def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
-    """What these contexts hold that no output may repeat, however short.
+    """Return what these contexts hold that no output may repeat, however short.
 
     - the value of what is called an access code, secret word, password, code name and the like;
     - in a text that addresses the model ("You are ..."): names and quotations of sentences that say "never mention";
