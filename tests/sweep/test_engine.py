@@ -133,6 +133,15 @@ def test_outputs_are_those_of_an_ordinary_kernel(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("first", ["ragbench.sweep.engine", "papermill", "ragbench.sweep.papermill_entry"])
+def test_the_entry_point_is_the_engine_whichever_module_is_imported_first(first: str) -> None:
+    code = f"from importlib import import_module as load; load('{first}'); load('papermill.engines'); "
+    code += "entry, engine = load('ragbench.sweep.papermill_entry'), load('ragbench.sweep.engine'); "
+    code += "assert entry.execute_notebook == engine.InProcessEngine.execute_notebook"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_each_notebook_in_one_process_has_its_names_alone(tmp_path: Path) -> None:
     papermill.engines.papermill_engines.register(NAME, InProcessEngine)
     options = {"engine_name": NAME, "progress_bar": False}

@@ -85,16 +85,16 @@ def test_login_keeps_the_key_in_a_cookie_and_leads_back_to_a_page_of_this_server
 
 
 def test_runs_show_value_state_and_times(visit: TestClient, database: str, root: Path) -> None:
-    record(nights(14, 0.2, 8), client="acme", database=database)
+    record(nights(42, 0.2, 34), client="acme", database=database)
     record(nights(3, seed=1), client="acme", series="short", database=database)
     record(nights(3), client="other", series="not yours", database=database)
     add_schedule("nightly", "0 2 * * *", ["eval"], client="acme", database=database, folder=root)
     shown = words(visit.get("/").text)
     assert "1 of 2 got worse." in shown
     assert "1 of 2 have too few runs to tell." in shown
-    assert "▼ fell on 2026-01-09" in shown
+    assert "▼ fell on 2026-02-04" in shown
     assert re.search(r"nothing shown; too few runs|a fall of 0.05 or more would be noticed", shown)
-    assert re.search(r"2026-01-14 02:00 next 20\d\d-\d\d-\d\d 02:00, 14 runs", shown)
+    assert re.search(r"2026-02-11 02:00 next 20\d\d-\d\d-\d\d 02:00, 42 runs", shown)
     assert "nDCG@10, 60 of 60 questions" in shown
     assert "not yours" not in shown
     assert words(visit.get("/admin.html").text) == words(visit.get("/").text)
@@ -136,15 +136,15 @@ def test_runs_with_the_same_scores_are_unchanged_and_not_too_few(visit: TestClie
 
 
 def test_a_series_has_its_charts_marks_and_changes(visit: TestClient, database: str) -> None:
-    before = nights(14, 0.2, 8)
+    before = nights(42, 0.2, 34)
     later = [(replace(one, config={**one.config, "environment": {"libraries": {"app": "2"}}}), None)
-             for one, _ in before[10:]]  # fmt: skip
-    record([*before[:10], *later], client="acme", database=database)
+             for one, _ in before[38:]]  # fmt: skip
+    record([*before[:38], *later], client="acme", database=database)
     html = visit.get(series_page()).text
-    assert "Got worse: nDCG@10 fell on 2026-01-09" in words(html)
+    assert "Got worse: nDCG@10 fell on 2026-02-04" in words(html)
     assert "Questions that moved most" in html
     assert "app none -&gt; 2" in html
-    assert html.count('class="hit"') == 14
+    assert html.count('class="hit"') == 42
     assert visit.get(series_page(configuration="another")).status_code == 404
     assert visit.get("/series").status_code == 422
 
