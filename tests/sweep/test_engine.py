@@ -8,9 +8,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 import papermill
@@ -84,6 +85,13 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
         return ended[0]
 
     return execute
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Restore the variables (FORCE_COLOR and others) that a kernel in this process sets."""
+    with patch.dict(os.environ):
+        yield
 
 
 def cells_of(path: Path) -> list[dict[str, Any]]:

@@ -94,10 +94,16 @@ def test_http_passages_without_ids_find_their_documents_again(real_data: Any, we
     )
     matched = match_passages(asked(system, real_data[1]), real_data[1])
     expected = match_passages(by_model[0], real_data[1])
-    assert {query: list(found) for query, found in matched.run.items()} == {
-        query: list(found) for query, found in expected.run.items()
+    # A text that several documents hold is credited to none of them for certain.
+    texts = {chunk.chunk_id: chunk.text for chunk in by_model[1]}
+    corpus = [document.full_text for document in real_data[1].corpus.values()]
+    clear = {
+        answer.query_id
+        for answer in by_model[0]
+        if all(sum(texts[context] in text for text in corpus) == 1 for context in answer.contexts)
     }
-    # Of a text that several documents hold a relevant one is credited, so its place may be another.
+    assert clear
+    assert {query: list(matched.run[query]) for query in clear} == {query: list(expected.run[query]) for query in clear}
     assert matched.counts["exact"] == sum(matched.counts.values()) - matched.counts["several"]
     used = {chunk_id for answer in by_model[0] for chunk_id in answer.contexts}
     assert {chunk.text for chunk in matched.chunks} == {c.text for c in by_model[1] if c.chunk_id in used}
