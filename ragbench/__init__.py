@@ -1,11 +1,13 @@
-"""ragbench: is RAG configuration B really better than A, where does each fail, and can the judge be trusted?
+"""ragbench: is RAG configuration B really better than A, where does each fail, and can the judge be
+trusted?
 
 >>> import ragbench as rb
 >>> rb.Document("d1", "Body.", title="Head").full_text
 'Head\\n\\nBody.'
 
-The names are in `__init__.pyi`; each is loaded when it is first used, so that `import ragbench` is instant and silent.
-Submodules (`rb.statistics`, `rb.metrics`, ...) hold the rest of the public names.
+The names are in `__init__.pyi`; each is loaded when it is first used, so that `import ragbench` is
+instant and silent. Submodules (`rb.statistics`, `rb.metrics`, ...) hold the rest of the public
+names.
 """
 
 from __future__ import annotations

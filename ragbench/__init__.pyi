@@ -14,7 +14,16 @@ from . import (
     types,
 )
 from .errors import RagbenchError
-from .evaluation import EvaluationSpec, Result, Results, diagnose, evaluate, load_result, load_results, save
+from .evaluation import (
+    EvaluationSpec,
+    Result,
+    Results,
+    diagnose,
+    evaluate,
+    load_result,
+    load_results,
+    save,
+)
 from .generation import generate_answers
 from .judges import judge
 from .llms import dry_run, load_llm

@@ -16,8 +16,8 @@
     DataWarning               a flaw of real data that is not an error, reported once with its count
     JudgeWarning              a judge whose verdicts deserve less trust, such as the generator judging itself
 
-A message names the value, what was expected, and the way out. Errors are raised at the border, where input
-arrives; what is inside trusts its input.
+A message names the value, what was expected, and the way out. Errors are raised at the border,
+where input arrives; what is inside trusts its input.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ __all__ = [
 
 
 class FailureKind(StrEnum):
-    """Why a request has no reply. What is done next depends on this, never on the wording of a message."""
+    """Why a request has no reply. What is done next depends on this, never on the wording of a
+    message.
+    """
 
     BUDGET = "budget"  # not sent: it might have passed the maximum cost
     OFFLINE = "offline"  # not sent: the reply store does not have it
@@ -74,10 +76,14 @@ class RagbenchError(Exception):
         self.failure = failure
 
     def __str__(self) -> str:
-        return without_ansi(super().__str__())  # texts of others are in messages, and drive no terminal
+        return without_ansi(
+            super().__str__()
+        )  # texts of others are in messages, and drive no terminal
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and Jupyter show: the message states what to do, so the stack of calls is left out."""
+        """What IPython and Jupyter show: the message states what to do, so the stack of calls is
+        left out.
+        """
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -126,7 +132,11 @@ class JudgeWarning(UserWarning):
 
 
 def _format_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
 ) -> str:
     """Our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
@@ -158,7 +168,9 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as exc:
-        raise MissingExtraError(f"{module} is not installed; run: pip install 'ragbench-lab[{extra}]'") from exc
+        raise MissingExtraError(
+            f"{module} is not installed; run: pip install 'ragbench-lab[{extra}]'"
+        ) from exc
 
 
 def nearest(value: object, known: Iterable[str]) -> str:
@@ -171,7 +183,8 @@ def nearest(value: object, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
-    """The text of an error about an unknown name: the nearest known one first, then `shown`, or the first 30 known.
+    """The text of an error about an unknown name: the nearest known one first, then `shown`, or the
+    first 30 known.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
@@ -184,15 +197,17 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
 
 
 def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
-    """The text of an error about a run or an answer that names a chunk which is none of those given.
+    """The text of an error about a run or an answer that names a chunk which is none of those
+    given.
 
     >>> unknown_chunk("rail#0-24", "q1", 2)  # doctest: +NORMALIZE_WHITESPACE
     "query 'q1': 'rail#0-24' is not an id of the 2 chunks given; was the run made from another chunking, or turned into
     documents? Pass the chunk-level run, and the chunks that were searched for it"
     """
     return (
-        f"query {query_id!r}: {chunk_id!r} is not an id of the {n_chunks:,} chunks given; was the run made from "
-        "another chunking, or turned into documents? Pass the chunk-level run, and the chunks that were searched for it"
+        f"query {query_id!r}: {chunk_id!r} is not an id of the {n_chunks:,} chunks given; was "
+        "the run made from another chunking, or turned into documents? Pass the chunk-level run, "
+        "and the chunks that were searched for it"
     )
 
 
@@ -200,7 +215,8 @@ _JOINERS = "\u200c\u200d"
 
 
 def printable(text: str) -> str:
-    r"""One line without signs that could drive a terminal or turn the reading direction: texts of others are data.
+    r"""One line without signs that could drive a terminal or turn the reading direction: texts of
+    others are data.
 
     The joiners that Persian, Hindi and emoji are written with stay.
 
@@ -211,11 +227,14 @@ def printable(text: str) -> str:
     return " ".join("".join(shown).split())
 
 
-_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?:[()][0-9AB])?")
+_ANSI = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?:[()][0-9AB])?"
+)
 
 
 def without_ansi(text: str) -> str:
-    """The text without the codes that colour a terminal, move its cursor or set its title; lines stay.
+    """The text without the codes that colour a terminal, move its cursor or set its title; lines
+    stay.
 
     >>> without_ansi("\x1b[31mred\x1b[0m, \x1b]0;title\x07done")
     'red, done'

@@ -1,7 +1,8 @@
-"""Objects of a user that are named "package.module:attribute": a retriever, a chunker, a language model, ...
+"""Objects of a user that are named "package.module:attribute": a retriever, a chunker, a language
+model, ...
 
-Wherever ragbench takes the name of one of its own, it takes such a name too, in grids, notebooks and commands. The
-module is imported when it is named, and never otherwise.
+Wherever ragbench takes the name of one of its own, it takes such a name too, in grids, notebooks
+and commands. The module is imported when it is named, and never otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") -> bool:
-    """Whether a name is "package.module:attribute", of a package that can be found; nothing is imported.
+    """Whether a name is "package.module:attribute", of a package that can be found; nothing is
+    imported.
 
     Args:
         name: what the user wrote.
@@ -47,7 +49,8 @@ def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") 
 def imported(name: str, what: str, folder: str | Path = "") -> Any:
     """What "package.module:attribute" names; `what` it is in messages.
 
-    The module is looked for where Python finds it, then in `folder` ("" means the working directory).
+    The module is looked for where Python finds it, then in `folder` ("" means the working
+    directory).
 
     >>> imported("math:sqrt", "measure")(9)
     3.0
@@ -67,26 +70,33 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
             for part in attribute.split("."):
                 found = getattr(found, part)
         except Exception as exc:  # a user's module may fail in any way
-            raise ConfigError(f"{what} {name!r} could not be loaded: {type(exc).__name__}: {exc}") from exc
+            raise ConfigError(
+                f"{what} {name!r} could not be loaded: {type(exc).__name__}: {exc}"
+            ) from exc
     return found
 
 
 @contextmanager
 def searched(folder: str | Path = "") -> Iterator[None]:
-    """Modules are also looked for in this folder, after all other places; "" means the working directory."""
+    """Modules are also looked for in this folder, after all other places; "" means the working
+    directory.
+    """
     place = os.path.abspath(folder or os.getcwd())
     sys.path.append(place)
     try:
         yield
     finally:
-        for index in range(len(sys.path) - 1, -1, -1):  # the last one, which is ours unless an import changed the list
+        for index in range(
+            len(sys.path) - 1, -1, -1
+        ):  # the last one, which is ours unless an import changed the list
             if sys.path[index] == place:
                 del sys.path[index]
                 break
 
 
 def object_name(given: object) -> str:
-    """The name of a user's object: its `name`, its own name as a function or class, or that of its type.
+    """The name of a user's object: its `name`, its own name as a function or class, or that of its
+    type.
 
     >>> object_name(len), object_name(3)
     ('len', 'int')

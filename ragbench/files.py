@@ -1,7 +1,9 @@
-"""Writing files: atomically, durably, under a lock, which no other module does; and reading whole TOML and JSON files.
+"""Writing files: atomically, durably, under a lock, which no other module does; and reading whole
+TOML and JSON files.
 
-A process may be killed and a machine may lose power at any moment. A file or folder written here is then the old one or
-the new one, never a part of it, and what was reported as written is on the disk.
+A process may be killed and a machine may lose power at any moment. A file or folder written here is
+then the old one or the new one, never a part of it, and what was reported as written is on the
+disk.
 """
 
 from __future__ import annotations
@@ -23,21 +25,26 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, RagbenchError
 
 STAGING = ".running-"
-"""The names of temporary files and folders begin with this; what has such a name is never taken for a result."""
+"""The names of temporary files and folders begin with this; what has such a name is never taken for
+a result.
+"""
 
 _POLL_S = 0.5
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _Errors = type[RagbenchError]
 
 
-def read_toml(path: Path, hint: str, *, error: _Errors = ConfigError, missing: str = "") -> dict[str, Any]:
-    """The tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason and a hint, or with
-    `missing` where there is no file."""
+def read_toml(
+    path: Path, hint: str, *, error: _Errors = ConfigError, missing: str = ""
+) -> dict[str, Any]:
+    """The tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason
+    and a hint, or with `missing` where there is no file."""
     return dict(_parsed(path, tomllib.loads, "TOML", hint, error, missing))
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
-    """Return the line of a TOML text on which the value at these keys begins; of a missing one that of its table.
+    """Return the line of a TOML text on which the value at these keys begins; of a missing one that
+    of its table.
 
     >>> text = "[http]\\nurl = 'a'\\nbody = [\\n  1,\\n]"
     >>> [toml_line(text, ["http", key]) for key in ("url", "body", "reply")]
@@ -55,13 +62,16 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     return toml_line(text, keys[:-1]) if keys else 1
 
 
-def read_json(path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any) -> Any:
+def read_json(
+    path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any
+) -> Any:
     """The content of a JSON file, as `read_toml`; `options` are those of json.loads."""
     return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, error, missing)
 
 
 def expanded(path: str | Path) -> Path:
-    """The path with a leading ~ or ~user as that home folder, and as it is where there is no such user.
+    """The path with a leading ~ or ~user as that home folder, and as it is where there is no such
+    user.
 
     >>> str(expanded("~no-such-user/docs"))
     '~no-such-user/docs'
@@ -70,7 +80,8 @@ def expanded(path: str | Path) -> Path:
 
 
 def parse_json(text: str, **options: Any) -> Any:
-    """The value of a JSON text; ValueError where it is none, nests too deeply, or has half a character.
+    """The value of a JSON text; ValueError where it is none, nests too deeply, or has half a
+    character.
 
     >>> parse_json('{"a": [1]}')
     {'a': [1]}
@@ -80,13 +91,17 @@ def parse_json(text: str, **options: Any) -> Any:
         if _MAYBE_SURROGATE.search(text):  # which no encoder takes later
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
-        raise UnicodeError("a \\ud... escape is half of a surrogate pair; write the character itself") from exc
+        raise UnicodeError(
+            "a \\ud... escape is half of a surrogate pair; write the character itself"
+        ) from exc
     except RecursionError as exc:
         raise ValueError("it nests too deeply") from exc
     return found
 
 
-def _parsed(path: Path, parse: Callable[[str], Any], form: str, hint: str, error: _Errors, missing: str) -> Any:
+def _parsed(
+    path: Path, parse: Callable[[str], Any], form: str, hint: str, error: _Errors, missing: str
+) -> Any:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
@@ -102,11 +117,12 @@ def _parsed(path: Path, parse: Callable[[str], Any], form: str, hint: str, error
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Give the path at which the block creates a file or a folder; it then replaces `target` as a whole.
+    """Give the path at which the block creates a file or a folder; it then replaces `target` as a
+    whole.
 
-    The path has the name of `target`, in a temporary folder next to it. Where the block raises, `target` stays as it
-    is. A file that is replaced hands on its permissions. (A folder is replaced in two renames: for a moment between
-    them it is not there.)
+    The path has the name of `target`, in a temporary folder next to it. Where the block raises,
+    `target` stays as it is. A file that is replaced hands on its permissions. (A folder is replaced
+    in two renames: for a moment between them it is not there.)
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with staged(Path(folder, "notes.txt")) as new:
@@ -133,7 +149,9 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def write_durably(path: Path, content: str | bytes) -> None:
-    """Replace a file by this content (text as UTF-8, line ends as they are), as a whole or not at all."""
+    """Replace a file by this content (text as UTF-8, line ends as they are), as a whole or not at
+    all.
+    """
     with staged(path) as new:
         new.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -151,14 +169,20 @@ def swap_in(new: Path, folder: Path, old: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the renames in a folder; nothing where folders cannot be opened (Windows)."""
+    """Wait until the disk has the renames in a folder; nothing where folders cannot be opened
+    (Windows).
+    """
     with suppress(OSError):
         _flush(folder, os.O_RDONLY)
 
 
 def clear_staging(folder: Path, name: str = "") -> None:
-    """Remove what killed processes left in a folder (of one target, by `name`); only for the holder of its lock."""
-    for left in folder.glob(f"{STAGING}{glob.escape(name[:50])}-????????" if name else f"{STAGING}*"):
+    """Remove what killed processes left in a folder (of one target, by `name`); only for the holder
+    of its lock.
+    """
+    for left in folder.glob(
+        f"{STAGING}{glob.escape(name[:50])}-????????" if name else f"{STAGING}*"
+    ):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
 
@@ -172,10 +196,11 @@ def check_writable(place: Path) -> None:
 
 
 class LineFile:
-    """A file to which lines are appended, each on the disk when `append` returns; threads may share it.
+    """A file to which lines are appended, each on the disk when `append` returns; threads may share
+    it.
 
-    `lines` are those that were there at construction, without their ends. A last line that a killed process left
-    incomplete is not among them, and the next append removes it.
+    `lines` are those that were there at construction, without their ends. A last line that a killed
+    process left incomplete is not among them, and the next append removes it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -200,9 +225,14 @@ class LineFile:
 
 @contextmanager
 def locked(
-    file: Path, *, timeout_s: float = 3600.0, stop: threading.Event | None = None, remove: bool = False
+    file: Path,
+    *,
+    timeout_s: float = 3600.0,
+    stop: threading.Event | None = None,
+    remove: bool = False,
 ) -> Iterator[None]:
-    """Hold the lock that is the file `file`; its folder is created. The system releases it when its holder dies.
+    """Hold the lock that is the file `file`; its folder is created. The system releases it when its
+    holder dies.
 
     On a file system without locks the block runs without one.
 
@@ -229,8 +259,8 @@ def locked(
                 raise InterruptedError(f"stopped while another process held {file.name}") from None
             if time.monotonic() >= ends:
                 raise TimeoutError(
-                    f"{file} was held for {timeout_s:g} s; if no other process uses it, delete it (the locks of a "
-                    "network file system may outlive their holders)"
+                    f"{file} was held for {timeout_s:g} s; if no other process uses it, delete "
+                    "it (the locks of a network file system may outlive their holders)"
                 ) from None
             continue
         except NotImplementedError:
@@ -240,7 +270,9 @@ def locked(
         yield
     finally:
         if lock.is_locked:
-            if remove:  # while it is held: who waits for the deleted file notices, and takes a new one
+            if (
+                remove
+            ):  # while it is held: who waits for the deleted file notices, and takes a new one
                 with suppress(OSError):
                     file.unlink()
             lock.release()

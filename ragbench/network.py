@@ -1,7 +1,8 @@
-"""The network of every HTTP client: language models, systems under test, downloads. Nothing hangs, nothing floods.
+"""The network of every HTTP client: language models, systems under test, downloads. Nothing hangs,
+nothing floods.
 
-A reply has a deadline, from the connection to its last byte, and a size after decompression that bound it as a whole;
-encodings are not stacked, and no other host gets the request.
+A reply has a deadline, from the connection to its last byte, and a size after decompression that
+bound it as a whole; encodings are not stacked, and no other host gets the request.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ _WRITTEN_AT_ONCE = 16_384  # bytes
 
 
 class OutOfBoundsError(RagbenchError):
-    """A reply that is late, too large, packed in other ways than asked for, or elsewhere; `failure` tells which."""
+    """A reply that is late, too large, packed in other ways than asked for, or elsewhere; `failure`
+    tells which.
+    """
 
 
 class Bounds:
     """The bounds of every request of a client.
 
-    A request's time-out for "pool" is the deadline of the whole exchange (None: none; the number of connections is
-    unlimited, so no request waits for one). Connection and headers must be there within those for "connect" and "read"
-    together. A request's extension "max_reply_mb" is the size, decompressed, that its reply may have. Redirects are
-    refused, with `same_host` only those to another host. Raises OutOfBoundsError, out of the client's own methods.
+    A request's time-out for "pool" is the deadline of the whole exchange (None: none; the number of
+    connections is unlimited, so no request waits for one). Connection and headers must be there
+    within those for "connect" and "read" together. A request's extension "max_reply_mb" is the
+    size, decompressed, that its reply may have. Redirects are refused, with `same_host` only those
+    to another host. Raises OutOfBoundsError, out of the client's own methods.
     """
 
     def __init__(self, name: str, *, same_host: bool = False) -> None:
@@ -43,14 +47,19 @@ class Bounds:
         self._now = threading.local()  # the deadline of the request that this thread waits for
 
     def client(self, client_class: Any = None, **options: Any) -> Any:
-        """Return a client of httpx, or of a class derived from that of httpx or httpx2; `options` are its arguments."""
+        """Return a client of httpx, or of a class derived from that of httpx or httpx2; `options`
+        are its arguments.
+        """
         import httpx
 
         make = client_class or httpx.Client
         modules = (base.__module__.partition(".")[0] for base in make.__mro__)
         library = next(module for module in modules if module in ("httpx", "httpx2"))
         options["event_hooks"] = {"request": [self._begin], "response": [self._check]}
-        options |= {"transport": _transport_class(library)(self._left), "follow_redirects": self._same_host}
+        options |= {
+            "transport": _transport_class(library)(self._left),
+            "follow_redirects": self._same_host,
+        }
         client = make(**options)
         client.headers["accept-encoding"] = "gzip"
         return client
@@ -72,7 +81,10 @@ class Bounds:
         """Return the seconds that the next step may take."""
         left: float = self._now.begun + self._now.lasts_s - time.monotonic()
         if left <= 0:
-            message = f"{self._name}: no reply within {self._now.lasts_s:g} s; raise timeout_s or ask for less"
+            message = (
+                f"{self._name}: no reply within {self._now.lasts_s:g} s; raise timeout_s "
+                "or ask for less"
+            )
             raise OutOfBoundsError(message, FailureKind.TIMEOUT)
         return left if timeout is None else min(left, timeout)
 
@@ -82,13 +94,23 @@ class Bounds:
         if response.has_redirect_location:
             here, location = response.request.url, response.headers["location"]
             there = here.join(location)
-            if not self._same_host or there.host != here.host or there.scheme not in (here.scheme, "https"):
-                message = f"{self._name}: redirected to {location!r}; redirects{' to another host' * self._same_host} "
+            if (
+                not self._same_host
+                or there.host != here.host
+                or there.scheme not in (here.scheme, "https")
+            ):
+                message = (
+                    f"{self._name}: redirected to {location!r}; "
+                    f"redirects{' to another host' * self._same_host} "
+                )
                 message += "are not followed, write that as url if it is right"
                 raise OutOfBoundsError(message, FailureKind.REFUSED)
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip"):
-            message = f"{self._name}: the reply is encoded as {encoding[:80]!r}; gzip alone, or nothing, was asked for"
+            message = (
+                f"{self._name}: the reply is encoded as {encoding[:80]!r}; gzip alone, or "
+                "nothing, was asked for"
+            )
             raise OutOfBoundsError(message, FailureKind.UNREADABLE)
         unzip = zlib.decompressobj(31) if encoding == "gzip" else None
         max_mb = response.request.extensions.get("max_reply_mb", MAX_REPLY_MB)
@@ -103,13 +125,17 @@ class Bounds:
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE) from exc
             left -= max(len(piece), len(plain))
             if left < 0:
-                message = f"{self._name}: the reply is longer than {max_mb:g} MB; raise max_reply_mb"
+                message = (
+                    f"{self._name}: the reply is longer than {max_mb:g} MB; raise max_reply_mb"
+                )
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE)
             return plain
 
         if unzip:
             del response.headers["content-encoding"]
-        response.stream = _stream_class(type(response).__module__.partition(".")[0])(response.stream, decoded)
+        response.stream = _stream_class(type(response).__module__.partition(".")[0])(
+            response.stream, decoded
+        )
 
 
 class _Backend:
@@ -118,7 +144,9 @@ class _Backend:
     def __init__(self, inner: Any, left: Callable[[float | None], float]) -> None:
         self._inner, self._left = inner, left
 
-    def connect_tcp(self, host: str, *args: Any, timeout: float | None = None, **options: Any) -> _Connection:
+    def connect_tcp(
+        self, host: str, *args: Any, timeout: float | None = None, **options: Any
+    ) -> _Connection:
         left, connection = self._left(timeout), Future[Any]()
 
         def connect() -> None:
@@ -127,7 +155,8 @@ class _Backend:
             except Exception as exc:
                 connection.set_exception(exc)
 
-        # In a thread, as looking up a name takes no time-out, and each of its addresses a whole one.
+        # In a thread, as looking up a name takes no time-out, and each of its addresses a whole
+        # one.
         threading.Thread(target=connect, daemon=True).start()
         if wait([connection], left).not_done:
             connection.add_done_callback(lambda late: late.exception() or late.result().close())
@@ -150,7 +179,9 @@ class _Connection:
             self._inner.write(buffer[start : start + _WRITTEN_AT_ONCE], self._left(timeout))
 
     def start_tls(self, *args: Any, timeout: float | None = None, **options: Any) -> _Connection:
-        return _Connection(self._inner.start_tls(*args, timeout=self._left(timeout), **options), self._left)
+        return _Connection(
+            self._inner.start_tls(*args, timeout=self._left(timeout), **options), self._left
+        )
 
 
 @lru_cache
@@ -166,19 +197,31 @@ def _transport_class(library: str) -> Any:
 
         def handle_request(self, request: Any) -> Any:
             url = request.url
-            target = core.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-            content = {"headers": request.headers.raw, "content": request.stream, "extensions": request.extensions}
+            target = core.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+            )
+            content = {
+                "headers": request.headers.raw,
+                "content": request.stream,
+                "extensions": request.extensions,
+            }
             with _errors_of(library):
-                reply = self._pool(url).handle_request(core.Request(request.method, target, **content))
+                reply = self._pool(url).handle_request(
+                    core.Request(request.method, target, **content)
+                )
             stream = _stream_class(library)(reply.stream, bytes)
-            return base.Response(reply.status, headers=reply.headers, stream=stream, extensions=reply.extensions)
+            return base.Response(
+                reply.status, headers=reply.headers, stream=stream, extensions=reply.extensions
+            )
 
         def close(self) -> None:
             for pool in self._pools.values():
                 pool.close()
 
         def _pool(self, url: Any) -> Any:
-            """Return the connections to a server, through the proxy that the environment names for it."""
+            """Return the connections to a server, through the proxy that the environment names for
+            it.
+            """
             proxies = {} if proxy_bypass(url.host) else getproxies()
             proxy = proxies.get(url.scheme) or proxies.get("all", "")
             with self._opening:
@@ -222,7 +265,9 @@ def _errors_of(library: str) -> Iterator[None]:
 
 @lru_cache
 def _stream_class(library: str) -> Any:
-    """Return a stream of bytes of httpx or httpx2 that gives what a function makes of each piece of another one."""
+    """Return a stream of bytes of httpx or httpx2 that gives what a function makes of each piece of
+    another one.
+    """
     base, _ = _modules(library)
 
     class Stream(base.SyncByteStream, base.AsyncByteStream):  # type: ignore[misc,name-defined]

@@ -22,11 +22,12 @@ class NotBegun(Exception):  # noqa: N818 - an outcome of an item
 
 
 class SideBySide(Generic[T, R]):
-    """Calls of many items in threads, at most `at_once` at a time; iterating gives items and outcomes as they come.
+    """Calls of many items in threads, at most `at_once` at a time; iterating gives items and
+    outcomes as they come.
 
-    An outcome is what the call returned or raised, and a TimeoutError after `timeout_s` seconds. Each call has a daemon
-    thread of its own: one that hangs costs no other its place, nor the process its end. `before(item)` runs in the
-    thread that iterates, before the call.
+    An outcome is what the call returned or raised, and a TimeoutError after `timeout_s` seconds.
+    Each call has a daemon thread of its own: one that hangs costs no other its place, nor the
+    process its end. `before(item)` runs in the thread that iterates, before the call.
 
     >>> sorted(SideBySide([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
     [(1, 2), (2, 3)]
@@ -56,7 +57,9 @@ class SideBySide(Generic[T, R]):
                 number = self._left.pop()
                 self._until[number] = time.monotonic() + self._timeout_s
                 self._before(self._items[number])
-                threading.Thread(target=self._work, args=(number,), name=self._name, daemon=True).start()
+                threading.Thread(
+                    target=self._work, args=(number,), name=self._name, daemon=True
+                ).start()
             # A wait without end cannot be interrupted on every system.
             yield from self._next(min(0.2, min(self._until.values()) - time.monotonic()))
 
@@ -66,7 +69,9 @@ class SideBySide(Generic[T, R]):
         return [self._items[number] for number in reversed(left)]
 
     def interrupted(self, wait_s: float) -> Iterator[tuple[T, R | BaseException]]:
-        """After an exception: what comes within so many seconds, and NotBegun of what will not be called any more."""
+        """After an exception: what comes within so many seconds, and NotBegun of what will not be
+        called any more.
+        """
         with self._guard:
             self._over = True
         for number in self._until.keys() - self._begun:
@@ -90,19 +95,24 @@ class SideBySide(Generic[T, R]):
         try:
             number, outcome = self._came.get(timeout=max(0.0, wait_s))
         except queue.Empty:
-            for number in [number for number, end in self._until.items() if end <= time.monotonic()]:
+            for number in [
+                number for number, end in self._until.items() if end <= time.monotonic()
+            ]:
                 del self._until[number]
                 yield self._items[number], TimeoutError()
         else:
-            if self._until.pop(number, None) is not None:  # what comes after its time has failed already
+            if (
+                self._until.pop(number, None) is not None
+            ):  # what comes after its time has failed already
                 yield self._items[number], outcome
 
 
 def progress_bar(total: int | None, desc: str, unit: str = "it", *, initial: int = 0) -> tqdm[Any]:
-    """A bar after two seconds, which leaves nothing behind; a log and a notebook that papermill runs have none.
+    """A bar after two seconds, which leaves nothing behind; a log and a notebook that papermill
+    runs have none.
 
-    It shows on a terminal and in Jupyter. "B" as the unit shows kilobytes and megabytes, and None as the total is one
-    that is not known. TQDM_DISABLE=1 turns it off everywhere.
+    It shows on a terminal and in Jupyter. "B" as the unit shows kilobytes and megabytes, and None
+    as the total is one that is not known. TQDM_DISABLE=1 turns it off everywhere.
 
     >>> with progress_bar(10, "searching", "query") as bar:
     ...     _ = bar.update(10)
@@ -120,7 +130,9 @@ def progress_bar(total: int | None, desc: str, unit: str = "it", *, initial: int
 
 
 def _in_jupyter() -> bool:
-    """Whether cells are run by someone who could be asked for input, as in JupyterLab; papermill could not."""
+    """Whether cells are run by someone who could be asked for input, as in JupyterLab; papermill
+    could not.
+    """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 

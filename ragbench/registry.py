@@ -1,9 +1,10 @@
-"""The registry of measures: what each is about, its bounds and direction, the labels it needs, what it means.
+"""The registry of measures: what each is about, its bounds and direction, the labels it needs, what
+it means.
 
-The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and comparisons ask this
-registry and keep no lists of their own. A name carries its level: "nDCG@10" and its family are about documents,
-"span:nDCG@10" about the chunks that hold gold evidence, "chunk:nDCG@10" about labelled chunks. What a language model
-judged is named "llm_...".
+The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and
+comparisons ask this registry and keep no lists of their own. A name carries its level: "nDCG@10"
+and its family are about documents, "span:nDCG@10" about the chunks that hold gold evidence,
+"chunk:nDCG@10" about labelled chunks. What a language model judged is named "llm_...".
 """
 
 from __future__ import annotations
@@ -53,28 +54,36 @@ ALIASES = {
     "HitRate": "Success",
     "Hit Rate": "Success",
 }
-"""What others call the ranking measures; results carry the name on the right. The mean of RR over queries is MRR."""
+"""What others call the ranking measures; results carry the name on the right. The mean of RR over
+queries is MRR.
+"""
 
 ABLATIONS = ("actual", "oracle", "best_chunks", "empty")
-"""Contexts that the same questions are answered from; "<ablation>_<measure>" is a measure of those answers."""
+"""Contexts that the same questions are answered from; "<ablation>_<measure>" is a measure of those
+answers.
+"""
 
 Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
-"""A measure of one answer: the question with its labels, the answer, the texts it was made from -> value or None."""
+"""A measure of one answer: the question with its labels, the answer, the texts it was made from ->
+value or None.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name mark a part
-    that varies, as in "nDCG@{k}".
+    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name
+    mark a part that varies, as in "nDCG@{k}".
 
-    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`; from then on its name can
-    have a target. The function is called once per question that was answered without failing, with the case, the
-    answer and the texts of its context; it returns a number within `bounds`, or None where there is nothing to score.
+    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`; from
+    then on its name can have a target. The function is called once per question that was answered
+    without failing, with the case, the answer and the texts of its context; it returns a number
+    within `bounds`, or None where there is nothing to score.
 
-    `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what one value is about
-    ("document", "span", "chunk", "context", "answer", "citation", "pipeline", "safety", ...). None in `bounds` means
-    unbounded. `attainable` states whether every test set allows the better bound to be reached, `headline` whether
-    tables show the measure without being asked to (of a family, at the depth of 5).
+    `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what
+    one value is about ("document", "span", "chunk", "context", "answer", "citation", "pipeline",
+    "safety", ...). None in `bounds` means unbounded. `attainable` states whether every test set
+    allows the better bound to be reached, `headline` whether tables show the measure without being
+    asked to (of a family, at the depth of 5).
 
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None),
     ...                 higher_is_better=False, meaning="words of the answer")
@@ -102,7 +111,9 @@ class Measure:
 
     @property
     def best(self) -> float | None:
-        """The best possible value on any test set; None where there is none, or it depends on the chunks."""
+        """The best possible value on any test set; None where there is none, or it depends on the
+        chunks.
+        """
         return self.bounds[self.higher_is_better] if self.attainable else None
 
 
@@ -113,8 +124,12 @@ def _read(table: str) -> Iterator[Measure]:
         for name, row in rows.items():
             own = row if isinstance(row, dict) else {"meaning": row}
             known = {"source": "ragbench", "headline": True, **group, **own}
-            low, high = (None if math.isinf(bound) else bound for bound in known.pop("bounds", (0.0, 1.0)))
-            yield Measure(name, **{**known, "bounds": (low, high), "labels": tuple(known.get("labels", ()))})
+            low, high = (
+                None if math.isinf(bound) else bound for bound in known.pop("bounds", (0.0, 1.0))
+            )
+            yield Measure(
+                name, **{**known, "bounds": (low, high), "labels": tuple(known.get("labels", ()))}
+            )
 
 
 _TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
@@ -131,29 +146,60 @@ _LEVELS = {  # level -> the label that defines relevance, and what is ranked
 _BUILT_IN = (
     *_DOCUMENTS,
     *(
-        replace(one, name=f"{level}:{one.name}", level=level, labels=(label,), meaning=f"{what}: {one.meaning}",
-                headline=one.headline and level == "chunk")
-        for level, (label, what) in _LEVELS.items() for one in _DOCUMENTS
+        replace(
+            one,
+            name=f"{level}:{one.name}",
+            level=level,
+            labels=(label,),
+            meaning=f"{what}: {one.meaning}",
+            headline=one.headline and level == "chunk",
+        )
+        for level, (label, what) in _LEVELS.items()
+        for one in _DOCUMENTS
     ),
     *(one for one in _TABLE if one not in _DOCUMENTS),
-)  # fmt: skip
+)
 
 _own: dict[str, Measure] = {}
 
 HEADLINE = tuple(one.name.replace("{k}", "5") for one in _BUILT_IN if one.headline)
-"""The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
+"""The measures that a table shows first; any other one is shown where it has a target, or where all
+are wanted.
+"""
 
 BRIEF = (
-    "nDCG@5", "R@5", "RR", "Success@5", "chunk:nDCG@5", "chunk:R@5", "span_recall@5", "claim_support",
-    "citation_accuracy", "answered", "semantic_similarity", "gold_fact_coverage", "outcome_correct", "overall",
+    "nDCG@5",
+    "R@5",
+    "RR",
+    "Success@5",
+    "chunk:nDCG@5",
+    "chunk:R@5",
+    "span_recall@5",
+    "claim_support",
+    "citation_accuracy",
+    "answered",
+    "semantic_similarity",
+    "gold_fact_coverage",
+    "outcome_correct",
+    "overall",
     "pass_rate",
-)  # fmt: skip
+)
 """The measures that the console shows without -v, in addition to those with a target."""
 
 LEADERBOARD = (
-    "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
-    "llm_correctness", "llm_faithfulness", "llm_relevance", "llm_context_recall", "llm_context_precision",
-)  # fmt: skip
+    "nDCG@10",
+    "R@10",
+    "span_recall@5",
+    "span_recall@500tok",
+    "span_recall_auc",
+    "semantic_similarity",
+    "token_f1",
+    "llm_correctness",
+    "llm_faithfulness",
+    "llm_relevance",
+    "llm_context_recall",
+    "llm_context_precision",
+)
 """The measures of the leaderboard, as far as a sweep has them."""
 
 _PARTS = {"{k}": r"([1-9][0-9]{0,8})", "{tokens}": r"([1-9][0-9]{0,8})", "{stage}": r"(.+)"}
@@ -175,7 +221,8 @@ CALIBRATED = "calibrated:"
 
 
 def declare(measure: Measure) -> None:
-    """Make a measure of a user known by its name: its direction, bounds and meaning; a later one replaces it.
+    """Make a measure of a user known by its name: its direction, bounds and meaning; a later one
+    replaces it.
 
     Raises:
         ConfigError: a name that is none, or that of a measure of ragbench.
@@ -184,7 +231,9 @@ def declare(measure: Measure) -> None:
         raise ConfigError(f"a measure cannot be named {measure.name!r}; write it as 'answer_words'")
     before = find_measure(measure.name)
     if before is not None and before.name not in _own:
-        raise ConfigError(f"{measure.name!r} is a measure of ragbench ({before.meaning}); give yours another name")
+        raise ConfigError(
+            f"{measure.name!r} is a measure of ragbench ({before.meaning}); give yours another name"
+        )
     _own[measure.name] = measure
     find_measure.cache_clear()
 
@@ -196,15 +245,22 @@ def declaration(measure: Measure) -> dict[str, Any]:
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Measures of a user: as they are, or named "package.module:attribute" (several with commas between).
+    """Measures of a user: as they are, or named "package.module:attribute" (several with commas
+    between).
 
-    A module is looked for where Python finds it, then in the working directory. A function is the measure of
-    its name.
+    A module is looked for where Python finds it, then in the working directory. A function is the
+    measure of its name.
 
     Raises:
         ConfigError: a name that leads nowhere, or to something that is not a measure.
     """
-    items = [given] if isinstance(given, Measure) else given.split(",") if isinstance(given, str) else [*given]
+    items = (
+        [given]
+        if isinstance(given, Measure)
+        else given.split(",")
+        if isinstance(given, str)
+        else [*given]
+    )
     found: list[Measure] = []
     for item in items:
         one = imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
@@ -212,16 +268,22 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
             found.append(one)
         elif callable(one) and not isinstance(one, Measure):
             doc = (one.__doc__ or "").strip().partition("\n")[0]
-            found.append(Measure(getattr(one, "__name__", type(one).__name__), one, meaning=doc, source="user"))
+            found.append(
+                Measure(
+                    getattr(one, "__name__", type(one).__name__), one, meaning=doc, source="user"
+                )
+            )
         elif not isinstance(item, str) or item.strip():
             raise ConfigError(
-                f"{item!r} is not a measure; expected rb.Measure(name, function), or 'package.module:attribute'"
+                f"{item!r} is not a measure; expected rb.Measure(name, function), or "
+                "'package.module:attribute'"
             )
     return tuple(found)
 
 
 def measures() -> pd.DataFrame:
-    """Every measure: name, level, perspective, meaning, low, high, better, labels, judged, source; families once.
+    """Every measure: name, level, perspective, meaning, low, high, better, labels, judged, source;
+    families once.
 
     >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
     ['span', 'evidence', 'higher']
@@ -229,35 +291,71 @@ def measures() -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        (one.name, one.level, one.perspective, one.meaning, *one.bounds, "higher" if one.higher_is_better else "lower",
-         ", ".join(one.labels), one.judged, one.source)
+        (
+            one.name,
+            one.level,
+            one.perspective,
+            one.meaning,
+            *one.bounds,
+            "higher" if one.higher_is_better else "lower",
+            ", ".join(one.labels),
+            one.judged,
+            one.source,
+        )
         for one in (*_BUILT_IN, *_own.values())
-    ]  # fmt: skip
-    names = ["measure", "level", "perspective", "meaning", "low", "high", "better", "labels", "judged", "source"]
+    ]
+    names = [
+        "measure",
+        "level",
+        "perspective",
+        "meaning",
+        "low",
+        "high",
+        "better",
+        "labels",
+        "judged",
+        "source",
+    ]
     return pd.DataFrame(rows, columns=names).astype({"low": "Float64", "high": "Float64"})
 
 
 @lru_cache(maxsize=4096)
 def find_measure(name: str) -> Measure | None:
-    """The measure of this name, in any case and by its other names; of a family the member. None: not registered.
+    """The measure of this name, in any case and by its other names; of a family the member. None:
+    not registered.
 
     >>> [found.name if (found := find_measure(name)) else None for name in ("mrr@5", "SPAN:NDCG@3", "claim_suport")]
     ['RR@5', 'span:nDCG@3', None]
     """
     if name in _own:
         return _own[name]
-    if name.casefold().startswith(CALIBRATED) and (base := find_measure(name[len(CALIBRATED) :])) is not None:
-        meaning = f"probability that a person answers yes, estimated from {base.name} by a calibration"
-        return replace(base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True)
+    if (
+        name.casefold().startswith(CALIBRATED)
+        and (base := find_measure(name[len(CALIBRATED) :])) is not None
+    ):
+        meaning = (
+            f"probability that a person answers yes, estimated from {base.name} by a calibration"
+        )
+        return replace(
+            base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True
+        )
     if options := _OPTIONS.search(name):
         base = find_measure(_OPTIONS.sub("", name))
         if base is None or not is_ranking_measure(base.name):
             return None
-        kept = [part for part in options[1].replace(" ", "").split(",") if part not in ("rel=1", "p=0.8", "beta=1")]
+        kept = [
+            part
+            for part in options[1].replace(" ", "").split(",")
+            if part not in ("rel=1", "p=0.8", "beta=1")
+        ]
         if not kept:
             return base
         head, at, depth = base.name.partition("@")
-        return replace(base, name=f"{head}({','.join(kept)}){at}{depth}", meaning=f"{base.meaning}; {', '.join(kept)}")
+        return replace(
+            base,
+            name=f"{head}({','.join(kept)}){at}{depth}",
+            meaning=f"{base.meaning}; {', '.join(kept)}",
+        )
     level, colon, rest = name.rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
@@ -268,13 +366,23 @@ def find_measure(name: str) -> Measure | None:
         if match := pattern.fullmatch(text):
             part = re.search(r"\{\w+\}", family.name)
             assert part is not None
-            named, meaning = (words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning))
+            named, meaning = (
+                words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning)
+            )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
     for ablation in ABLATIONS:  # last: "overall_..." and the like are names of their own
-        base = find_measure(name[len(ablation) + 1 :]) if folded.startswith(f"{ablation}_") else None
+        base = (
+            find_measure(name[len(ablation) + 1 :]) if folded.startswith(f"{ablation}_") else None
+        )
         if base is not None and base.perspective in ("answer", "judge"):
             meaning = f"{base.meaning}, answered from {ablation.replace('_', ' ')}"
-            return replace(base, name=f"{ablation}_{base.name}", perspective="", meaning=meaning, headline=False)
+            return replace(
+                base,
+                name=f"{ablation}_{base.name}",
+                perspective="",
+                meaning=meaning,
+                headline=False,
+            )
     return next((one for own, one in _own.items() if own.casefold() == folded), None)
 
 
@@ -294,17 +402,27 @@ def measure_of(name: str) -> Measure:
     if found is None:
         depth = re.search(r"@([1-9]\d{0,8})", str(name))
         k = depth[1] if depth else "5"
-        names = [*(f"{alias}@{k}" for alias in ALIASES), *(re.sub(r"\{\w+\}", k, one.name) for one in _BUILT_IN), *_own]
+        names = [
+            *(f"{alias}@{k}" for alias in ALIASES),
+            *(re.sub(r"\{\w+\}", k, one.name) for one in _BUILT_IN),
+            *_own,
+        ]
         folded = {one.casefold(): one for one in names}
-        near = [folded[one] for one in difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)]
+        near = [
+            folded[one]
+            for one in difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
+        ]
         member = find_measure(f"{name}@{k}")  # a depth is missing
-        hint = f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
+        hint = (
+            f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
+        )
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return found
 
 
 def named_among(name: str, known: Iterable[str]) -> str:
-    """The one of these names that is meant: as written, in any case, or by another name of the same measure.
+    """The one of these names that is meant: as written, in any case, or by another name of the same
+    measure.
 
     >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
     ('nDCG@10', 'my_measure')
@@ -342,7 +460,9 @@ def is_ranking_measure(name: str) -> bool:
     [True, True, True, False]
     """
     found = find_measure(name) if isinstance(name, str) else None
-    name = "" if found is None else _OPTIONS.sub("", found.name.rpartition(":")[2]).partition("@")[0]
+    name = (
+        "" if found is None else _OPTIONS.sub("", found.name.rpartition(":")[2]).partition("@")[0]
+    )
     return name in (*_RANKING, *_OF_DOCUMENTS)
 
 

@@ -1,4 +1,5 @@
-"""Texts made fit to be sent and stored, and where texts are cut: tokens and sentences, always as character offsets.
+"""Texts made fit to be sent and stored, and where texts are cut: tokens and sentences, always as
+character offsets.
 
 Chunkers cut here, span scores count here, so that "500 tokens" means the same in all of them.
 """
@@ -30,23 +31,33 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
 
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
-"""Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our own apostrophe."""
+"""Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our
+own apostrophe.
+"""
 
-UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+UNSPACED = (
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+)
 """A character of a script that is written without spaces between words: each counts as a word."""
 
 
 def without_surrogates(text: str) -> str:
-    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD.
+    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it
+    becomes U+FFFD.
 
     >>> without_surrogates("caf\\u00e9 \\ud83d\\ude00 \\ud800")
     'café 😀 \ufffd'
     """
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 def shielded(text: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula: an apostrophe comes before what begins like one.
+    """A cell of a CSV file that no spreadsheet takes for a formula: an apostrophe comes before what
+    begins like one.
 
     >>> shielded("=HYPERLINK(1)"), shielded("q1"), unshielded(shielded("'-1"))
     ("'=HYPERLINK(1)", 'q1', "'-1")
@@ -68,7 +79,8 @@ _BUNDLED = {
 
 _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"  # SHA-256
 
-# What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in batches.
+# What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in
+# batches.
 _BATCH_CHARACTERS = 4_000_000
 # The tokens and sentences of the documents of this many characters are in memory at a time.
 _GROUP_CHARACTERS = 4_000_000
@@ -85,8 +97,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def load_tokenizer(name: str = "minilm") -> Tokenizer:
     """The tokenizer of that name, without truncation and padding; loaded once per process.
 
-    `name` is "minilm", "wordllama", a `tokenizer.json`, a folder that holds one, or a repository of the Hugging
-    Face hub (the only case in which something is downloaded).
+    `name` is "minilm", "wordllama", a `tokenizer.json`, a folder that holds one, or a repository of
+    the Hugging Face hub (the only case in which something is downloaded).
 
     >>> load_tokenizer("minilm").encode("Tokenized.", add_special_tokens=False).tokens
     ['token', '##ized', '.']
@@ -98,7 +110,9 @@ def load_tokenizer(name: str = "minilm") -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(path)) if path else Tokenizer.from_pretrained(name)
     except Exception as exc:  # the library raises bare Exception for a file it cannot read
         if path:
-            raise ConfigError(f"{path} is not a tokenizer.json that the tokenizers library can read: {exc}") from exc
+            raise ConfigError(
+                f"{path} is not a tokenizer.json that the tokenizers library can read: {exc}"
+            ) from exc
         raise DownloadError(
             f"tokenizer {name!r} could not be loaded from the Hugging Face hub ({exc}); "
             f"known without a download: {', '.join(_BUNDLED)}, or give the path of a tokenizer.json"
@@ -119,7 +133,9 @@ def _tokenizer_file(name: str) -> Path | None:
         package, inner = _BUNDLED[name]
         spec = find_spec(package)  # finds the folder without importing the package
         if spec is None or spec.origin is None:
-            raise ConfigError(f"tokenizer {name!r} comes with the package {package}, which is not installed")
+            raise ConfigError(
+                f"tokenizer {name!r} comes with the package {package}, which is not installed"
+            )
         return Path(spec.origin).parent / inner
     path = Path(name)
     if name.strip() and path.is_dir():
@@ -136,13 +152,15 @@ def _tokenizer_file(name: str) -> Path | None:
 
 
 def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offsets]:
-    """For each text an int32 array (tokens, 2): first character of each token and the one after its last.
+    """For each text an int32 array (tokens, 2): first character of each token and the one after its
+    last.
 
-    No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji) share its
-    offsets; characters that the tokenizer drops (white space, control characters) belong to no token, and a token of
-    more than 100 characters counts as several. Lone
-    surrogates, which JSON can smuggle into a string, count as the replacement character. Recent results are kept
-    (128 MiB per process), so that several chunkings of one corpus tokenise it once; the arrays are read-only.
+    No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji)
+    share its offsets; characters that the tokenizer drops (white space, control characters) belong
+    to no token, and a token of more than 100 characters counts as several. Lone surrogates, which
+    JSON can smuggle into a string, count as the replacement character. Recent results are kept (128
+    MiB per process), so that several chunkings of one corpus tokenise it once; the arrays are
+    read-only.
 
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
@@ -169,7 +187,8 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
 
 
 def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, IntArray]:
-    """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and one after the last.
+    """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and
+    one after the last.
 
     >>> first, last = token_ranges(token_offsets(["Héllo wörld."])[0], [0, 6], [5, 12])
     >>> (last - first).tolist()
@@ -189,7 +208,9 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
     return _grouped(documents, lambda document: len(document.text), _GROUP_CHARACTERS)
 
 
-def _grouped(items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int) -> Iterator[list[_Item]]:
+def _grouped(
+    items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int
+) -> Iterator[list[_Item]]:
     """The items in their order; a group ends with the one that makes it have `enough` characters."""
     group: list[_Item] = []
     characters = 0
@@ -204,10 +225,11 @@ def _grouped(items: Iterable[_Item], n_characters: Callable[[_Item], int], enoug
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """The sentences of an English text as (start, end), in order, without the white space around them.
+    """The sentences of an English text as (start, end), in order, without the white space around
+    them.
 
-    Every character but white space lies in exactly one of them; none is longer than 30,000 characters. Recent results
-    are kept, as those of `token_offsets`.
+    Every character but white space lies in exactly one of them; none is longer than 30,000
+    characters. Recent results are kept, as those of `token_offsets`.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
     [(0, 15), (17, 26)]
@@ -225,15 +247,18 @@ def _find_sentences(text: str) -> Offsets:
 
     valid = _without_surrogates(text)
     spans: list[tuple[int, int]] = []
-    # The library's time grows with the square of a paragraph's length (minutes for megabytes without a blank line),
-    # so it sees the text through a window. The window may have cut its last sentence, and spoilt the one before it
-    # (by a quotation mark whose partner is out of sight): both are left to the next window.
+    # The library's time grows with the square of a paragraph's length (minutes for megabytes
+    # without a blank line), so it sees the text through a window. The window may have cut its last
+    # sentence, and spoilt the one before it (by a quotation mark whose partner is out of sight):
+    # both are left to the next window.
     start = 0
     while start < len(text):
         window = valid[start : start + _WINDOW_CHARACTERS]
         ends = [boundary["end_index"] for boundary in get_sentence_boundaries("en", window)]
         if start + len(window) < len(text):
-            ends = ends[:-2] or ends[:-1] or [len(window.rstrip().rpartition(" ")[0]) or len(window)]
+            ends = (
+                ends[:-2] or ends[:-1] or [len(window.rstrip().rpartition(" ")[0]) or len(window)]
+            )
         for begin, end in pairwise([0, *ends]):
             span = trim(text, start + begin, start + end)
             if span[0] < span[1]:
@@ -243,7 +268,8 @@ def _find_sentences(text: str) -> Offsets:
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """The same stretch of text without the white space at its ends (start == end if nothing else is in it).
+    """The same stretch of text without the white space at its ends (start == end if nothing else is
+    in it).
 
     >>> trim("a  b ", 1, 5)
     (3, 4)
@@ -275,12 +301,15 @@ _WORD = re.compile(r"[^ \n]+")
 
 
 def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The same, with each distinct word looked up once: a third of the time, since texts repeat their words.
+    """The same, with each distinct word looked up once: a third of the time, since texts repeat
+    their words.
 
     A word is the text between blanks and line ends; other white space stays inside.
     """
     numbers: dict[str, int] = {}
-    words = [[numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts]
+    words = [
+        [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts
+    ]
     n_tokens, first, offsets = _encode_words(list(numbers), tokenizer)
     found = []
     for text, own in zip(texts, words, strict=True):
@@ -295,9 +324,15 @@ def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
 
 
 def _encode_words(words: Sequence[str], tokenizer: str) -> tuple[IntArray, IntArray, Offsets]:
-    """For each word the number of its tokens and which is its first; and each token's offsets in its word."""
-    pieces = [words[i : i + 2000] for i in range(0, len(words), 2000)]  # several, so that all cores have work
-    encodings = load_tokenizer(tokenizer).encode_batch([" ".join(piece) for piece in pieces], add_special_tokens=False)
+    """For each word the number of its tokens and which is its first; and each token's offsets in
+    its word.
+    """
+    pieces = [
+        words[i : i + 2000] for i in range(0, len(words), 2000)
+    ]  # several, so that all cores have work
+    encodings = load_tokenizer(tokenizer).encode_batch(
+        [" ".join(piece) for piece in pieces], add_special_tokens=False
+    )
     counts, parts = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int32)]
     for piece, encoding in zip(pieces, encodings, strict=True):
         pairs = _pairs(encoding.offsets)
@@ -322,9 +357,11 @@ def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
 
 
 def _tidy(offsets: Offsets) -> Offsets:
-    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can be searched.
+    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can
+    be searched.
 
-    Megabytes without a space are one unknown token of WordPiece: no token is longer than its longest word.
+    Megabytes without a space are one unknown token of WordPiece: no token is longer than its
+    longest word.
     """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])

@@ -72,7 +72,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """Gold evidence: the characters `start` (inclusive) to `end` (exclusive) of a document's `full_text`."""
+    """Gold evidence: the characters `start` (inclusive) to `end` (exclusive) of a document's
+    `full_text`.
+    """
 
     doc_id: str
     start: int
@@ -84,11 +86,12 @@ class Case:
     """A question with what is known about its right answer; every label is optional.
 
     `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
-    `expected_outcome` is one of "success", "no_results", "uncertain", "blocked". `expected_sections` are (doc_id,
-    heading) whose text is evidence, before the corpus is known. `relevant_chunks` (chunk_id -> grade) and
-    `expected_chunks` (those that should reach the context) use the ids of the system under test.
-    `latency_budget_ms` is stage -> milliseconds, of which "total" is one; "p95" is the 95th percentile of the total
-    over all questions with that budget.
+    `expected_outcome` is one of "success", "no_results", "uncertain", "blocked".
+    `expected_sections` are (doc_id, heading) whose text is evidence, before the corpus is known.
+    `relevant_chunks` (chunk_id -> grade) and `expected_chunks` (those that should reach the
+    context) use the ids of the system under test. `latency_budget_ms` is stage -> milliseconds, of
+    which "total" is one; "p95" is the 95th percentile of the total over all questions with that
+    budget.
     """
 
     query_id: str
@@ -125,10 +128,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class SafetySample:
-    """A text whose harm a person has labelled: an input to a system (an attack or not), or an output of one.
+    """A text whose harm a person has labelled: an input to a system (an attack or not), or an
+    output of one.
 
-    `category` is the kind of attack or leak, such as "instruction_override" or "email"; `source` is where the text
-    was taken from; `contexts` are the texts that a system had when it wrote an output.
+    `category` is the kind of attack or leak, such as "instruction_override" or "email"; `source` is
+    where the text was taken from; `contexts` are the texts that a system had when it wrote an
+    output.
     """
 
     sample_id: str
@@ -141,7 +146,9 @@ class SafetySample:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """What `load_dataset` was given, so that the same dataset can be loaded again; paths are absolute."""
+    """What `load_dataset` was given, so that the same dataset can be loaded again; paths are
+    absolute.
+    """
 
     name: str
     split: str = "test"
@@ -152,9 +159,9 @@ class DatasetSource:
 class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
 
-    `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval. The corpus
-    of a test set for a system that keeps its own documents is empty. `source` is what it was loaded from; None for
-    one that was made in code.
+    `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in
+    trec_eval. The corpus of a test set for a system that keeps its own documents is empty. `source`
+    is what it was loaded from; None for one that was made in code.
     """
 
     name: str
@@ -180,9 +187,10 @@ class Dataset:
         """A dataset of one's own, as `beir`, `ir_datasets` and lists of records have it.
 
         Args:
-            corpus: doc_id -> text, or -> {"title": ..., "text": ...}, or `Document`; or a list of texts or records.
-            queries: query_id -> text, or `Case`; or a list of texts or records.
-            qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with query_id, doc_id and
+            corpus: doc_id -> text, or -> {"title": ..., "text": ...}, or `Document`; or a list of
+            texts or records. queries: query_id -> text, or `Case`; or a list of texts or records.
+            qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with
+            query_id, doc_id and
                 relevance. What is not judged is not relevant.
             answers: query_id -> reference answer.
             name: of the dataset.
@@ -195,28 +203,39 @@ class Dataset:
         (Dataset('dataset', 'test', 1 documents, 1 queries), {'q1': {'d1': 1}})
 
         Raises:
-            DataError: something has another form, or a judgement is of a question that is not among the queries.
+            DataError: something has another form, or a judgement is of a question that is not among
+            the queries.
         """
         documents, cases, judged = as_documents(corpus), _cases(queries), _qrels(qrels)
         known = {case.query_id for case in cases}
         for query_id in (*judged, *(answers or ())):
             if query_id not in known:
-                raise DataError(f"{query_id!r} is not among the {len(known)} queries, whose ids are {_shown(known)}")
+                raise DataError(
+                    f"{query_id!r} is not among the {len(known)} queries, whose ids "
+                    f"are {_shown(known)}"
+                )
         if answers:
             cases = [
-                replace(case, reference_answer=answers.get(case.query_id, case.reference_answer)) for case in cases
+                replace(case, reference_answer=answers.get(case.query_id, case.reference_answer))
+                for case in cases
             ]
         return cls(name, split, documents, tuple(cases), judged)
 
     @classmethod
     def from_frames(
-        cls, corpus: pd.DataFrame, queries: pd.DataFrame, qrels: pd.DataFrame, *, name: str = "dataset",
+        cls,
+        corpus: pd.DataFrame,
+        queries: pd.DataFrame,
+        qrels: pd.DataFrame,
+        *,
+        name: str = "dataset",
         split: str = "test",
-    ) -> Self:  # fmt: skip
-        """A dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id, relevance.
+    ) -> Self:
+        """A dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id,
+        relevance.
 
-        The names of columns that `beir`, `ir_datasets` and `ir_measures` use are known too; further columns of corpus
-        and queries are metadata, "reference_answer" is the reference answer.
+        The names of columns that `beir`, `ir_datasets` and `ir_measures` use are known too; further
+        columns of corpus and queries are metadata, "reference_answer" is the reference answer.
 
         >>> import pandas as pd
         >>> corpus = pd.DataFrame({"doc_id": [1, 2], "text": ["Cats nap.", "Dogs bark."]})
@@ -229,7 +248,10 @@ class Dataset:
         """
         for what, frame in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
             if not hasattr(frame, "itertuples"):
-                raise DataError(f"from_frames: {what} is {type(frame).__name__}; expected a DataFrame (or from_dicts)")
+                raise DataError(
+                    f"from_frames: {what} is {type(frame).__name__}; expected a DataFrame (or "
+                    "from_dicts)"
+                )
         return cls.from_dicts(corpus, queries, qrels, name=name, split=split)
 
     @property
@@ -239,15 +261,21 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not part of it.
+        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not
+        part of it.
 
-        Labels that a case does not have are left out, so that a new kind of label changes no older fingerprint.
+        Labels that a case does not have are left out, so that a new kind of label changes no older
+        fingerprint.
         """
         sha = hashlib.sha256()
         for document in self.corpus.values():
             sha.update(json.dumps([document.doc_id, document.title, document.text]).encode())
         for case in self.cases:
-            labels = {name: value for name, value in asdict(case).items() if value not in ("", None, (), {})}
+            labels = {
+                name: value
+                for name, value in asdict(case).items()
+                if value not in ("", None, (), {})
+            }
             sha.update(json.dumps(labels, sort_keys=True, default=str).encode())
         sha.update(json.dumps(self.qrels, sort_keys=True).encode())
         for sample in (*self.safety_inputs, *self.safety_outputs):
@@ -264,7 +292,10 @@ class Dataset:
         )
 
     def __repr__(self) -> str:
-        return f"Dataset({self.name!r}, {self.split!r}, {len(self.corpus)} documents, {len(self.cases)} queries)"
+        return (
+            f"Dataset({self.name!r}, {self.split!r}, {len(self.corpus)} "
+            f"documents, {len(self.cases)} queries)"
+        )
 
 
 _DOC_ID = ("doc_id", "_id", "id", "docno", "corpus-id", "corpus_id", "document_id")
@@ -294,10 +325,19 @@ def as_documents(corpus: Any) -> dict[str, Document]:
             text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
             doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
             if not isinstance(text, str):
-                raise DataError(f"the text of document {doc_id!r} is {_brief(text)}; expected a string")
-            one = Document(as_id(doc_id), text, title if isinstance(title, str) else "", _rest(item, _DOC_ID, _TEXT))
+                raise DataError(
+                    f"the text of document {doc_id!r} is {_brief(text)}; expected a string"
+                )
+            one = Document(
+                as_id(doc_id),
+                text,
+                title if isinstance(title, str) else "",
+                _rest(item, _DOC_ID, _TEXT),
+            )
         if one.doc_id in found:
-            raise DataError(f"two documents of the corpus have the id {one.doc_id!r}; ids must be unique")
+            raise DataError(
+                f"two documents of the corpus have the id {one.doc_id!r}; ids must be unique"
+            )
         found[one.doc_id] = one
     return found
 
@@ -316,12 +356,22 @@ def as_queries(queries: Any) -> Mapping[str, str]:
     if isinstance(queries, Mapping):
         wrong: Any = next((text for text in queries.values() if not isinstance(text, str)), None)
         if wrong is not None:
-            raise DataError(f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset")
+            raise DataError(
+                f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
+            )
         return queries
-    texts = [queries] if isinstance(queries, str) else list(queries) if isinstance(queries, Iterable) else [queries]
+    texts = (
+        [queries]
+        if isinstance(queries, str)
+        else list(queries)
+        if isinstance(queries, Iterable)
+        else [queries]
+    )
     if not all(isinstance(text, str) for text in texts):
         wrong = next(text for text in texts if not isinstance(text, str))
-        raise DataError(f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset")
+        raise DataError(
+            f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
+        )
     return {text: text for text in texts}
 
 
@@ -336,11 +386,15 @@ def _cases(queries: Any) -> list[Case]:
             text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
             query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
             if not isinstance(text, str):
-                raise DataError(f"the text of query {query_id!r} is {_brief(text)}; expected a string")
+                raise DataError(
+                    f"the text of query {query_id!r} is {_brief(text)}; expected a string"
+                )
             one = Case(
-                as_id(query_id), text, reference_answer=answer if isinstance(answer, str) else None,
+                as_id(query_id),
+                text,
+                reference_answer=answer if isinstance(answer, str) else None,
                 metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
-            )  # fmt: skip
+            )
         if one.query_id in found:
             raise DataError(f"two queries have the id {one.query_id!r}; ids must be unique")
         found[one.query_id] = one
@@ -352,13 +406,23 @@ def _qrels(qrels: Any) -> Qrels:
     if isinstance(qrels, Mapping):
         for query_id, judged in qrels.items():
             if isinstance(judged, str) or not isinstance(judged, Iterable):
-                raise DataError(f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or doc_ids")
+                raise DataError(
+                    f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or "
+                    "doc_ids"
+                )
             grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
-            found[as_id(query_id)] = {as_id(doc_id): grade(value) for doc_id, value in grades.items()}
+            found[as_id(query_id)] = {
+                as_id(doc_id): grade(value) for doc_id, value in grades.items()
+            }
         return found
     for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
-        query_id, doc_id = _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"), _field(item, _DOC_ID, "it")
-        found.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(_field(item, _GRADE, "a judgement", 1))
+        query_id, doc_id = (
+            _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"),
+            _field(item, _DOC_ID, "it"),
+        )
+        found.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(
+            _field(item, _GRADE, "a judgement", 1)
+        )
     return found
 
 
@@ -368,7 +432,9 @@ def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
     if callable(records := getattr(given, "to_dict", None)) and hasattr(given, "itertuples"):
         return enumerate(records("records"))
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise DataError(f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records")
+        raise DataError(
+            f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records"
+        )
     return enumerate(given)
 
 
@@ -387,7 +453,10 @@ def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRE
             return getattr(record, name)
     if default is not _REQUIRED:
         return default
-    raise DataError(f"{what} is {_brief(record)}; it has no {names[0]!r} (nor {', '.join(map(repr, names[1:]))})")
+    raise DataError(
+        f"{what} is {_brief(record)}; it has no {names[0]!r} "
+        f"(nor {', '.join(map(repr, names[1:]))})"
+    )
 
 
 def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
@@ -404,7 +473,9 @@ def as_id(value: Any, what: str = "an id") -> str:
         return value
     if isinstance(value, Integral) and value is not True and value is not False:
         return str(int(value))
-    raise DataError(f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number")
+    raise DataError(
+        f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number"
+    )
 
 
 def grade(value: Any) -> int:
@@ -423,10 +494,14 @@ def grade(value: Any) -> int:
             number = int(value)
     elif isinstance(value, Integral):
         number = int(value) if value is not True and value is not False else None
-    elif isinstance(value, Real) and float(value).is_integer():  # columns of tables are often floats throughout
+    elif (
+        isinstance(value, Real) and float(value).is_integer()
+    ):  # columns of tables are often floats throughout
         number = int(float(value))
     if number is None:
-        raise DataError(f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ...")
+        raise DataError(
+            f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ..."
+        )
     if abs(number) > _MAX_GRADE:
         raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
     return number
@@ -452,8 +527,9 @@ Queries = Mapping[str, str] | Dataset | Sequence[str]
 class Chunk:
     """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always.
 
-    ragbench's own ids are "doc_id#start-end", so an id that two chunkings share names the same text, and a run made
-    from another chunking is refused by the ids that are unknown here. Chunks from elsewhere have any unique ids.
+    ragbench's own ids are "doc_id#start-end", so an id that two chunkings share names the same
+    text, and a run made from another chunking is refused by the ids that are unknown here. Chunks
+    from elsewhere have any unique ids.
     """
 
     chunk_id: str
@@ -464,7 +540,8 @@ class Chunk:
 
     @classmethod
     def cut(cls, doc_id: str, text: str, start: int, end: int) -> Self:
-        """The characters from `start` up to `end` of the whole `text` of a document, under ragbench's own id.
+        """The characters from `start` up to `end` of the whole `text` of a document, under
+        ragbench's own id.
 
         >>> Chunk.cut("rail", "The line opened in 1881.", 4, 8)
         Chunk(chunk_id='rail#4-8', doc_id='rail', start=4, end=8, text='line')
@@ -486,7 +563,9 @@ def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a document."""
+    """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a
+    document.
+    """
 
     passage_id: str
     text: str
@@ -499,8 +578,8 @@ class Completion:
     """What a language model replied.
 
     `latency_s` is in seconds; `cached`: it came from the reply store, without waiting. `finish` is
-    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text, its kind in `failure`
-    and the reason in words in `error`.
+    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text, its
+    kind in `failure` and the reason in words in `error`.
     """
 
     text: str
@@ -516,14 +595,15 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A system's answer to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
+    """A system's answer to a question. `contexts` and `citations` are chunk ids, contexts in rank
+    order.
 
-    `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `failure` is its kind, and
-    `error` the reason in words).
-    `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
-    `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget. `passages` are
-    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its chunks. `unread`
-    names the fields of a reply with contexts in which no answer was recognised.
+    `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `failure`
+    is its kind, and `error` the reason in words). `latency_ms` holds milliseconds per stage. A
+    citation of a number that no context had is kept as "invalid:7". `cut` holds the chunk ids, in
+    rank order, that were retrieved but did not fit the context budget. `passages` are the texts
+    behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
+    chunks. `unread` names the fields of a reply with contexts in which no answer was recognised.
     """
 
     query_id: str
@@ -558,15 +638,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not wrong).
+    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not
+    wrong).
 
-    `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty", "generation_failed",
-    "no_reference", "no_claims", "judge_failed" or "unreadable". Of repeated samples `value` is the mean and `samples`
-    holds each, None where one was unreadable or failed; `samples` is empty where no judge was asked.
+    `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty",
+    "generation_failed", "no_reference", "no_claims", "judge_failed" or "unreadable". Of repeated
+    samples `value` is the mean and `samples` holds each, None where one was unreadable or failed;
+    `samples` is empty where no judge was asked.
 
-    `unsupported` lists the claims of the answer that a faithfulness judge found in no context. `usage` holds the
-    requests (without their texts) that the judgement took; a request about several criteria is listed once, under the
-    first of them, so that sums over judgements are right.
+    `unsupported` lists the claims of the answer that a faithfulness judge found in no context.
+    `usage` holds the requests (without their texts) that the judgement took; a request about
+    several criteria is listed once, under the first of them, so that sums over judgements are
+    right.
     """
 
     query_id: str
@@ -583,16 +666,19 @@ class Judgement:
 
 
 MOST_INCONSISTENT = 0.5
-"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin changes as many."""
+"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin
+changes as many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
     """Which of two systems' answers to a question is better.
 
-    `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no verdict could be had.
-    `consistent`: whether the judge chose the same answer in both orders; a choice that changed with the order is no
-    decision (state "order_dependent", value None). It is None where no judge was asked. Other states as in `Judgement`.
+    `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no
+    verdict could be had. `consistent`: whether the judge chose the same answer in both orders; a
+    choice that changed with the order is no decision (state "order_dependent", value None). It is
+    None where no judge was asked. Other states as in `Judgement`.
     """
 
     query_id: str
@@ -612,7 +698,9 @@ class Retriever(Protocol):
     """Something that finds chunks; constructing it is indexing."""
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
-        """For each query the `k` best chunk ids with their scores, best first; fewer where fewer match."""
+        """For each query the `k` best chunk ids with their scores, best first; fewer where fewer
+        match.
+        """
         ...
 
 
@@ -638,7 +726,9 @@ class _Embeddings(Protocol):
 
 
 EmbedderLike = str | Embedder | _Encoder | _Embeddings | Callable[[Sequence[str]], Any]
-"""What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of other libraries."""
+"""What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of
+other libraries.
+"""
 
 
 @runtime_checkable
@@ -649,7 +739,12 @@ class LLM(Protocol):
     def name(self) -> str: ...
 
     def generate(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 512, temperature: float = 0.0
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
     ) -> Completion: ...
 
 

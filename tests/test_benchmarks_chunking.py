@@ -1,4 +1,6 @@
-"""How fast a sweep over chunkings is, compared with another package on the same work; and what it measures."""
+"""How fast a sweep over chunkings is, compared with another package on the same work; and what it
+measures.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def dataset(shared_data: Path) -> Dataset:
 
 
 def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: Path) -> None:
-    """Chunking, indexing, search and span scores of three recursive chunkings, with nothing kept from before."""
+    """Chunking, indexing, search and span scores of three recursive chunkings, with nothing kept
+    from before.
+    """
     reason = "needs the package to compare with: pip install -e '.[benchmark]'"
     contextgrid = pytest.importorskip("contextgrid", reason=reason)
 
@@ -48,15 +52,25 @@ def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: P
     )
     texts = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
     few = dataset.select([case.query_id for case in dataset.cases[:3]])
-    small = {doc_id: Document(doc_id, document.full_text[:2000]) for doc_id, document in dataset.corpus.items()}
-    _sweep(replace(few, corpus=small))  # what is imported on first use belongs to neither side's work
+    small = {
+        doc_id: Document(doc_id, document.full_text[:2000])
+        for doc_id, document in dataset.corpus.items()
+    }
+    _sweep(
+        replace(few, corpus=small)
+    )  # what is imported on first use belongs to neither side's work
 
     parts = _sweep(dataset)
     ours = sum(parts.values())
 
     start = time.process_time()
     lab = contextgrid.Lab(corpus=texts)
-    lab.grid(chunker=[f"recursive:{size},overlap=0" for size in SIZES], embedder=[None], index=["bm25"], k=DEPTH)
+    lab.grid(
+        chunker=[f"recursive:{size},overlap=0" for size in SIZES],
+        embedder=[None],
+        index=["bm25"],
+        k=DEPTH,
+    )
     results = lab.run(contextgrid.EvalSet(id="chunking", items=items))
     theirs = time.process_time() - start
     assert len(list(results)) == len(SIZES)
@@ -98,16 +112,25 @@ def test_span_scores_do_not_grow_as_chunks_times_spans(dataset: Dataset) -> None
         start = time.process_time()
         score_spans(dataset, run, chunks)
         seconds[len(chunks)] = time.process_time() - start
-    print("\nspan scores of 472 questions x 50 results:", {n: f"{value:.2f} s" for n, value in seconds.items()})
+    print(
+        "\nspan scores of 472 questions x 50 results:",
+        {n: f"{value:.2f} s" for n, value in seconds.items()},
+    )
     few, many = seconds.values()
     assert many < 8 * few
     assert many < 2
 
 
 def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: Path) -> None:
-    """No bound: what the chunkers give on the published questions, next to published figures of similar chunkers."""
+    """No bound: what the chunkers give on the published questions, next to published figures of
+    similar chunkers.
+    """
     with (shared_data / "chunking" / "published_results.csv").open(encoding="utf-8") as file:
-        published = {(row["chunker"], row["size_tokens"]): row for row in csv.DictReader(file) if row["overlap"] == "0"}
+        published = {
+            (row["chunker"], row["size_tokens"]): row
+            for row in csv.DictReader(file)
+            if row["overlap"] == "0"
+        }
     print("\nchunker     size chunks  mean  cuts  coh.   omega (published)  R@5    R@500tok  AUC")
     for name in ("fixed", "sentence", "recursive", "markdown", "semantic"):
         for size in (128, 200, 256, 400, 512):
@@ -119,7 +142,8 @@ def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: 
             omega = published.get((like, str(size)), {}).get("precision_omega_mean", "-")
             print(
                 f"{name:10} {size:5} {stats['chunks']:6.0f} {stats['tokens_mean']:5.0f} {stats['boundary_cuts']:5.2f} "
-                f"{stats['coherence']:5.2f}  {100 * mean['span_precision_omega']:5.1f} ({omega:>4})       "
-                f"{mean['span_recall@5']:.3f}  {mean['span_recall@500tok']:.3f}     {mean['span_recall_auc']:.3f}"
+                f"{stats['coherence']:5.2f}  {100 * mean['span_precision_omega']:5.1f} "
+                f"({omega:>4})       {mean['span_recall@5']:.3f} "
+                f" {mean['span_recall@500tok']:.3f}     {mean['span_recall_auc']:.3f}"
             )
             assert 0 < mean["span_recall@500tok"] < 1

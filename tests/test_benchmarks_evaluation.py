@@ -1,4 +1,6 @@
-"""How long `ragbench eval` takes, from the command to the reports, and its slowest part: evidence from vectors."""
+"""How long `ragbench eval` takes, from the command to the reports, and its slowest part: evidence
+from vectors.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def test_the_smoke_suite_ends_within_ten_seconds(tmp_path: Path) -> None:
         assert done.returncode in (0, 1), done.stderr
     best = min(taken[1:])
     print(
-        f"\nragbench eval --suite smoke: first {taken[0]:.1f} s, warm {', '.join(f'{one:.1f}' for one in taken[1:])} s"
+        f"\nragbench eval --suite smoke: first {taken[0]:.1f} s, "
+        f"warm {', '.join(f'{one:.1f}' for one in taken[1:])} s"
     )
     assert len(list((tmp_path / "results" / "eval").iterdir())) == 4
     assert best < 10
@@ -75,17 +78,24 @@ print(json.dumps({"seconds": seconds, "claims": claims, "scores": scores.to_csv(
 @pytest.mark.benchmark
 def test_groundedness_is_three_times_as_fast_as_with_torch_and_kept(tmp_path: Path) -> None:
     def score(*how: str) -> dict[str, Any]:
-        environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+        environment = {
+            **os.environ,
+            "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
+            "OMP_NUM_THREADS": "1",
+        }
         command = [sys.executable, "-c", SCORE, *how]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
     before, cold, again = score("torch"), score(), score()
     print(
-        f"\nscore_groundedness, pydoc: {cold['seconds']:.1f} CPU s, with torch {before['seconds']:.1f}: "
-        f"ratio {cold['seconds'] / before['seconds']:.2f}; in a second process {again['seconds']:.2f}"
+        f"\nscore_groundedness, pydoc: {cold['seconds']:.1f} CPU s, with "
+        f"torch {before['seconds']:.1f}: ratio {cold['seconds'] / before['seconds']:.2f}; in a "
+        f"second process {again['seconds']:.2f}"
     )
     assert again["scores"] == cold["scores"]
     assert again["seconds"] < 1.0

@@ -1,7 +1,8 @@
-"""Does claim_support tell human answers with their own passage from the same answers with another one?
+"""Does claim_support tell human answers with their own passage from the same answers with another
+one?
 
-Compared with plain n-gram overlap: the fraction of an answer's words and pairs of words that the passage holds. Needs
-../shared/data/clapnq (answers that people wrote from a passage).
+Compared with plain n-gram overlap: the fraction of an answer's words and pairs of words that the
+passage holds. Needs ../shared/data/clapnq (answers that people wrote from a passage).
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def untokenised(text: str) -> str:
     """CLAPNQ sets blanks around punctuation."""
-    return re.sub(r" ([,.;:?!)%]|'s\b|n't\b)", r"\1", text.replace("``", '"').replace("''", '"')).replace("( ", "(")
+    return re.sub(
+        r" ([,.;:?!)%]|'s\b|n't\b)", r"\1", text.replace("``", '"').replace("''", '"')
+    ).replace("( ", "(")
 
 
 @pytest.fixture(scope="module")
 def passages() -> dict[str, str]:
-    return {str(row["_id"]): untokenised(str(row["text"])) for row in lines(CLAPNQ / "corpus.jsonl")}
+    return {
+        str(row["_id"]): untokenised(str(row["text"])) for row in lines(CLAPNQ / "corpus.jsonl")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +65,15 @@ def nearest(human: list[tuple[str, str]], passages: dict[str, str]) -> list[str]
     index.index(bm25s.tokenize(list(passages.values()), show_progress=False), show_progress=False)
     queries = bm25s.tokenize([answer for answer, _ in human], show_progress=False)
     places, _ = index.retrieve(queries, k=2, show_progress=False)
-    return [next(ids[place] for place in row if ids[place] != own) for row, (_, own) in zip(places, human, strict=True)]
+    return [
+        next(ids[place] for place in row if ids[place] != own)
+        for row, (_, own) in zip(places, human, strict=True)
+    ]
 
 
-def auc(scores: Callable[[list[Pair]], list[float]], good: list[Pair], bad: list[Pair]) -> tuple[float, list[float]]:
+def auc(
+    scores: Callable[[list[Pair]], list[float]], good: list[Pair], bad: list[Pair]
+) -> tuple[float, list[float]]:
     from sklearn.metrics import roc_auc_score
 
     values = scores([*good, *bad])
@@ -84,9 +94,15 @@ def test_own_passage_against_another(
     shuffled = [own for _, own in human]
     random.Random(1).shuffle(shuffled)
     good = [(answer, [passages[own]]) for answer, own in human]
-    kept = [(answer, own, other) for (answer, own), other in zip(human, shuffled, strict=True) if own != other]
+    kept = [
+        (answer, own, other)
+        for (answer, own), other in zip(human, shuffled, strict=True)
+        if own != other
+    ]
     random_pairs: list[Pair] = [(answer, [passages[other]]) for answer, _, other in kept]
-    hard: list[Pair] = [(answer, [passages[other]]) for (answer, _), other in zip(human, nearest, strict=True)]
+    hard: list[Pair] = [
+        (answer, [passages[other]]) for (answer, _), other in zip(human, nearest, strict=True)
+    ]
     print(f"\nAUC, {len(good)} human answers of CLAPNQ        random passage   nearest by BM25")
     found = {}
     for name, scores in SCORES.items():
@@ -94,10 +110,14 @@ def test_own_passage_against_another(
         found[name] = easy, difficult
         own = values[: len(good)]
         share = sum(value >= 0.5 for value in own) / len(own)
-        print(f"{name:<40}{easy:>12.4f}{difficult:>18.4f}   own: mean {sum(own) / len(own):.3f}, >= 0.5 {share:.3f}")
+        print(
+            f"{name:<40}{easy:>12.4f}{difficult:>18.4f}   own: mean {sum(own) / len(own):.3f}, "
+            f">= 0.5 {share:.3f}"
+        )
     assert found["minilm"][0] >= 0.95
     assert found["minilm"][1] >= 0.95
-    # some nearest passages belong to the same article and hold the answer too: no score can reach 1 there
+    # some nearest passages belong to the same article and hold the answer too: no score can reach 1
+    # there
     assert found["minilm"][1] >= found["n-gram overlap"][1] - 0.005
 
 
@@ -105,31 +125,46 @@ def test_own_passage_against_another(
 def test_own_passage_among_nineteen_others(
     human: list[tuple[str, str]], passages: dict[str, str], nearest: list[str]
 ) -> None:
-    """Long contexts: the own passage is among nineteen others, or the nearest other one takes its place."""
+    """Long contexts: the own passage is among nineteen others, or the nearest other one takes its
+    place.
+    """
     draw = random.Random(2)
     good: list[Pair] = []
     bad: list[Pair] = []
     for (answer, own), near in list(zip(human, nearest, strict=True))[:150]:
-        others = [text for name, text in draw.sample(sorted(passages.items()), 21) if name not in (own, near)][:19]
+        others = [
+            text
+            for name, text in draw.sample(sorted(passages.items()), 21)
+            if name not in (own, near)
+        ][:19]
         place = draw.randrange(20)
         good.append((answer, [*others[:place], passages[own], *others[place:]]))
         bad.append((answer, [*others[:place], passages[near], *others[place:]]))
     found = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
-    print("\nAUC among 20 passages:", "  ".join(f"{name} {value:.4f}" for name, value in found.items()))
+    print(
+        "\nAUC among 20 passages:",
+        "  ".join(f"{name} {value:.4f}" for name, value in found.items()),
+    )
     assert found["minilm"] >= 0.95
     assert found["minilm"] >= found["n-gram overlap"] - 0.005
 
 
 NAVIGATION = (
     "Home | About Us | Contact | Privacy Policy\nSkip to content\nSearch for:",
-    "We use cookies to improve your experience on our site. By continuing to browse you accept our use of cookies.",
-    "Related articles\nMost read\nSubscribe to our newsletter for the latest news and updates.\nLeave a Reply",
+    "We use cookies to improve your experience on our site. By continuing to browse you accept "
+    "our use of cookies.",
+    "Related articles\nMost read\nSubscribe to our newsletter for the latest news and "
+    "updates.\nLeave a Reply",
 )
 
 
 @pytest.mark.benchmark
-def test_a_sentence_among_ten_web_pages(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
-    """Ten pages of four passages and navigation: the 40 nearest by BM25, with the own passage or without it."""
+def test_a_sentence_among_ten_web_pages(
+    human: list[tuple[str, str]], passages: dict[str, str]
+) -> None:
+    """Ten pages of four passages and navigation: the 40 nearest by BM25, with the own passage or
+    without it.
+    """
     import bm25s
 
     ids = list(passages)
@@ -146,11 +181,24 @@ def test_a_sentence_among_ten_web_pages(human: list[tuple[str, str]], passages: 
         draw.shuffle(near)
         place = draw.randrange(40)
         for names, pairs in (([*near[:place], own, *near[place + 1 :]], good), (near, bad)):
-            pages = ["\n\n".join(passages[name] for name in names[i : i + 4]) for i in range(0, 40, 4)]
+            pages = [
+                "\n\n".join(passages[name] for name in names[i : i + 4]) for i in range(0, 40, 4)
+            ]
             top = [NAVIGATION[i % len(NAVIGATION)] for i in range(10)]
-            pairs.append((claim, [f"{first}\n\n{page}\n\n{top[0]}" for first, page in zip(top, pages, strict=True)]))
+            pairs.append(
+                (
+                    claim,
+                    [
+                        f"{first}\n\n{page}\n\n{top[0]}"
+                        for first, page in zip(top, pages, strict=True)
+                    ],
+                )
+            )
     scored = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
-    print("\nAUC among ten web pages:", "  ".join(f"{name} {value:.4f}" for name, value in scored.items()))
+    print(
+        "\nAUC among ten web pages:",
+        "  ".join(f"{name} {value:.4f}" for name, value in scored.items()),
+    )
     assert scored["minilm"] >= scored["n-gram overlap"]
 
 

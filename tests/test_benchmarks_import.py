@@ -1,4 +1,6 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_import.py`: importing ragbench against importing pandas."""
+"""`pytest -m benchmark -s tests/test_benchmarks_import.py`: importing ragbench against importing
+pandas.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,15 @@ import pytest
 
 
 def seconds(module: str) -> float:
-    code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    code = (
+        f"import time; start = time.perf_counter(); import {module}; "
+        "print(time.perf_counter() - start)"
+    )
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 @pytest.mark.benchmark
@@ -24,5 +33,8 @@ def test_import_takes_less_than_a_third_of_pandas() -> None:
         pairs.append((seconds("ragbench"), seconds("pandas")))
         time.sleep(0.05)
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
-    print(f"\nimport ragbench {ours * 1000:.1f} ms, import pandas {theirs * 1000:.1f} ms: ratio {ours / theirs:.3f}")
+    print(
+        f"\nimport ragbench {ours * 1000:.1f} ms, import pandas {theirs * 1000:.1f} ms: "
+        f"ratio {ours / theirs:.3f}"
+    )
     assert ours / theirs < 0.3

@@ -1,4 +1,6 @@
-"""Does the interval of `calibrate` hold what it promises, and what do labels buy? Printed next to labels alone."""
+"""Does the interval of `calibrate` hold what it promises, and what do labels buy? Printed next to
+labels alone.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,13 @@ JUDGES = {
 Values = npt.NDArray[np.float64]
 
 
-def simulated(rng: np.random.Generator, right: float, false_yes: float, false_no: float) -> tuple[Values, Values]:
+def simulated(
+    rng: np.random.Generator, right: float, false_yes: float, false_no: float
+) -> tuple[Values, Values]:
     human = (rng.random(ANSWERS) < right).astype(float)
-    judge = np.where(human == 1, rng.random(ANSWERS) >= false_no, rng.random(ANSWERS) < false_yes).astype(float)
+    judge = np.where(
+        human == 1, rng.random(ANSWERS) >= false_no, rng.random(ANSWERS) < false_yes
+    ).astype(float)
     return human, judge
 
 
@@ -43,15 +49,24 @@ def judgements(values: Values, criterion: str = "correctness") -> list[Judgement
 @pytest.mark.parametrize("n", [15, 50, 150])
 def test_coverage_and_width_of_calibrated_means(n: int) -> None:
     rng = np.random.default_rng(n)
-    print(f"\n{n} of {ANSWERS} answers labelled, {RUNS} simulations: coverage of 95 % intervals, mean width")
+    print(
+        f"\n{n} of {ANSWERS} answers labelled, {RUNS} simulations: coverage of 95 % intervals, "
+        "mean width"
+    )
     print(f"{'judge':<30}{'its mean off by':>16}{'calibrate':>18}{'labels alone':>18}")
     for name, (right, false_yes, false_no) in JUDGES.items():
         held, width, off = [], [], []
         for _ in range(RUNS // AT_ONCE):
             pairs = [simulated(rng, right, false_yes, false_no) for _ in range(AT_ONCE)]
             # each simulation is a criterion of its own, so that one call does many
-            verdicts = [one for r, (_, judge) in enumerate(pairs) for one in judgements(judge, f"run {r}")]
-            people = {(f"q{i}", f"run {r}"): human[i] for r, (human, _) in enumerate(pairs) for i in range(n)}
+            verdicts = [
+                one for r, (_, judge) in enumerate(pairs) for one in judgements(judge, f"run {r}")
+            ]
+            people = {
+                (f"q{i}", f"run {r}"): human[i]
+                for r, (human, _) in enumerate(pairs)
+                for i in range(n)
+            }
             rows = calibrate(verdicts, people)
             for (_, judge), row in zip(pairs, rows.to_dict("records"), strict=True):
                 limits = [
@@ -89,12 +104,18 @@ def _frame(rows: list[tuple[str, int, float]]) -> pd.DataFrame:
     return pd.DataFrame(named, columns=["configuration", "query_id", "criterion", "value"])
 
 
-def test_the_audit_of_the_smallest_model(small_gguf: Path, llm_environment: pytest.MonkeyPatch) -> None:
+def test_the_audit_of_the_smallest_model(
+    small_gguf: Path, llm_environment: pytest.MonkeyPatch
+) -> None:
     """A model of 98 MB is not fit as a judge, and the audit reports so."""
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.reference_answer][:4])
     answers = [rb.Answer(case.query_id, case.reference_answer or "") for case in data.cases]
     start = time.perf_counter()
-    audit = judge_audit(answers, "correctness", f"gguf:{small_gguf}", dataset=data, n=4, n_repeats=2)
-    print(f"\n{audit.drop(columns='means').to_string(index=False)}\n{time.perf_counter() - start:.0f} s")
+    audit = judge_audit(
+        answers, "correctness", f"gguf:{small_gguf}", dataset=data, n=4, n_repeats=2
+    )
+    print(
+        f"\n{audit.drop(columns='means').to_string(index=False)}\n{time.perf_counter() - start:.0f} s"
+    )
     assert (audit["verdict"] == "pass").sum() < len(audit)

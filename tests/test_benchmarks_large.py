@@ -1,4 +1,5 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_large.py`: a million passages, and a thousand configurations.
+"""`pytest -m benchmark -s tests/test_benchmarks_large.py`: a million passages, and a thousand
+configurations.
 
 `-k 100_000` runs the smaller one. Each size is a process of its own with an empty cache.
 """
@@ -45,7 +46,9 @@ print(json.dumps({"times": times, "peaks": peaks, "nDCG@10": scores["value"].mea
 
 
 def write_set(folder: Path, passages: int) -> Path:
-    """Passages of 20 to 80 words whose frequencies fall as 1 / rank; a question is 8 words of the one that answers."""
+    """Passages of 20 to 80 words whose frequencies fall as 1 / rank; a question is 8 words of the
+    one that answers.
+    """
     random = np.random.default_rng(0)
     words = np.array([f"w{i}x" for i in range(60_000)])
     cumulated = np.cumsum(1 / np.arange(1, len(words) + 1))
@@ -59,7 +62,9 @@ def write_set(folder: Path, passages: int) -> Path:
             if i in asked:
                 questions.append((f"q{i}", f"d{i}", " ".join(random.choice(own, 8).tolist())))
     with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps({"_id": query_id, "text": text}) + "\n" for query_id, _, text in questions)
+        file.writelines(
+            json.dumps({"_id": query_id, "text": text}) + "\n" for query_id, _, text in questions
+        )
     rows = "".join(f"{query_id}\t{doc_id}\t1\n" for query_id, doc_id, _ in questions)
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return folder
@@ -68,7 +73,10 @@ def write_set(folder: Path, passages: int) -> Path:
 def measured(folder: Path, retriever: str, passages: int) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", LOAD_TO_SCORES, str(folder), retriever, str(passages)],
-        env={**os.environ, "RAGBENCH_CACHE_DIR": str(folder.parent / f"cache-{retriever}-{passages}")},
+        env={
+            **os.environ,
+            "RAGBENCH_CACHE_DIR": str(folder.parent / f"cache-{retriever}-{passages}"),
+        },
         capture_output=True,
         text=True,
     )
@@ -78,9 +86,10 @@ def measured(folder: Path, retriever: str, passages: int) -> dict[str, Any]:
     stages = ", ".join(f"{stage} {taken:.1f}" for stage, taken in found["times"].items())
     print(
         f"{passages:,} passages x {QUESTIONS:,} questions, {retriever}: {total:.0f} CPU s, "
-        f"{1e5 * total / passages:.1f} s per 100,000 ({stages}); peak {peaks['score']:.2f} GB, of which imports "
-        f"{peaks['imports']:.2f} (indexed {peaks['index']:.2f}); search "
-        f"{1000 * found['times']['search'] / QUESTIONS:.1f} ms a question; nDCG@10 {found['nDCG@10']:.3f}"
+        f"{1e5 * total / passages:.1f} s per 100,000 ({stages}); peak {peaks['score']:.2f} GB, "
+        f"of which imports {peaks['imports']:.2f} (indexed {peaks['index']:.2f}); search "
+        f"{1000 * found['times']['search'] / QUESTIONS:.1f} ms a question; "
+        f"nDCG@10 {found['nDCG@10']:.3f}"
     )
     return found
 
@@ -150,7 +159,9 @@ def test_steps_over_1_000_configurations_grow_no_faster_than_their_number(tmp_pa
         folder = tmp_path / str(n)
         folder.mkdir()
         for name in ("evaluate", "compare"):
-            (folder / f"{name}.ipynb").write_bytes((root / "notebooks" / f"{name}.ipynb").read_bytes())
+            (folder / f"{name}.ipynb").write_bytes(
+                (root / "notebooks" / f"{name}.ipynb").read_bytes()
+            )
         grid = f"""
             [sweep]
             name = "many"
@@ -166,6 +177,9 @@ def test_steps_over_1_000_configurations_grow_no_faster_than_their_number(tmp_pa
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         taken[n] = json.loads(done.stdout)
-        print(f"{n:,} configurations, CPU s: {', '.join(f'{step} {own:.2f}' for step, own in taken[n].items())}")
+        print(
+            f"{n:,} configurations, CPU "
+            f"s: {', '.join(f'{step} {own:.2f}' for step, own in taken[n].items())}"
+        )
     for step, own in taken[1_000].items():
         assert own <= 1.5 * 4 * taken[250][step] + 0.5, step

@@ -1,4 +1,6 @@
-"""How fast many requests are, and that a kill costs only what was in flight: real servers, real processes."""
+"""How fast many requests are, and that a kill costs only what was in flight: real servers, real
+processes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ IDEAL_S = REQUESTS * LATENCY_S / CONCURRENCY
 def test_400_requests_take_little_more_than_the_server_and_nothing_from_the_store(
     loopback: Any, wire: Any, llm_environment: Any, provider: str
 ) -> None:
-    server = loopback(lambda asked: wire.Answered(getattr(wire, provider)("TRUE"), delay_s=LATENCY_S))
+    server = loopback(
+        lambda asked: wire.Answered(getattr(wire, provider)("TRUE"), delay_s=LATENCY_S)
+    )
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", "k")
     llm = llms.load_llm(f"{provider}:m")
@@ -70,8 +74,8 @@ def test_killed_in_the_middle_of_400_paid_requests_only_those_in_flight_are_sent
     subprocess.run([sys.executable, "-c", CLIENT], check=True)
     counts = collections.Counter(asked.body["messages"][0]["content"] for asked in server.asked)
     twice = sum(count - 1 for count in counts.values())
-    print(f"\nkilled after 200 of 400: {counts.total()} requests in all, {twice} twice (16 were in flight); "
-          f"the second run took {time.perf_counter() - start:.1f} s")  # fmt: skip
+    print(f"\nkilled after 200 of 400: {counts.total()} requests in all, {twice} twice (16 were "
+          f"in flight); the second run took {time.perf_counter() - start:.1f} s")  # fmt: skip
     assert len(counts) == 400
     assert twice <= CONCURRENCY
     assert max(counts.values()) <= 2

@@ -1,4 +1,6 @@
-"""Whether the outcome of the pipeline separates unanswerable questions from answerable ones, on real ones."""
+"""Whether the outcome of the pipeline separates unanswerable questions from answerable ones, on
+real ones.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def area(answerable: Bools, confidence: Floats) -> float:
     return float(roc_auc_score(answerable, confidence))
 
 
-def interval(answerable: Bools, values: npt.NDArray[np.generic], statistic: object) -> tuple[float, float]:
+def interval(
+    answerable: Bools, values: npt.NDArray[np.generic], statistic: object
+) -> tuple[float, float]:
     """95 % by the percentile bootstrap, answerable and unanswerable questions drawn apart."""
     assert callable(statistic)
     rng = np.random.default_rng(0)
@@ -51,8 +55,12 @@ def interval(answerable: Bools, values: npt.NDArray[np.generic], statistic: obje
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "dense:wordllama"])
-def test_outcomes_tell_unanswerable_questions_from_answerable_ones(dataset: Dataset, retriever: str) -> None:
-    """The extractive baseline on 300 + 300 questions; no border was set on them: 0.5 is the rule's, 0.25 older."""
+def test_outcomes_tell_unanswerable_questions_from_answerable_ones(
+    dataset: Dataset, retriever: str
+) -> None:
+    """The extractive baseline on 300 + 300 questions; no border was set on them: 0.5 is the rule's,
+    0.25 older.
+    """
     chunks = chunk(dataset, "recursive", chunk_size=256, chunk_overlap=0)
     found = BM25(chunks) if retriever == "bm25" else Dense(chunks, "wordllama")
     answers = generate_answers(dataset, found.search(dataset.queries, k=5), chunks, k=5)
@@ -65,26 +73,41 @@ def test_outcomes_tell_unanswerable_questions_from_answerable_ones(dataset: Data
     accuracy_low, accuracy_high = interval(answerable, success, balanced_accuracy)
     auc = area(answerable, confidence)
     auc_low, auc_high = interval(answerable, confidence, area)
-    print(f"\nclapnq, {retriever}, recursive 256, 5 chunks: {answerable.sum()} answerable, {(~answerable).sum()} not")
+    print(
+        f"\nclapnq, {retriever}, recursive 256, 5 chunks: {answerable.sum()} "
+        f"answerable, {(~answerable).sum()} not"
+    )
     print(outcome_table(dataset, answers))
-    print(f"outcome 'success' or not: balanced accuracy {by_outcome:.3f} [{accuracy_low:.3f}, {accuracy_high:.3f}]")
+    print(
+        f"outcome 'success' or not: balanced accuracy {by_outcome:.3f} "
+        f"[{accuracy_low:.3f}, {accuracy_high:.3f}]"
+    )
     print(f"its own abstentions alone: balanced accuracy {by_abstaining:.3f}")
     print(f"confidence: AUC {auc:.3f} [{auc_low:.3f}, {auc_high:.3f}]")
 
-    # A border chosen on one half of the questions, by the best balanced accuracy, and held on the other.
+    # A border chosen on one half of the questions, by the best balanced accuracy, and held on the
+    # other.
     order = np.random.default_rng(0).permutation(len(answers))
     halves = order[::2], order[1::2]
     held = []
     for own, other in (halves, halves[::-1]):
         borders = np.unique(confidence[own].round(2))
-        best = max(borders, key=lambda b: balanced_accuracy(answerable[own], given[own] & (confidence[own] >= b)))
+        best = max(
+            borders,
+            key=lambda b: balanced_accuracy(answerable[own], given[own] & (confidence[own] >= b)),
+        )
         kept = given[other] & (confidence[other] >= best)
         held.append(balanced_accuracy(answerable[other], kept))
-        print(f"border {best:.2f} of one half, instead of {MIN_CONFIDENCE}: {held[-1]:.3f} on the other")
+        print(
+            f"border {best:.2f} of one half, instead of {MIN_CONFIDENCE}: {held[-1]:.3f} on the "
+            "other"
+        )
 
     assert accuracy_low > 0.6, "better than chance (0.5), and by more than its own abstentions"
     assert auc_low > 0.65
-    assert abs(float(np.mean(held)) - by_outcome) < 0.05, "the rule's own border is about as good as a fitted one"
+    assert abs(float(np.mean(held)) - by_outcome) < 0.05, (
+        "the rule's own border is about as good as a fitted one"
+    )
 
 
 def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
@@ -94,14 +117,18 @@ def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
     chunks = chunk(dataset, "recursive", chunk_size=256, chunk_overlap=0)
     answers = generate_answers(dataset, BM25(chunks).search(dataset.queries, k=5), chunks, k=5)
     answers = [answer for answer in answers if len(answer.contexts) == 5]
-    twice = [replace(answer, contexts=(answer.contexts[0], *answer.contexts[:4])) for answer in answers]
+    twice = [
+        replace(answer, contexts=(answer.contexts[0], *answer.contexts[:4])) for answer in answers
+    ]
     print()
     for measure in ("ngram_redundancy", "tfidf_redundancy", "unique_token_ratio"):
         values = []
         for own in (answers, twice):
             frame = score_context(dataset, own, chunks)
             values.append(frame[frame["measure"] == measure]["value"].dropna().to_numpy())
-        better = np.concatenate([np.zeros(len(values[0]), dtype=bool), np.ones(len(values[1]), dtype=bool)])
+        better = np.concatenate(
+            [np.zeros(len(values[0]), dtype=bool), np.ones(len(values[1]), dtype=bool)]
+        )
         sign = -1 if measure == "unique_token_ratio" else 1
         auc = area(better, sign * np.concatenate(values))
         medians = ", ".join(f"{np.median(own):.3f}" for own in values)

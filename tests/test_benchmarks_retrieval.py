@@ -1,6 +1,8 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_retrieval.py`: speed, memory and quality of retrieval.
+"""`pytest -m benchmark -s tests/test_benchmarks_retrieval.py`: speed, memory and quality of
+retrieval.
 
-Times are measured side by side, in turns, in one process; the cache is empty unless the test states otherwise.
+Times are measured side by side, in turns, in one process; the cache is empty unless the test states
+otherwise.
 """
 
 from __future__ import annotations
@@ -56,20 +58,27 @@ def cpu_seconds(call: Callable[[], object]) -> float:
 
 
 def synthetic(documents: int, queries: int) -> tuple[list[str], dict[str, str]]:
-    """Texts of 20 to 80 words from a vocabulary of 60,000 whose frequencies fall as 1 / rank, as in real language."""
+    """Texts of 20 to 80 words from a vocabulary of 60,000 whose frequencies fall as 1 / rank, as in
+    real language.
+    """
     random = np.random.default_rng(0)
     words = np.array([f"w{i}x" for i in range(60_000)])
     cumulated = np.cumsum(1 / np.arange(1, len(words) + 1))
 
     def draw(n: int) -> list[str]:
-        return [str(word) for word in words[np.searchsorted(cumulated, random.random(n) * cumulated[-1])]]
+        return [
+            str(word)
+            for word in words[np.searchsorted(cumulated, random.random(n) * cumulated[-1])]
+        ]
 
     texts = [" ".join(draw(n)) for n in random.integers(20, 80, size=documents)]
     return texts, {f"q{i}": " ".join(draw(8)) for i in range(queries)}
 
 
 @pytest.mark.parametrize("corpus", ["pubmedqa", "60,000 synthetic"])
-def test_bm25_takes_no_more_than_calling_bm25s(corpus: str, own_cache: Path, request: pytest.FixtureRequest) -> None:
+def test_bm25_takes_no_more_than_calling_bm25s(
+    corpus: str, own_cache: Path, request: pytest.FixtureRequest
+) -> None:
     import bm25s
     import Stemmer
 
@@ -84,8 +93,13 @@ def test_bm25_takes_no_more_than_calling_bm25s(corpus: str, own_cache: Path, req
     def directly() -> None:
         stemmer = Stemmer.Stemmer("english")
         index = bm25s.BM25(k1=0.9, b=0.4)
-        index.index(bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
-        asked = bm25s.tokenize(list(queries.values()), stopwords="en", stemmer=stemmer, show_progress=False)
+        index.index(
+            bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False),
+            show_progress=False,
+        )
+        asked = bm25s.tokenize(
+            list(queries.values()), stopwords="en", stemmer=stemmer, show_progress=False
+        )
         index.retrieve(asked, k=10, show_progress=False)
 
     def ours() -> None:
@@ -97,19 +111,23 @@ def test_bm25_takes_no_more_than_calling_bm25s(corpus: str, own_cache: Path, req
         store.clear()
         pairs.append((seconds(ours), theirs))
         again.append(seconds(ours))
-    # The shortest of each: what other processes take away comes on top, and is not the work compared.
+    # The shortest of each: what other processes take away comes on top, and is not the work
+    # compared.
     cold, direct = (min(times) for times in zip(*pairs, strict=True))
     ratio = cold / direct
     middle = statistics.median(ours / theirs for ours, theirs in pairs)
     print(
-        f"\nBM25 index + search, {corpus} x {len(queries)} queries: ragbench {cold:.3f} s (cold, with the cache write),"
-        f" bm25s {direct:.3f} s: ratio {ratio:.3f} (median of pairs {middle:.3f}); from the cache {min(again):.3f} s"
+        f"\nBM25 index + search, {corpus} x {len(queries)} queries: ragbench {cold:.3f} s (cold, "
+        f"with the cache write), bm25s {direct:.3f} s: ratio {ratio:.3f} (median of "
+        f"pairs {middle:.3f}); from the cache {min(again):.3f} s"
     )
     assert ratio <= 1.15
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(pubmedqa: Dataset, own_cache: Path) -> None:
+def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(
+    pubmedqa: Dataset, own_cache: Path
+) -> None:
     texts = [document.full_text for document in list(pubmedqa.corpus.values())[:500]]
     chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
     load_embedder("minilm").encode(["both models are loaded before anything is timed"])
@@ -123,7 +141,8 @@ def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(pubmedqa:
     assert spec.origin is not None
     model = SentenceTransformer(str(Path(spec.origin).parent / "model"), local_files_only=True)
     model.encode(["warm"])
-    # CPU seconds, where the other's threads do not wait for each other in loops: otherwise the machine is measured.
+    # CPU seconds, where the other's threads do not wait for each other in loops: otherwise the
+    # machine is measured.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     pairs, again = [], []
@@ -138,8 +157,9 @@ def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(pubmedqa:
     cold, direct = (min(times) for times in zip(*pairs, strict=True))
     ratio, warm = cold / direct, statistics.median(again)
     print(
-        f"\nDense, 500 texts, CPU seconds: ragbench {cold:.2f} s, sentence-transformers {direct:.2f} s: ratio "
-        f"{ratio:.3f}; second time {warm * 1000:.1f} ms: {cold / warm:,.0f} times faster"
+        f"\nDense, 500 texts, CPU seconds: ragbench {cold:.2f} s, "
+        f"sentence-transformers {direct:.2f} s: ratio {ratio:.3f}; second time {warm * 1000:.1f} "
+        f"ms: {cold / warm:,.0f} times faster"
     )
     assert ratio <= 1.1
     assert cold / warm >= 50
@@ -171,10 +191,14 @@ def test_300_000_documents_are_loaded_and_indexed_within_3_gb(tmp_path: Path) ->
         (folder / "qrels").mkdir(parents=True)
         with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(
-                json.dumps({"_id": f"d{i}", "text": text}) + "\n" for i, text in enumerate(texts[:documents])
+                json.dumps({"_id": f"d{i}", "text": text}) + "\n"
+                for i, text in enumerate(texts[:documents])
             )
         with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps({"_id": query_id, "text": text}) + "\n" for query_id, text in queries.items())
+            file.writelines(
+                json.dumps({"_id": query_id, "text": text}) + "\n"
+                for query_id, text in queries.items()
+            )
         rows = "".join(f"{query_id}\td{i}\t1\n" for i, query_id in enumerate(queries))
         (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
         start = time.perf_counter()
@@ -187,10 +211,13 @@ def test_300_000_documents_are_loaded_and_indexed_within_3_gb(tmp_path: Path) ->
         assert done.returncode == 0, done.stderr
         peaks[documents] = int(done.stdout) / 1e6
         print(
-            f"\n{documents:,} documents: peak {peaks[documents]:.2f} GB, {peaks[documents] * 1e5 / documents:.2f} GB "
-            f"per 100,000, {time.perf_counter() - start:.0f} s"
+            f"\n{documents:,} documents: peak {peaks[documents]:.2f} "
+            f"GB, {peaks[documents] * 1e5 / documents:.2f} GB per "
+            f"100,000, {time.perf_counter() - start:.0f} s"
         )
-    growth = (peaks[300_000] - peaks[100_000]) / 2  # over both: tables double in size at some number of documents
+    growth = (
+        peaks[300_000] - peaks[100_000]
+    ) / 2  # over both: tables double in size at some number of documents
     print(f"each further 100,000 documents: {growth:.2f} GB")
     assert peaks[300_000] <= 3.0
     assert growth <= 1.1 * peaks[100_000]
@@ -212,10 +239,14 @@ def test_quality_on_pubmedqa(pubmedqa: Dataset) -> None:
         for chunking, chunks in chunkings.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # minilm cuts the longest abstracts
-                run = to_documents(make_retriever(name, chunks).search(pubmedqa.queries, k=50), chunks)
+                run = to_documents(
+                    make_retriever(name, chunks).search(pubmedqa.queries, k=50), chunks
+                )
             values = judge.evaluate(run)
             mean = sum(value["ndcg_cut_10"] for value in values.values()) / len(pubmedqa.qrels)
             found[name, chunking] = mean
-            print(f"pubmedqa, {len(pubmedqa.qrels)} questions, {name}, {chunking}: nDCG@10 {mean:.4f}")
+            print(
+                f"pubmedqa, {len(pubmedqa.qrels)} questions, {name}, {chunking}: nDCG@10 {mean:.4f}"
+            )
     for (name, chunking), mean in found.items():
         assert mean >= floors[name], f"{name}, {chunking}: nDCG@10 {mean:.4f}"

@@ -12,14 +12,23 @@ import pytest
 
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection_score, injection_scores, leakage_findings
-from ragbench.metrics.safety.detection import detection_report, leakage_report, output_findings, roc_auc, tpr_at_fpr
+from ragbench.metrics.safety.detection import (
+    detection_report,
+    leakage_report,
+    output_findings,
+    roc_auc,
+    tpr_at_fpr,
+)
 from ragbench.metrics.safety.injection import _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
 from ragbench.types import Dataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")]
+pytestmark = [
+    pytest.mark.benchmark,
+    pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning"),
+]
 
 
 def test_held_out_inputs() -> None:
@@ -34,7 +43,9 @@ def test_held_out_inputs() -> None:
 
 def test_outputs() -> None:
     _, outputs = load_safety_samples()
-    report = leakage_report(outputs, output_findings(Dataset("built-in", "test", {}, [], {}, (), outputs)))
+    report = leakage_report(
+        outputs, output_findings(Dataset("built-in", "test", {}, [], {}, (), outputs))
+    )
     print(report.round(3).to_string(index=False))
     overall = report[report["split"] == "all"].set_index("measure")["value"]
     assert overall["detection_rate"] > 0.85
@@ -51,7 +62,10 @@ def test_real_questions_and_passages_stay_calm() -> None:
             texts = [json.loads(line)["text"] for line in lines]
             scores = injection_scores(texts)
             leaks = sum(bool(leakage_findings(text)) for text in texts)
-            print(f"{name}/{file}: {len(texts)} texts, blocked {(scores >= 0.5).mean():.3f}, leaks {leaks}")
+            print(
+                f"{name}/{file}: {len(texts)} texts, blocked {(scores >= 0.5).mean():.3f}, "
+                f"leaks {leaks}"
+            )
             assert (scores >= 0.5).mean() <= 0.05
             assert leaks <= 1
 
@@ -59,11 +73,20 @@ def test_real_questions_and_passages_stay_calm() -> None:
 def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
     fitting = runpy.run_path(str(Path(__file__).with_name("fitting") / "injection.py"))
     rows = fitting["training_sentences"]()
-    inputs, harmful = fitting["Inputs"]([row["text"] for row in rows]), np.array([row["harmful"] for row in rows])
+    inputs, harmful = (
+        fitting["Inputs"]([row["text"] for row in rows]),
+        np.array([row["harmful"] for row in rows]),
+    )
     head, kept = fitting["fit_head"](inputs, harmful, np.ones(len(rows), dtype=bool)), _head()
     again = np.array([head["signs"][name] for name in FEATURE_NAMES])
     worst = np.abs(again - kept.signs).max()
-    worst = max(worst, *(np.abs(np.array(head[part]) - getattr(kept, part)).max() for part in ("embedding", "words")))
+    worst = max(
+        worst,
+        *(
+            np.abs(np.array(head[part]) - getattr(kept, part)).max()
+            for part in ("embedding", "words")
+        ),
+    )
     print(f"largest difference of a weight after fitting again: {worst:.4f}")
     assert worst < 0.05
 
@@ -74,7 +97,9 @@ def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
         held = unseen | np.isin(np.arange(len(rows)), calm[::3])
         scores = inputs.scores(fitting["fit_head"](inputs, harmful, ~held))[held]
         area, share = roc_auc(harmful[held], scores), tpr_at_fpr(harmful[held], scores, 0.05)
-        print(f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n = {held.sum()})")
+        print(
+            f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n = {held.sum()})"
+        )
         assert area > 0.7
 
 

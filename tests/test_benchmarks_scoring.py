@@ -16,7 +16,9 @@ pytestmark = pytest.mark.benchmark
 
 
 def best_of(repeats: int, *calls: Callable[[], object]) -> list[float]:
-    """The shortest time of each call in seconds, taking turns so that a busy machine hits them alike."""
+    """The shortest time of each call in seconds, taking turns so that a busy machine hits them
+    alike.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
         for spent, call in zip(times, calls, strict=True):
@@ -27,7 +29,9 @@ def best_of(repeats: int, *calls: Callable[[], object]) -> list[float]:
 
 
 def frames(*, ties: bool, shuffled: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """5,000 queries x 100 results of 100,000 documents; 5 in 100 results are judged, and 5 documents more a query."""
+    """5,000 queries x 100 results of 100,000 documents; 5 in 100 results are judged, and 5
+    documents more a query.
+    """
     rng = np.random.default_rng(0)
     queries = np.repeat([f"q{i}" for i in range(5000)], 100)
     documents = np.concatenate([rng.choice(100_000, 100, replace=False) for _ in range(5000)])
@@ -41,7 +45,10 @@ def frames(*, ties: bool, shuffled: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
     judged = run.loc[rng.random(len(run)) < 0.05, ["query_id", "doc_id"]]
     missed = pd.DataFrame(
-        {"query_id": np.repeat(run["query_id"].unique(), 5), "doc_id": [f"x{i}" for i in range(25_000)]}
+        {
+            "query_id": np.repeat(run["query_id"].unique(), 5),
+            "doc_id": [f"x{i}" for i in range(25_000)],
+        }
     )
     qrels = pd.concat([judged, missed], ignore_index=True)
     qrels["relevance"] = rng.integers(0, 3, len(qrels))
@@ -51,8 +58,12 @@ def frames(*, ties: bool, shuffled: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(("ties", "shuffled"), [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("names", [["nDCG@10", "R@10", "P@5", "RR", "AP", "Success@5"], "all"], ids=["six", "all"])
-def test_score_run_is_ten_times_faster_than_ir_measures(names: list[str] | str, ties: bool, shuffled: bool) -> None:
+@pytest.mark.parametrize(
+    "names", [["nDCG@10", "R@10", "P@5", "RR", "AP", "Success@5"], "all"], ids=["six", "all"]
+)
+def test_score_run_is_ten_times_faster_than_ir_measures(
+    names: list[str] | str, ties: bool, shuffled: bool
+) -> None:
     if isinstance(names, str):
         shared = ("nDCG", "P", "R", "AP", "Success")
         names = [*(f"{name}@{k}" for name in shared for k in (1, 3, 5, 10)), "RR", "AP"]

@@ -1,4 +1,6 @@
-"""What the smallest model scores compared with the baseline without a model: the figures of the README."""
+"""What the smallest model scores compared with the baseline without a model: the figures of the
+README.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,26 @@ def test_smollm2_compared_with_extractive(small_gguf: Path) -> None:
     chunks = rb.chunk(data, "recursive", chunk_size=128)
     run = rb.retrieve(rb.make_retriever("hybrid:wordllama", chunks), data.queries, chunks)
     rows = {}
-    for name, llm in (("extractive", "extractive"), ("SmolLM2-135M-Instruct", f"gguf:{small_gguf}")):
+    for name, llm in (
+        ("extractive", "extractive"),
+        ("SmolLM2-135M-Instruct", f"gguf:{small_gguf}"),
+    ):
         answers = rb.generate_answers(data, run, chunks, llm, k=3, max_tokens=96)
         assert len(answers) == QUESTIONS
         assert all(answer.error is None for answer in answers)
         scores = rb.summarise(rb.metrics.score_answers(data, answers)).set_index("measure")
         answered = sum(answer.outcome == "success" for answer in answers)
-        cited = sum(any(not c.startswith("invalid:") for c in answer.citations) for answer in answers)
-        means = "  ".join(f"{measure} {scores.loc[measure, 'mean']:.3f}" for measure in scores.index)
+        cited = sum(
+            any(not c.startswith("invalid:") for c in answer.citations) for answer in answers
+        )
+        means = "  ".join(
+            f"{measure} {scores.loc[measure, 'mean']:.3f}" for measure in scores.index
+        )
         rows[name] = scores
-        print(f"\n{name}: {answered} of {QUESTIONS} answered, {cited} with a citation;  {means}", end="")
+        print(
+            f"\n{name}: {answered} of {QUESTIONS} answered, {cited} with a citation;  {means}",
+            end="",
+        )
     print()
     for scores in rows.values():
         assert scores["mean"].between(0, 1).all()

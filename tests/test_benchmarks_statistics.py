@@ -1,8 +1,9 @@
-"""Do the statistics keep their promises on real scores? 2,000 experiments each; and how long a sweep's take.
+"""Do the statistics keep their promises on real scores? 2,000 experiments each; and how long a
+sweep's take.
 
-Experiments are drawn from per-query scores of real runs: the 12 configurations of results/quickstart, and three
-retrievers on 1,000 questions of PubMedQA and of SQuAD each. "A/A" swaps the two configurations of a pair query by query
-at random, so that truly neither is better.
+Experiments are drawn from per-query scores of real runs: the 12 configurations of
+results/quickstart, and three retrievers on 1,000 questions of PubMedQA and of SQuAD each. "A/A"
+swaps the two configurations of a pair query by query at random, so that truly neither is better.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ BINARY = ["pydoc Success@5", "pubmedqa Success@1", "squad Success@1"]
 
 @pytest.fixture(scope="module")
 def real(shared_data: Path) -> dict[str, Floats]:
-    """Name of collection and measure -> values (queries, configurations), only queries that all have scored."""
+    """Name of collection and measure -> values (queries, configurations), only queries that all
+    have scored.
+    """
     found: dict[str, Floats] = {}
     folder = Path(__file__).parents[1] / "results" / "quickstart"
     quickstart = [pd.read_csv(path) for path in sorted(folder.glob("*/scores.csv"))]
@@ -47,7 +50,10 @@ def real(shared_data: Path) -> dict[str, Floats]:
             retrieve(make_retriever(retriever, chunks), data.queries, chunks)
             for retriever in ("bm25", "dense:wordllama", "hybrid:wordllama")
         ]
-        scores = [score_run(data.qrels, to_documents(run, chunks), ["nDCG@10", "Success@1"]) for run in runs]
+        scores = [
+            score_run(data.qrels, to_documents(run, chunks), ["nDCG@10", "Success@1"])
+            for run in runs
+        ]
         for measure in ("nDCG@10", "Success@1"):
             columns = [f[f["measure"] == measure].set_index("query_id")["value"] for f in scores]
             found[f"{name} {measure}"] = pd.concat(columns, axis=1).dropna().to_numpy()
@@ -66,14 +72,25 @@ def tidy(values: Floats) -> pd.DataFrame:
     )
 
 
-def pairs(scores: Floats, n: int, rng: np.random.Generator, *, swapped: bool) -> tuple[Floats, Floats, Floats]:
-    """Baselines and contenders (experiments, n) of random pairs of configurations, and the true differences."""
-    before, after, truth = np.empty((EXPERIMENTS, n)), np.empty((EXPERIMENTS, n)), np.zeros(EXPERIMENTS)
+def pairs(
+    scores: Floats, n: int, rng: np.random.Generator, *, swapped: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Baselines and contenders (experiments, n) of random pairs of configurations, and the true
+    differences.
+    """
+    before, after, truth = (
+        np.empty((EXPERIMENTS, n)),
+        np.empty((EXPERIMENTS, n)),
+        np.zeros(EXPERIMENTS),
+    )
     for i in range(EXPERIMENTS):
         a, b = rng.choice(scores.shape[1], 2, replace=False)
         drawn = scores[rng.integers(0, len(scores), n)]
         swap = rng.random(n) < 0.5 if swapped else np.zeros(n, dtype=bool)
-        before[i], after[i] = np.where(swap, drawn[:, b], drawn[:, a]), np.where(swap, drawn[:, a], drawn[:, b])
+        before[i], after[i] = (
+            np.where(swap, drawn[:, b], drawn[:, a]),
+            np.where(swap, drawn[:, a], drawn[:, b]),
+        )
         truth[i] = 0.0 if swapped else scores[:, b].mean() - scores[:, a].mean()
     return before, after, truth
 
@@ -109,14 +126,19 @@ def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) ->
             moving = float((np.abs(after - before) > 1e-12).sum(axis=1).mean())
             rate, covered = float((table["p_value"] <= 0.05).mean()), coverage(table, truth)
             rates.append((name, rate, covered))
-            print(f"{name:26s} {n:4d} ({moving:3.0f})   {rate:.3f}            {covered:.3f}", flush=True)
+            print(
+                f"{name:26s} {n:4d} ({moving:3.0f})   {rate:.3f}            {covered:.3f}",
+                flush=True,
+            )
     for name, rate, covered in rates:
         assert rate <= 0.062, name
         assert covered >= 0.935, name
 
 
 def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:
-    """Pairs that do differ: the mean difference over all queries is the truth, of which n are drawn."""
+    """Pairs that do differ: the mean difference over all queries is the truth, of which n are
+    drawn.
+    """
     rng = np.random.default_rng(1)
     print("\nreal differences      queries  coverage  mean length")
     for name in [*GRADED, *BINARY, "pydoc token_f1"]:
@@ -138,21 +160,27 @@ def test_intervals_cover_the_true_mean(real: dict[str, Floats]) -> None:
             for i in range(EXPERIMENTS):
                 column = real[name][:, rng.integers(real[name].shape[1])]
                 values[i], truth[i] = column[rng.integers(0, len(column), n)], column.mean()
-            parts = [summarise(tidy(values[i : i + AT_ONCE])) for i in range(0, EXPERIMENTS, AT_ONCE)]
+            parts = [
+                summarise(tidy(values[i : i + AT_ONCE])) for i in range(0, EXPERIMENTS, AT_ONCE)
+            ]
             covered = coverage(pd.concat(parts, ignore_index=True), truth)
             print(f"{name:26s} {n:4d}   {covered:.3f}", flush=True)
             assert covered >= 0.935, (name, n)
 
 
 def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
-    """2,000 families: any Holm-adjusted p <= 0.05 without a true difference; that is min p <= 0.05 / tests."""
+    """2,000 families: any Holm-adjusted p <= 0.05 without a true difference; that is min p <= 0.05
+    / tests.
+    """
     rng = np.random.default_rng(3)
     scores = real["pydoc nDCG@10"]
     n, k = scores.shape
     shared, apart = [], []
     for start in range(0, EXPERIMENTS, AT_ONCE):
         drawn = scores[rng.integers(0, n, (AT_ONCE, n))]
-        mixed = rng.permuted(drawn, axis=2)  # which configuration a value belongs to is left to chance
+        mixed = rng.permuted(
+            drawn, axis=2
+        )  # which configuration a value belongs to is left to chance
         frames = {f"c{i}": tidy(mixed[:, :, i]) for i in range(k)}
         table = compare_all(frames, "c0", correction="none", seed=start)
         least = table["p_value"].astype(float).groupby(table["measure"]).min()
@@ -169,18 +197,27 @@ def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
     apart.append(compared(before, after, 10_000)["p_value"].to_numpy(dtype=float))
     independent = float((np.min(apart, axis=0) <= 0.05 / 10).mean())
     together = float(np.mean(shared))
-    print(f"\nfamily-wise rate: 10 unrelated pairs {independent:.3f}; 11 contenders of one baseline {together:.3f}")
+    print(
+        f"\nfamily-wise rate: 10 unrelated pairs {independent:.3f}; 11 contenders of one "
+        f"baseline {together:.3f}"
+    )
     assert independent <= 0.062
     assert together <= 0.062
 
 
 def test_a_sweep_compares_within_ten_seconds() -> None:
-    """12 configurations x 10 measures x 1,000 queries x 10,000 resamples, compared with scipy's functions in a loop."""
+    """12 configurations x 10 measures x 1,000 queries x 10,000 resamples, compared with scipy's
+    functions in a loop.
+    """
     rng = np.random.default_rng(5)
     names, n = [f"m{i}" for i in range(10)], 1000
     runs = {
         f"c{i}": pd.DataFrame(
-            {"query_id": np.tile(np.arange(n), 10), "measure": np.repeat(names, n), "value": rng.random(10 * n)}
+            {
+                "query_id": np.tile(np.arange(n), 10),
+                "measure": np.repeat(names, n),
+                "value": rng.random(10 * n),
+            }
         )
         for i in range(12)
     }
@@ -190,7 +227,10 @@ def test_a_sweep_compares_within_ten_seconds() -> None:
     few = 3
     begun = time.perf_counter()
     for i in range(few):
-        own = runs["c1"]["value"].to_numpy()[i * n : (i + 1) * n] - runs["c0"]["value"].to_numpy()[i * n : (i + 1) * n]
+        own = (
+            runs["c1"]["value"].to_numpy()[i * n : (i + 1) * n]
+            - runs["c0"]["value"].to_numpy()[i * n : (i + 1) * n]
+        )
         scipy.stats.bootstrap((own,), np.mean, n_resamples=10_000, method="BCa", rng=rng)
         scipy.stats.permutation_test(
             (own, np.zeros(n)), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
@@ -198,7 +238,7 @@ def test_a_sweep_compares_within_ten_seconds() -> None:
         )  # fmt: skip
     theirs = (time.perf_counter() - begun) / few * len(table)
     print(
-        f"\ncompare_all, {len(table)} comparisons of 1,000 queries, 10,000 resamples: {ours:.2f} s; scipy in a loop "
-        f"{theirs:.0f} s (from {few} of them); ratio {theirs / ours:.0f}"
+        f"\ncompare_all, {len(table)} comparisons of 1,000 queries, 10,000 resamples: {ours:.2f} "
+        f"s; scipy in a loop {theirs:.0f} s (from {few} of them); ratio {theirs / ours:.0f}"
     )
     assert ours < 10

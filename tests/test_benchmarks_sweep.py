@@ -1,4 +1,6 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_sweep.py`: what forks save, and what 200 kills leave."""
+"""`pytest -m benchmark -s tests/test_benchmarks_sweep.py`: what forks save, and what 200 kills
+leave.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
         for i in range(count):
             folder = tmp_path / f"{fork}-{count}-{i}"
             folder.mkdir()
-            job = Job("a", folder, folder, folder, 100.0, "n.ipynb", text, {"x": i}, None, {}, {}, False)
+            job = Job(
+                "a", folder, folder, folder, 100.0, "n.ipynb", text, {"x": i}, None, {}, {}, False
+            )
             executor.start(job)
             while not (ended := executor.ended()):
                 time.sleep(0.01)
@@ -69,27 +73,34 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     one_spawned, many_spawned = (cpu_seconds(partial(run, n, fork=False)) for n in (1, 6))
     one, many = (cpu_seconds(partial(run, n, fork=True)) for n in (1, 21))
     spawned, forked = (many_spawned - one_spawned) / 5, (many - one) / 20
-    print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: ratio {forked / spawned:.2f} "
-          f"(and {one - forked:.2f} once for the server)")  # fmt: skip
+    print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: "
+          f"ratio {forked / spawned:.2f} (and {one - forked:.2f} once for the server)")  # fmt: skip
     assert forked <= 0.2 * spawned
 
 
 def test_the_quickstart_takes_little_more_than_half(tmp_path: Path) -> None:
-    """Four notebooks with their comparison, server included, all caches warm; next to a fresh Python for each.
+    """Four notebooks with their comparison, server included, all caches warm; next to a fresh
+    Python for each.
 
-    A notebook of the version before forks and kept evidence took 28 CPU s where a forked one takes 5.5.
+    A notebook of the version before forks and kept evidence took 28 CPU s where a forked one takes
+    5.5.
     """
     grid = Path("notebooks/quickstart.toml").absolute()
     part = grid.parent / f"benchmark-{os.getpid()}.toml"
     text = grid.read_text(encoding="utf-8").replace(', "dense:minilm", "hybrid:minilm"', "")
-    part.write_text(text.replace('    { chunker = "fixed", chunk_size = 128 },\n', ""), encoding="utf-8")
+    part.write_text(
+        text.replace('    { chunker = "fixed", chunk_size = 128 },\n', ""), encoding="utf-8"
+    )
     try:
         sweep(part, jobs=2, out=tmp_path / "cold")
         forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
         spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False))
     finally:
         part.unlink()
-    print(f"\na part of the quickstart: forked {forked:.1f} CPU s, spawned {spawned:.1f}: ratio {forked / spawned:.2f}")
+    print(
+        f"\na part of the quickstart: forked {forked:.1f} CPU s, spawned {spawned:.1f}: "
+        f"ratio {forked / spawned:.2f}"
+    )
     made = numbers_of(tmp_path / "forked" / part.stem)
     assert len(made) == 8
     assert made == numbers_of(tmp_path / "spawned" / part.stem)
@@ -97,12 +108,17 @@ def test_the_quickstart_takes_little_more_than_half(tmp_path: Path) -> None:
 
 
 def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
-    path = write_grid(tmp_path / "notebooks", SLOW.replace("[0.25, 0.5, 1.0]", str([i / 12 for i in range(12)])))
+    path = write_grid(
+        tmp_path / "notebooks", SLOW.replace("[0.25, 0.5, 1.0]", str([i / 12 for i in range(12)]))
+    )
     (path.parent / "compare.ipynb").unlink()
     assert not sweep(path, jobs=2, out=tmp_path / "undisturbed", fork=False).failed
     undisturbed = numbers_of(tmp_path / "undisturbed" / "tiny")
     out = tmp_path / "killed"
-    kills, seed = dict.fromkeys(("sweep", "server", "run", "group"), 0), int.from_bytes(os.urandom(4))
+    kills, seed = (
+        dict.fromkeys(("sweep", "server", "run", "group"), 0),
+        int.from_bytes(os.urandom(4)),
+    )
     drawn = random.Random(seed)
     print(f"\nseed {seed}")
     running = start_sweep(path, out, fork=True)
@@ -110,7 +126,10 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
         # The kind first and each as often; then a moment in the life of one of them.
         victim, before = drawn.choice(list(kills)), sum(kills.values())
         while sum(kills.values()) == before:
-            wait_until(lambda: running.poll() is not None or victim in ("group", *alive_in(out).values()), 60)  # noqa: B023
+            wait_until(
+                lambda: running.poll() is not None or victim in ("group", *alive_in(out).values()),  # noqa: B023
+                60,
+            )
             time.sleep(drawn.random() * (1 if victim == "run" else 3))
             with suppress(ProcessLookupError):
                 if victim == "group" and running.poll() is None:
@@ -125,8 +144,14 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
                 assert wait_until(lambda: not alive_in(out), 60), f"after {kills}: {alive_in(out)}"
                 folder, found = SweepFolder(out / "tiny"), numbers_of(out / "tiny")
                 for name in read_grid(path).runs:
-                    whole = {f"{name}/scores.csv", f"{name}/run.trec"} if folder.notebook(name).is_file() else set()
-                    assert {key: found[key] for key in whole} == {key: undisturbed[key] for key in whole}, name
+                    whole = (
+                        {f"{name}/scores.csv", f"{name}/run.trec"}
+                        if folder.notebook(name).is_file()
+                        else set()
+                    )
+                    assert {key: found[key] for key in whole} == {
+                        key: undisturbed[key] for key in whole
+                    }, name
                 if len(found) == 24:
                     shutil.rmtree(out)
                 running = start_sweep(path, out, fork=True)

@@ -23,22 +23,28 @@ IDEAL_S = QUERIES * SERVER_S / CONCURRENCY
 
 
 def serve(port: Connection) -> None:
-    """A service that takes SERVER_S for each request, and answers with five passages of 1,000 characters.
+    """A service that takes SERVER_S for each request, and answers with five passages of 1,000
+    characters.
 
-    It measures its own time, from a request's arrival to the last byte of its reply handed over: /spent gives the sum.
+    It measures its own time, from a request's arrival to the last byte of its reply handed over:
+    /spent gives the sum.
     """
     import uvicorn
     from fastapi import FastAPI
 
     app = FastAPI()
-    contexts = [{"id": f"d{i}#0", "text": "a passage of some length " * 40, "score": 1 / (i + 1)} for i in range(5)]
+    contexts = [
+        {"id": f"d{i}#0", "text": "a passage of some length " * 40, "score": 1 / (i + 1)}
+        for i in range(5)
+    ]
 
     @app.post("/ask")
     async def answer(question: dict[str, str]) -> dict[str, Any]:
         await asyncio.sleep(SERVER_S)
         return {"answer": f"{question['query']} Yes [1].", "contexts": contexts}
 
-    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an acknowledgement
+    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an
+    # acknowledgement
     spent = [0.0]
 
     @app.get("/spent")
@@ -53,7 +59,11 @@ def serve(port: Connection) -> None:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     port.send(listening.getsockname()[1])
-    asyncio.run(uvicorn.Server(uvicorn.Config(measured, lifespan="off", log_level="error")).serve(sockets=[listening]))
+    asyncio.run(
+        uvicorn.Server(uvicorn.Config(measured, lifespan="off", log_level="error")).serve(
+            sockets=[listening]
+        )
+    )
 
 
 @pytest.fixture
@@ -73,7 +83,9 @@ def service() -> Iterator[str]:
 def test_1000_queries_over_http_cost_little_more_than_the_server(service: str) -> None:
     data = Dataset("d", "test", {}, [Case(f"q{i}", f"Is {i} prime?") for i in range(QUERIES)], {})
     system = HttpSystem(f"{service}/ask", body={"query": "{query}"})
-    ask(system, data.select([f"q{i}" for i in range(2 * CONCURRENCY)]), concurrency=CONCURRENCY)  # both are warm
+    ask(
+        system, data.select([f"q{i}" for i in range(2 * CONCURRENCY)]), concurrency=CONCURRENCY
+    )  # both are warm
     ratios = []
     for _ in range(2):  # the better of two: other work on the machine is not what is measured
         before = httpx.get(f"{service}/spent").json()
@@ -85,9 +97,9 @@ def test_1000_queries_over_http_cost_little_more_than_the_server(service: str) -
         assert all(answer.error is None and len(answer.contexts) == 5 for answer in answers)
         slowest = max(answer.latency_ms["total"] for answer in answers)
         print(
-            f"\n{QUERIES} queries, {CONCURRENCY} at once: {taken:.2f} s, {ratios[-1]:.3f} of the server's own "
-            f"{own:.2f} s, {taken / IDEAL_S:.3f} of the {IDEAL_S:.2f} s of a server that is never late; slowest reply "
-            f"{slowest:.0f} ms"
+            f"\n{QUERIES} queries, {CONCURRENCY} at once: {taken:.2f} s, {ratios[-1]:.3f} of the "
+            f"server's own {own:.2f} s, {taken / IDEAL_S:.3f} of the {IDEAL_S:.2f} s of a server "
+            f"that is never late; slowest reply {slowest:.0f} ms"
         )
     system.close()
     assert min(ratios) <= 1.10

@@ -34,19 +34,32 @@ class FirstLetterEmbedder:
 
 
 def dataset_of(*texts: str, title: str = "") -> Dataset:
-    return Dataset("demo", "test", {f"d{i}": Document(f"d{i}", text, title) for i, text in enumerate(texts)}, [], {})
+    return Dataset(
+        "demo",
+        "test",
+        {f"d{i}": Document(f"d{i}", text, title) for i, text in enumerate(texts)},
+        [],
+        {},
+    )
 
 
 def texts_of(text: str, name: str, **options: Any) -> list[str]:
-    return [piece.text for piece in chunk(dataset_of(text), name, embedder=FirstLetterEmbedder(), **options)]
+    return [
+        piece.text
+        for piece in chunk(dataset_of(text), name, embedder=FirstLetterEmbedder(), **options)
+    ]
 
 
-def assert_sound(dataset: Dataset, chunks: list[Chunk], *, size: int, tokenizer: str, capped: bool = True) -> None:
+def assert_sound(
+    dataset: Dataset, chunks: list[Chunk], *, size: int, tokenizer: str, capped: bool = True
+) -> None:
     """The invariants in the module's docstring."""
     for doc_id, document in dataset.corpus.items():
         text = document.full_text
         own = [piece for piece in chunks if piece.doc_id == doc_id]
-        assert [piece.chunk_id for piece in own] == [f"{doc_id}#{piece.start}-{piece.end}" for piece in own]
+        assert [piece.chunk_id for piece in own] == [
+            f"{doc_id}#{piece.start}-{piece.end}" for piece in own
+        ]
         covered = np.zeros(len(text), dtype=bool)
         for piece in own:
             assert piece.text == text[piece.start : piece.end] == piece.text.strip() != ""
@@ -59,13 +72,15 @@ def assert_sound(dataset: Dataset, chunks: list[Chunk], *, size: int, tokenizer:
         first, last = token_ranges(offsets, [p.start for p in own], [p.end for p in own])
         for piece, a, b in zip(own, first, last, strict=True):
             one_character = b > a and offsets[a, 0] >= offsets[b - 1, 1] - 1
-            # Tokens of bytes may share characters ("êm" is the tokens "Ã" and "ªm"): no border fits between them.
+            # Tokens of bytes may share characters ("êm" is the tokens "Ã" and "ªm"): no border fits
+            # between them.
             one_piece = one_character or bool((offsets[a + 1 : b, 0] < offsets[a : b - 1, 1]).all())
             assert not capped or b - a <= size or one_piece, f"{b - a} tokens: {piece!r}"
 
 
 CHARACTERS = st.one_of(
-    st.sampled_from("ab .!?\n\r\t#=-*`~>\x00\x1c\u2028\u200b\u0301é한😀👩\u200d\ud800İ"), st.characters()
+    st.sampled_from("ab .!?\n\r\t#=-*`~>\x00\x1c\u2028\u200b\u0301é한😀👩\u200d\ud800İ"),
+    st.characters(),
 )
 WORDS = st.sampled_from(
     [
@@ -113,9 +128,17 @@ def test_nothing_is_lost_moved_or_too_large(
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_real_documents(name: str, shared_data: Path) -> None:
     files = sorted((shared_data / "chunking" / "corpora").glob("*.md"))
-    dataset = Dataset("chunking", "test", {f.stem: Document(f.stem, f.read_bytes().decode()) for f in files}, [], {})
+    dataset = Dataset(
+        "chunking",
+        "test",
+        {f.stem: Document(f.stem, f.read_bytes().decode()) for f in files},
+        [],
+        {},
+    )
     for size, overlap in ((128, 0), (256, 64)):
-        chunks = chunk(dataset, name, chunk_size=size, chunk_overlap=overlap, embedder=FirstLetterEmbedder())
+        chunks = chunk(
+            dataset, name, chunk_size=size, chunk_overlap=overlap, embedder=FirstLetterEmbedder()
+        )
         assert_sound(dataset, chunks, size=size, tokenizer="minilm", capped=name != "document")
 
 
@@ -145,7 +168,9 @@ def test_offsets_point_into_title_and_text(name: str) -> None:
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_same_input_same_chunks(name: str) -> None:
     text = "Alpha beta. Gamma delta! " * 50
-    assert texts_of(text, name, chunk_size=16, chunk_overlap=3) == texts_of(text, name, chunk_size=16, chunk_overlap=3)
+    assert texts_of(text, name, chunk_size=16, chunk_overlap=3) == texts_of(
+        text, name, chunk_size=16, chunk_overlap=3
+    )
 
 
 NUMBERS = " ".join(str(i) for i in range(10))
@@ -156,7 +181,11 @@ def test_fixed_windows() -> None:
 
 
 def test_fixed_windows_with_overlap() -> None:
-    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=1) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=1) == [
+        "0 1 2 3",
+        "3 4 5 6",
+        "6 7 8 9",
+    ]
     assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=3)[-2:] == ["5 6 7 8", "6 7 8 9"]
 
 
@@ -181,7 +210,14 @@ def test_a_long_sentence_is_cut_between_words_if_it_can() -> None:
     text = "One tokenized two tokenized. Three."  # "tokenized" is two tokens
     assert texts_of(text, "sentence", chunk_size=4) == ["One tokenized two", "tokenized.", "Three."]
     assert texts_of(text, "fixed", chunk_size=4) == ["One tokenized two", "tokenized. Three", "."]
-    assert texts_of(text, "sentence", chunk_size=2) == ["One", "tokenized", "two", "tokenized", ".", "Three."]
+    assert texts_of(text, "sentence", chunk_size=2) == [
+        "One",
+        "tokenized",
+        "two",
+        "tokenized",
+        ".",
+        "Three.",
+    ]
 
 
 def test_sentence_overlap_ends_with_a_sentence() -> None:
@@ -196,7 +232,8 @@ def test_sentence_overlap_ends_with_a_sentence() -> None:
 def test_overlap_in_tokens_where_no_sentence_fits() -> None:
     text = "One two three four five six seven. Eight nine ten eleven twelve."
     assert (
-        texts_of(text, "sentence", chunk_size=10, chunk_overlap=2)[0] == "One two three four five six seven. Eight nine"
+        texts_of(text, "sentence", chunk_size=10, chunk_overlap=2)[0]
+        == "One two three four five six seven. Eight nine"
     )
 
 
@@ -209,13 +246,24 @@ def test_recursive_prefers_paragraphs_to_lines_to_sentences() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_ends_of_all_systems(end: str) -> None:
-    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", chunk_size=4) == ["A b c", "D e f", "G h i"]
+    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", chunk_size=4) == [
+        "A b c",
+        "D e f",
+        "G h i",
+    ]
 
 
 def test_markdown_cuts_before_headings_highest_first() -> None:
     text = "# One\n\na b c\n\n## Sub\n\nd e f\n\n# Two\n\ng h i"
-    assert texts_of(text, "markdown", chunk_size=12) == ["# One\n\na b c\n\n## Sub\n\nd e f", "# Two\n\ng h i"]
-    assert texts_of(text, "markdown", chunk_size=8) == ["# One\n\na b c", "## Sub\n\nd e f", "# Two\n\ng h i"]
+    assert texts_of(text, "markdown", chunk_size=12) == [
+        "# One\n\na b c\n\n## Sub\n\nd e f",
+        "# Two\n\ng h i",
+    ]
+    assert texts_of(text, "markdown", chunk_size=8) == [
+        "# One\n\na b c",
+        "## Sub\n\nd e f",
+        "# Two\n\ng h i",
+    ]
 
 
 def test_markdown_heading_stays_with_its_text() -> None:
@@ -245,7 +293,10 @@ def test_markdown_overlap_stops_at_a_heading() -> None:
 
 
 def test_markdown_of_pydoc_topics() -> None:
-    text = 'The "pass" statement\n********************\n\nNothing happens.\n\nSee also\n========\n\nThe manual.\n'
+    text = (
+        'The "pass" statement\n********************\n\nNothing happens.\n\nSee '
+        "also\n========\n\nThe manual.\n"
+    )
     assert texts_of(text, "markdown", chunk_size=40) == [
         'The "pass" statement\n********************\n\nNothing happens.',
         "See also\n========\n\nThe manual.",
@@ -279,7 +330,12 @@ def test_semantic_embeds_all_sentences_together() -> None:
             return super().encode(texts)
 
     embedder: Embedder = Counting()
-    chunk(dataset_of("One two. Three.", "Four five. Six.", "short"), "semantic", chunk_size=3, embedder=embedder)
+    chunk(
+        dataset_of("One two. Three.", "Four five. Six.", "short"),
+        "semantic",
+        chunk_size=3,
+        embedder=embedder,
+    )
     assert calls == [4]
 
 
@@ -288,7 +344,9 @@ def test_semantic_of_sentences_without_vectors() -> None:
         def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return np.zeros((len(texts), 4), dtype=np.float32)
 
-    pieces = chunk(dataset_of("One two. Three four. Five six."), "semantic", chunk_size=6, embedder=Zero())
+    pieces = chunk(
+        dataset_of("One two. Three four. Five six."), "semantic", chunk_size=6, embedder=Zero()
+    )
     assert " ".join(piece.text for piece in pieces) == "One two. Three four. Five six."
 
 
@@ -297,7 +355,9 @@ def test_document_is_one_chunk_of_any_size() -> None:
 
 
 def test_many_documents_in_several_groups() -> None:
-    dataset = dataset_of(*[f"number {i} " * 10_000 for i in range(60)])  # more characters than one group holds
+    dataset = dataset_of(
+        *[f"number {i} " * 10_000 for i in range(60)]
+    )  # more characters than one group holds
     chunks = chunk(dataset, "fixed", chunk_size=5000)
     assert_sound(dataset, chunks, size=5000, tokenizer="minilm")
 
@@ -306,7 +366,13 @@ def test_one_very_long_word() -> None:
     text = "x" * 5000 + "😀" * 5000 + "한국어" * 3000
     for name in CHUNKERS:
         for tokenizer in ("minilm", "wordllama"):
-            chunks = chunk(dataset_of(text), name, chunk_size=64, tokenizer=tokenizer, embedder=FirstLetterEmbedder())
+            chunks = chunk(
+                dataset_of(text),
+                name,
+                chunk_size=64,
+                tokenizer=tokenizer,
+                embedder=FirstLetterEmbedder(),
+            )
             assert "".join(piece.text for piece in chunks) == text
 
 
@@ -331,7 +397,9 @@ def test_wrong_parameters(name: str, options: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize("name", sorted(set(CHUNKERS) - {"document"}))
 def test_warns_where_chunking_does_nothing(name: str) -> None:
     dataset = dataset_of(*["short text"] * 19, "long text " * 50, "")
-    with pytest.warns(DataWarning, match=r"19 of 20 documents \(95%\) of 'demo' fit into one chunk of 64 tokens"):
+    with pytest.warns(
+        DataWarning, match=r"19 of 20 documents \(95%\) of 'demo' fit into one chunk of 64 tokens"
+    ):
         chunk(dataset, name, chunk_size=64, embedder=FirstLetterEmbedder())
 
 
@@ -347,5 +415,7 @@ def test_sentence_borders_are_never_cut_where_they_fit() -> None:
     text = " ".join(f"Sentence number {i} stands here." for i in range(100))
     ends = {end for _, end in sentence_spans(text)}
     for name in ("sentence", "recursive", "markdown", "semantic"):
-        chunks = chunk(dataset_of(text), name, chunk_size=30, chunk_overlap=8, embedder=FirstLetterEmbedder())
+        chunks = chunk(
+            dataset_of(text), name, chunk_size=30, chunk_overlap=8, embedder=FirstLetterEmbedder()
+        )
         assert {piece.end for piece in chunks} <= ends

@@ -38,8 +38,8 @@ def test_unknown_options_are_usage_errors() -> None:
 
 def test_starting_is_light() -> None:
     code = (
-        "import sys; from ragbench.cli import app; heavy = {'pandas', 'torch', 'papermill', 'scipy', 'nbformat'}; "
-        "print(sorted(heavy & set(sys.modules)))"
+        "import sys; from ragbench.cli import app; heavy = {'pandas', 'torch', 'papermill', "
+        "'scipy', 'nbformat'}; print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -59,7 +59,9 @@ def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("variable", ["RAGBENCH_CACHE_MAX_GB", "RAGBENCH_CACHE_DIR"])
-@pytest.mark.parametrize("arguments", [["cache", "info"], ["cache", "clear"], ["sweep", "grid.toml"]])
+@pytest.mark.parametrize(
+    "arguments", [["cache", "info"], ["cache", "clear"], ["sweep", "grid.toml"]]
+)
 def test_odd_environment_variables_are_one_line_before_anything_runs(
     variable: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

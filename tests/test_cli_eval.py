@@ -42,7 +42,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in TEXTS.items():
         (tmp_path / "docs" / f"{name}.md").write_text(text)
     records = [
-        {"id": one, "question": question, "expectedAnswer": answer, "expectedDocumentId": f"{doc}.md", "category": doc}
+        {
+            "id": one,
+            "question": question,
+            "expectedAnswer": answer,
+            "expectedDocumentId": f"{doc}.md",
+            "category": doc,
+        }
         for one, question, answer, doc in CASES
     ]
     (tmp_path / "tests.json").write_text(json.dumps(records))
@@ -56,12 +62,21 @@ def write_answers(path: Path, retrieved: Callable[[str], str]) -> None:
     for one, _, answer, doc in CASES:
         found = retrieved(doc)
         context = {"id": f"{found}.md", "text": TEXTS[found], "doc_id": f"{found}.md"}
-        lines.append(json.dumps({"query_id": one, "answer": f"{answer} [1]", "contexts": [context]}))
+        lines.append(
+            json.dumps({"query_id": one, "answer": f"{answer} [1]", "contexts": [context]})
+        )
     path.write_text("\n".join(lines))
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    options = ("--test-set", "tests.json", "--corpus", "docs", "--perspective", "retrieval,pipeline")
+    options = (
+        "--test-set",
+        "tests.json",
+        "--corpus",
+        "docs",
+        "--perspective",
+        "retrieval,pipeline",
+    )
     done = runner.invoke(app, ["eval", *options, *arguments])
     return done.exit_code, done.output
 
@@ -69,7 +84,9 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_all_targets_reached_exits_with_0(place: Path) -> None:
     code, shown = run("--system", "good.jsonl", "--output", "mine", "--save-trace")
     assert code == 0, shown
-    assert "PASSED: 2 of 2 targets reached." in shown  # pass_rate is about answers, which were not looked at
+    assert (
+        "PASSED: 2 of 2 targets reached." in shown
+    )  # pass_rate is about answers, which were not looked at
     assert "pipeline: not measured: no labels" in shown
     folder = place / "results" / "eval" / "mine"
     assert {"scores.csv", "report.html", "report.md", "traces.jsonl", "verdicts.json"} <= {
@@ -110,18 +127,29 @@ def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
     ]
 
 
-def test_a_ci_server_gets_junit_xml_and_github_a_summary(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ci_server_gets_junit_xml_and_github_a_summary(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from xml.etree import ElementTree
 
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place / "summary.md"))
-    asked = ("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.99999", "--output", str(place / "junit.xml"))
+    asked = (
+        "--system",
+        "bad.jsonl",
+        "--fail-under",
+        "nDCG@5=0.99999",
+        "--output",
+        str(place / "junit.xml"),
+    )
     code, output = run(*asked)
     assert code == 1, output
     assert (place / "summary.md").read_text().startswith("# Evaluation: ")
     root = ElementTree.parse(place / "junit.xml").getroot()
     suites = {suite.get("name"): suite for suite in root}
     assert set(suites) == {"questions", "targets"}
-    assert int(suites["targets"].get("failures", "")) == len(suites["targets"].findall("testcase/failure"))
+    assert int(suites["targets"].get("failures", "")) == len(
+        suites["targets"].findall("testcase/failure")
+    )
     assert int(suites["targets"].get("failures", "")) > 0
     assert run(*asked, "--force")[0] == code
 
@@ -131,11 +159,27 @@ def test_a_split_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "mine"
     (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "The line opened in 1881."}\n')
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "When?"}\n{"_id": "q2", "text": "line opened"}\n')
+    (folder / "corpus.jsonl").write_text(
+        '{"_id": "d", "title": "", "text": "The line opened in 1881."}\n'
+    )
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "q1", "text": "When?"}\n{"_id": "q2", "text": "line opened"}\n'
+    )
     for split, query in (("test", "q1"), ("dev", "q2")):
-        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
-    asked = ["eval", "--test-set", str(folder), "--split", "dev", "--perspective", "retrieval", "--output", "out"]
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            f"query-id\tcorpus-id\tscore\n{query}\td\t1\n"
+        )
+    asked = [
+        "eval",
+        "--test-set",
+        str(folder),
+        "--split",
+        "dev",
+        "--perspective",
+        "retrieval",
+        "--output",
+        "out",
+    ]
     assert runner.invoke(app, asked).exit_code in (0, 1)
     assert (tmp_path / "results/eval/out/run.trec").read_text().startswith("q2 ")
     asked[4] = "train"
@@ -161,27 +205,44 @@ def test_a_run_has_its_own_folder_and_a_name_is_not_taken_twice(place: Path) -> 
 def test_baseline(place: Path) -> None:
     many = [(f"q{i}", *CASES[i % 3][1:]) for i in range(30)]
     records = [
-        {"id": one, "question": f"{question} ({one})", "expectedAnswer": answer, "expectedDocumentId": f"{doc}.md"}
+        {
+            "id": one,
+            "question": f"{question} ({one})",
+            "expectedAnswer": answer,
+            "expectedDocumentId": f"{doc}.md",
+        }
         for one, question, answer, doc in many
     ]
     (place / "tests.json").write_text(json.dumps(records))
     for name, wrong in (("good", ""), ("bad", "cats")):
         lines = [
-            {"query_id": one, "answer": answer, "contexts": [{"id": f"{wrong or doc}.md", "text": TEXTS[wrong or doc]}]}
+            {
+                "query_id": one,
+                "answer": answer,
+                "contexts": [{"id": f"{wrong or doc}.md", "text": TEXTS[wrong or doc]}],
+            }
             for one, _, answer, doc in many
         ]
         (place / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (place / "none.toml").write_text('[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n')
+    (place / "none.toml").write_text(
+        '[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n'
+    )
     assert run("--system", "good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good")
+    code, shown = run(
+        "--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good"
+    )
     assert code == 0, shown
     assert "No regression" in shown
-    code, shown = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
+    code, shown = run(
+        "--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v"
+    )
     assert code == 1
     assert "✗ regression: nDCG@5: 1.000 → 0.333" in shown
     assert "20 newly failing, 0 fixed of 30" in shown
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
-    code, shown = run("--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
+    code, shown = run(
+        "--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good"
+    )
     assert code == 0, "the smoke suite measures with the same models"
     assert "no regression" in shown
 
@@ -196,11 +257,17 @@ def test_baseline(place: Path) -> None:
         (["--suite", "smok"], "did you mean 'smoke'"),
         (["--fail-under", "nDCG5=0.6"], "unknown measure 'nDCG5'; did you mean 'nDCG@5'"),
         (["--fail-under", "RR=1.2"], "could never pass"),
-        (["--fail-under", "claim_support=0.5"], "of the perspective 'groundedness', which is not evaluated here"),
+        (
+            ["--fail-under", "claim_support=0.5"],
+            "of the perspective 'groundedness', which is not evaluated here",
+        ),
         (["--targets", "none.toml"], "there is no file none.toml"),
         (["--baseline", "none.json"], "there is no file none.json"),
         (["--output", "./docs"], "docs holds 'cats.md', which is not part of an evaluation"),
-        (["--output", "docs/cats.md", "--force"], "is a file that is not a report of an evaluation"),
+        (
+            ["--output", "docs/cats.md", "--force"],
+            "is a file that is not a report of an evaluation",
+        ),
         (["--output", "tests.json/mine"], "cannot be used: Not a directory"),
         (["--output", "/proc/mine"], "cannot be used"),
         (["--output", "mine.html", "--save-trace"], "--save-trace needs a folder"),
@@ -214,7 +281,9 @@ def test_baseline(place: Path) -> None:
         (["--offline", "--no-cache"], "give one of them"),
     ],
 )
-def test_usage_and_data_errors_exit_with_2_and_write_nothing(place: Path, arguments: list[str], shown: str) -> None:
+def test_usage_and_data_errors_exit_with_2_and_write_nothing(
+    place: Path, arguments: list[str], shown: str
+) -> None:
     code, output = run("--system", "good.jsonl", *arguments)
     assert code == 2
     assert shown in " ".join(output.split())
@@ -230,7 +299,9 @@ def test_an_empty_test_set_is_an_error(place: Path) -> None:
 
 
 def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
-    (place / "good.jsonl").write_text("".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3)))
+    (place / "good.jsonl").write_text(
+        "".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3))
+    )
     code, shown = run("--system", "good.jsonl", "--output", "mine")
     assert code == 1
     assert "FAILED" in shown
@@ -239,7 +310,9 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
 
 
-@pytest.mark.parametrize("arguments", [["--judge", "ollama:m"], ["--judge-provider", "ollama"], ["--judge"]])
+@pytest.mark.parametrize(
+    "arguments", [["--judge", "ollama:m"], ["--judge-provider", "ollama"], ["--judge"]]
+)
 def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
     place: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
@@ -251,7 +324,15 @@ def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
 
 
 def test_one_question_is_only_shown(place: Path) -> None:
-    asked = ["eval", "--query", "How do fish breathe?", "--corpus", "docs", "--perspective", "retrieval"]
+    asked = [
+        "eval",
+        "--query",
+        "How do fish breathe?",
+        "--corpus",
+        "docs",
+        "--perspective",
+        "retrieval",
+    ]
     done = runner.invoke(app, [*asked, "--expected-doc", "fish.md"])
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
@@ -261,22 +342,34 @@ def test_one_question_is_only_shown(place: Path) -> None:
     done = runner.invoke(app, [*asked, "--expected-doc", "fihs.md"])
     assert done.exit_code == 2
     assert "did you mean 'fish.md'" in done.output
-    done = runner.invoke(app, ["eval", "--query", "xyzzy", "--corpus", "docs", "--expected-doc", "dogs.md", *asked[5:]])
+    done = runner.invoke(
+        app,
+        ["eval", "--query", "xyzzy", "--corpus", "docs", "--expected-doc", "dogs.md", *asked[5:]],
+    )
     assert done.exit_code == 1
     assert "none of them was retrieved" in done.output
     assert "FAILED: dogs.md is not among the first 5 documents retrieved." in done.output
 
 
-def test_a_dry_run_sends_and_writes_nothing(place: Path, loopback: Callable[..., Any], wire: Any) -> None:
+def test_a_dry_run_sends_and_writes_nothing(
+    place: Path, loopback: Callable[..., Any], wire: Any
+) -> None:
     code, shown = run("--system", "bm25", "--dry-run")
     assert (code, shown) == (0, "Requests to language models: none\n")
     (place / "mine.toml").write_text('[pipeline]\nllm = "ollama:no-such-model"\n')
     code, shown = run("--system", "mine.toml", "--judge", "ollama:no-such-judge", "--dry-run")
     assert code == 0, shown
-    assert re.search(r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", shown)
-    assert re.search(r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 3, of which 3 rest on", shown)
+    assert re.search(
+        r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", shown
+    )
+    assert re.search(
+        r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 3, of which 3 rest on",
+        shown,
+    )
     server = loopback(lambda asked: wire.Answered({"answer": "x"}))
-    (place / "service.toml").write_text(f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n')
+    (place / "service.toml").write_text(
+        f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n'
+    )
     code, shown = run("--system", "service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
     assert (code, server.asked) == (0, []), shown
     assert "3 questions would be sent to service; what that costs is not known here" in shown
@@ -284,12 +377,27 @@ def test_a_dry_run_sends_and_writes_nothing(place: Path, loopback: Callable[...,
     assert not (place / "results").exists()
 
 
-def test_interrupted_nothing_is_written(place: Path, loopback: Callable[..., Any], wire: Any) -> None:
+def test_interrupted_nothing_is_written(
+    place: Path, loopback: Callable[..., Any], wire: Any
+) -> None:
     server = loopback(lambda asked: wire.Answered({"answer": "x"}, delay_s=20))
-    (place / "slow.toml").write_text(f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n')
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "slow.toml", "--output", "mine"]
+    (place / "slow.toml").write_text(
+        f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n'
+    )
+    options = [
+        "--test-set",
+        "tests.json",
+        "--corpus",
+        "docs",
+        "--system",
+        "slow.toml",
+        "--output",
+        "mine",
+    ]
     command = [sys.executable, "-m", "ragbench", "eval", *options]
-    process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 30
     while not server.asked and time.monotonic() < until:
         time.sleep(0.05)
@@ -312,7 +420,11 @@ def test_output_is_any_folder_or_one_file(place: Path) -> None:
     assert (place.parent / "outside" / "report.html").exists()
     assert run("--system", "good.jsonl", "--output", str(place / "deep" / "er"))[0] == 0
     assert len(load_result(place / "deep" / "er").answers) == 3
-    for name, begin in (("report.json", "{"), ("made/report.md", "# Evaluation"), ("r.html", "<!doctype html>")):
+    for name, begin in (
+        ("report.json", "{"),
+        ("made/report.md", "# Evaluation"),
+        ("r.html", "<!doctype html>"),
+    ):
         code, shown = run("--system", "good.jsonl", "--output", name)
         assert code == 0, shown
         assert (place / name).read_text().startswith(begin)
@@ -324,7 +436,16 @@ def test_output_is_any_folder_or_one_file(place: Path) -> None:
 
 
 def test_json_is_all_that_standard_output_holds(place: Path) -> None:
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--perspective", "retrieval", "--output", "r.json"]
+    options = [
+        "--test-set",
+        "tests.json",
+        "--corpus",
+        "docs",
+        "--perspective",
+        "retrieval",
+        "--output",
+        "r.json",
+    ]
     done = runner.invoke(app, ["eval", "--system", "bad.jsonl", "--json", *options])
     assert done.exit_code == 1
     report = parse_report(json.loads(done.stdout))
@@ -371,24 +492,39 @@ def test_only_the_questions_of_some_categories(place: Path) -> None:
 
 
 def test_the_designs_name_of_the_context_perspective(place: Path) -> None:
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "good.jsonl", "--output", "r.json"]
+    options = [
+        "--test-set",
+        "tests.json",
+        "--corpus",
+        "docs",
+        "--system",
+        "good.jsonl",
+        "--output",
+        "r.json",
+    ]
     done = runner.invoke(app, ["eval", *options, "--perspective", "context_quality"])
     assert done.exit_code == 0, done.output
     assert read_report(place / "r.json").settings["perspectives"] == ["context"]
 
 
-def test_the_targets_of_a_published_design_are_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_targets_of_a_published_design_are_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
     code, shown = run("--system", "good.jsonl", "--targets", "guide", "--output", "r.json")
     assert code == 0, shown
-    rows = {row.measure: row for row in read_report(place / "r.json").measures if row.target is not None}
+    rows = {
+        row.measure: row for row in read_report(place / "r.json").measures if row.target is not None
+    }
     assert {name: (row.target, row.verdict) for name, row in rows.items()} == {
         "P@5": (0.7, "unreachable"), "R@5": (0.8, "passed"), "RR": (0.8, "passed"), "Success@5": (0.9, "passed"),
         **{name: (target, "unscored") for name, target in (
             ("llm_faithfulness", 0.9), ("llm_relevance", 0.8), ("citation_accuracy", 0.95), ("citation_coverage", 0.7)
         )},
     }  # fmt: skip
-    assert run("--system", "bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
+    assert (
+        run("--system", "bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
+    )
     code, shown = run("--system", "good.jsonl", "--targets", "gide")
     assert code == 2
     assert "framework, guide, phase4, adr, pipeline" in " ".join(shown.split())
@@ -402,7 +538,15 @@ def test_safety_without_samples_is_not_measured(place: Path) -> None:
 
 
 def test_an_expected_document_may_lack_its_ending(place: Path) -> None:
-    asked = ["eval", "--query", "How do fish breathe?", "--corpus", "docs", "--perspective", "retrieval"]
+    asked = [
+        "eval",
+        "--query",
+        "How do fish breathe?",
+        "--corpus",
+        "docs",
+        "--perspective",
+        "retrieval",
+    ]
     done = runner.invoke(app, [*asked, "--expected-doc", "fish"])
     assert done.exit_code == 0, done.output
     assert "fish.md is among the first 5" in done.output
@@ -418,7 +562,9 @@ def judge_server(loopback: Callable[..., Any], wire: Any, patch: pytest.MonkeyPa
     server = loopback(lambda asked: wire.Answered(wire.openai(json.dumps(reply))))
     patch.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
     patch.setenv("RAG_EVAL_OPENAI_API_KEY", "k")
-    Path("prices.toml").write_text('checked = 2026-01-01\n[models]\n"openai:j" = { input = 1000, output = 1000 }\n')
+    Path("prices.toml").write_text(
+        'checked = 2026-01-01\n[models]\n"openai:j" = { input = 1000, output = 1000 }\n'
+    )
     patch.setenv("RAGBENCH_PRICES", "prices.toml")
     return server
 
@@ -427,7 +573,15 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
-    judge = ("--judge", "--judge-provider", "openai", "--judge-model", "j", "--criteria", "faithfulness,correctness")
+    judge = (
+        "--judge",
+        "--judge-provider",
+        "openai",
+        "--judge-model",
+        "j",
+        "--criteria",
+        "faithfulness,correctness",
+    )
     code, shown = run("--system", "good.jsonl", "--output", "mine", *judge)
     assert code == 1, shown  # half of each answer is invented, which is above the threshold of 0.2
     assert [asked.body["model"] for asked in server.asked] == ["j"] * 3
@@ -468,7 +622,9 @@ def test_a_judge_whose_key_is_refused_ends_with_2_and_the_reason(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     judge_server(loopback, wire, llm_environment)
-    refusing = loopback(lambda asked: wire.Answered(b'{"error": {"message": "no such key"}}', status=401))
+    refusing = loopback(
+        lambda asked: wire.Answered(b'{"error": {"message": "no such key"}}', status=401)
+    )
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", refusing.url)
     code, shown = run("--system", "good.jsonl", "--judge", "openai:j", "--output", "r.json")
     assert code == 2, shown
@@ -493,7 +649,16 @@ def test_a_maximum_cost_with_an_unpriced_judge_names_the_next_step(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
-    options = ("--system", "good.jsonl", "--judge", "openai:mine", "--criteria", "correctness", "--max-cost", "1")
+    options = (
+        "--system",
+        "good.jsonl",
+        "--judge",
+        "openai:mine",
+        "--criteria",
+        "correctness",
+        "--max-cost",
+        "1",
+    )
     code, shown = run(*options)
     assert (code, server.asked) == (2, [])
     assert '"openai:mine" = { input = 3.00, output = 15.00 }' in shown
@@ -533,7 +698,16 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
 
     server = loopback(reply)
     write_service(place, server.url)
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "service.toml", "--output", "mine"]
+    options = [
+        "--test-set",
+        "tests.json",
+        "--corpus",
+        "docs",
+        "--system",
+        "service.toml",
+        "--output",
+        "mine",
+    ]
     options += ["--perspective", "retrieval,answer"]
     process = subprocess.Popen([sys.executable, "-m", "ragbench", "eval", *options], cwd=place)
     kept = place / "results" / "eval" / "mine" / "journal.jsonl"
@@ -557,7 +731,14 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     (place / "scored.toml").write_text("")
     recorded = runner.invoke(
         app,
-        ["eval", *options[:4], "--system", str(kept.with_name("answers.jsonl")), "--perspective", "retrieval,answer"],
+        [
+            "eval",
+            *options[:4],
+            "--system",
+            str(kept.with_name("answers.jsonl")),
+            "--perspective",
+            "retrieval,answer",
+        ],
     )
     assert recorded.exit_code == done.exit_code, recorded.output
     asked.clear()
@@ -566,7 +747,9 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     assert len(asked) == 3
 
 
-def test_answers_of_another_system_are_not_taken(place: Path, loopback: Callable[..., Any], wire: Any) -> None:
+def test_answers_of_another_system_are_not_taken(
+    place: Path, loopback: Callable[..., Any], wire: Any
+) -> None:
     server = loopback(lambda asked: wire.Answered({"answer": "It does.", "contexts": []}))
     write_service(place, server.url)
     folder = place / "results" / "eval" / "mine"
@@ -579,7 +762,9 @@ def test_answers_of_another_system_are_not_taken(place: Path, loopback: Callable
     assert server.asked == []
 
 
-def test_a_single_file_leaves_no_answers_behind(place: Path, loopback: Callable[..., Any], wire: Any) -> None:
+def test_a_single_file_leaves_no_answers_behind(
+    place: Path, loopback: Callable[..., Any], wire: Any
+) -> None:
     server = loopback(lambda asked: wire.Answered({"answer": "It does.", "contexts": []}))
     write_service(place, server.url)
     run("--system", "service.toml", "--output", "out/report.json")
@@ -590,7 +775,9 @@ def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     assert run("--system", "good.jsonl", "--output", "good.json")[0] == 0
     code, shown = run("--system", "bad.jsonl", "--baseline", "good.json", "--output", "mine")
     assert code == 1
-    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3} +\d+", shown), shown
+    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3} +\d+", shown), (
+        shown
+    )
     assert "n needed: how many questions" in shown
     assert "citation_form" not in shown, "not measured here"
     folder = place / "results" / "eval" / "mine"

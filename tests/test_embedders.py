@@ -1,4 +1,6 @@
-"""Vectors: parity with the libraries, unit rows, one computation per content, errors that say what to do."""
+"""Vectors: parity with the libraries, unit rows, one computation per content, errors that say what
+to do.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run_python(code: str, **extra: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **extra}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)
@@ -90,7 +94,9 @@ def test_meaning_is_nearer_than_something_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)
-@pytest.mark.parametrize("texts", [[""], ["", " \n\t"], ["word", ""]], ids=["empty", "white space", "with a word"])
+@pytest.mark.parametrize(
+    "texts", [[""], ["", " \n\t"], ["word", ""]], ids=["empty", "white space", "with a word"]
+)
 def test_empty_text_is_a_zero_row_and_never_nan(name: str, texts: list[str]) -> None:
     vectors = load_embedder(name).encode(texts)
     assert [bool(row.any()) for row in vectors] == [bool(text.strip()) for text in texts]
@@ -129,13 +135,17 @@ def test_wordllama_is_what_the_library_computes() -> None:
 @pytest.mark.parametrize("name", EMBEDDERS)
 def test_upper_case_changes_nothing(name: str) -> None:
     embedder = load_embedder(name)
-    np.testing.assert_allclose(embedder.encode([t.upper() for t in TEXTS]), embedder.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(
+        embedder.encode([t.upper() for t in TEXTS]), embedder.encode(TEXTS), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("blank", ["  ", "\u00a0", "\n", "\r\n    ", "\t", "\u2003\u202f"])
 @pytest.mark.parametrize("name", [*EMBEDDERS, "a function"])
 def test_the_kind_of_white_space_changes_nothing(name: str, blank: str) -> None:
-    embedder = load_embedder((lambda texts: [[len(t), 9.0, *t.encode()[:4]] for t in texts]) if " " in name else name)
+    embedder = load_embedder(
+        (lambda texts: [[len(t), 9.0, *t.encode()[:4]] for t in texts]) if " " in name else name
+    )
     assert isinstance(embedder, TextEmbedder | OwnEmbedder)
     spaced = [blank + text.replace(" ", blank) + blank for text in TEXTS]
     np.testing.assert_array_equal(embedder.encode(spaced), embedder.encode(TEXTS))
@@ -164,12 +174,17 @@ def test_one_string_is_not_taken_for_a_list_of_letters() -> None:
 def test_minilm_reports_how_many_texts_it_cuts_also_from_the_cache(own_cache: Path) -> None:
     texts = ["word " * 300, "word " * 300, "other " * 254, "one more " * 200, "short", "ß" * 10]
     for _ in range(2):
-        with pytest.warns(DataWarning, match=r"minilm reads the first 256 tokens of a text: 2 of 5 texts are longer"):
+        with pytest.warns(
+            DataWarning,
+            match=r"minilm reads the first 256 tokens of a text: 2 of 5 texts are longer",
+        ):
             load_embedder("minilm").encode(texts)
 
 
 def test_a_text_that_just_fits_is_not_reported() -> None:
-    load_embedder("minilm").encode(["word " * 254])  # 256 with [CLS] and [SEP]; a warning would fail this test
+    load_embedder("minilm").encode(
+        ["word " * 254]
+    )  # 256 with [CLS] and [SEP]; a warning would fail this test
 
 
 def test_the_second_run_does_not_even_load_torch(own_cache: Path, tiny: Path) -> None:
@@ -196,7 +211,8 @@ def test_loading_prints_nothing_and_leaves_logging_alone(name: str, own_cache: P
     assert done.stderr == ""
 
 
-# --- local folders ---------------------------------------------------------------------------------------------------
+# --- local folders
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_a_local_folder_is_a_model(tiny: Path) -> None:
@@ -208,7 +224,9 @@ def test_a_local_folder_is_a_model(tiny: Path) -> None:
     assert repr(embedder) == f"TextEmbedder({str(tiny)!r})"
 
 
-def test_the_key_is_the_content_of_the_weights_not_the_name_of_the_folder(tiny: Path, tmp_path: Path) -> None:
+def test_the_key_is_the_content_of_the_weights_not_the_name_of_the_folder(
+    tiny: Path, tmp_path: Path
+) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(tiny, copied)
     (copied / "README.md").write_text("says something else")
@@ -220,7 +238,9 @@ def test_the_key_is_the_content_of_the_weights_not_the_name_of_the_folder(tiny: 
     damaged[-100] ^= 1
     status = weights.stat()
     weights.write_bytes(damaged)
-    os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))  # same size, same time, other weights
+    os.utime(
+        weights, ns=(status.st_atime_ns, status.st_mtime_ns)
+    )  # same size, same time, other weights
     assert model_identity(str(copied)) != model_identity(str(tiny))
 
 
@@ -238,19 +258,30 @@ def test_a_folder_trained_further_is_loaded_anew(tmp_path: Path) -> None:
 
 
 def test_a_prompt_for_queries_is_used_for_queries_only(tmp_path: Path) -> None:
-    save_tiny_model(tmp_path / "prompted", seed=1, prompts={"query": "query: ", "document": "passage: "})
+    save_tiny_model(
+        tmp_path / "prompted", seed=1, prompts={"query": "query: ", "document": "passage: "}
+    )
     save_tiny_model(tmp_path / "plain", seed=1)
-    prompted, plain = load_embedder(str(tmp_path / "prompted")), load_embedder(str(tmp_path / "plain"))
+    prompted, plain = (
+        load_embedder(str(tmp_path / "prompted")),
+        load_embedder(str(tmp_path / "plain")),
+    )
     assert isinstance(prompted, TextEmbedder)
     assert isinstance(plain, TextEmbedder)
-    np.testing.assert_allclose(prompted.encode_queries(["cats"]), plain.encode(["query: cats"]), atol=1e-6)
-    np.testing.assert_allclose(prompted.encode(["cats"]), plain.encode(["passage: cats"]), atol=1e-6)
+    np.testing.assert_allclose(
+        prompted.encode_queries(["cats"]), plain.encode(["query: cats"]), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        prompted.encode(["cats"]), plain.encode(["passage: cats"]), atol=1e-6
+    )
     np.testing.assert_allclose(plain.encode_queries(["cats"]), plain.encode(["cats"]), atol=1e-6)
 
 
 def test_a_folder_without_a_model_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no such type"}))
-    with pytest.raises(ModelError, match=r"could not be loaded as a SentenceTransformer .*save_pretrained"):
+    with pytest.raises(
+        ModelError, match=r"could not be loaded as a SentenceTransformer .*save_pretrained"
+    ):
         load_embedder(str(tmp_path)).encode(["text"])
 
 
@@ -259,16 +290,22 @@ def test_damaged_weights_are_a_clear_error_not_nan(tiny: Path, tmp_path: Path) -
 
     copied = tmp_path / "nan"
     shutil.copytree(tiny, copied)
-    weights = {name: np.full_like(array, np.nan) for name, array in load_file(copied / "model.safetensors").items()}
+    weights = {
+        name: np.full_like(array, np.nan)
+        for name, array in load_file(copied / "model.safetensors").items()
+    }
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="not finite numbers"):
         load_embedder(str(copied)).encode(["text"])
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
+# --- names
+# -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["minilm", "wordllama", "all-mpnet-base-v2", "BAAI/bge-small-en-v1.5", "intfloat/e5"])
+@pytest.mark.parametrize(
+    "name", ["minilm", "wordllama", "all-mpnet-base-v2", "BAAI/bge-small-en-v1.5", "intfloat/e5"]
+)
 def test_names_that_may_be_embedders_pass_without_loading(name: str) -> None:
     check_embedder(name)
 
@@ -293,12 +330,14 @@ def test_names_that_cannot_be_embedders_are_refused(name: str, message: str) -> 
 
 def test_the_error_for_a_hub_name_without_a_connection_names_the_way_out() -> None:
     code = (
-        "from ragbench.retrieval.embedders import load_embedder; from ragbench.errors import ModelError\n"
-        "try: load_embedder('no-such-org/no-such-model').encode(['x'])\n"
+        "from ragbench.retrieval.embedders import load_embedder; from ragbench.errors import "
+        "ModelError\ntry: load_embedder('no-such-org/no-such-model').encode(['x'])\n"
         "except ModelError as exc: print(exc)"
     )
     # A port where no server listens stands in for a machine without a connection.
     done = run_python(code, HF_ENDPOINT="http://127.0.0.1:9", HF_HUB_OFFLINE="0")
-    assert "neither a folder here nor could 'no-such-org/no-such-model' be had" in done.stdout, done.stderr
+    assert "neither a folder here nor could 'no-such-org/no-such-model' be had" in done.stdout, (
+        done.stderr
+    )
     assert "give its folder instead" in done.stdout
     assert done.stderr == ""

@@ -1,4 +1,6 @@
-"""Embedders of a server, on loopback: batched, kept, priced, counted by a dry run, within the budget."""
+"""Embedders of a server, on loopback: batched, kept, priced, counted by a dry run, within the
+budget.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,24 @@ WORDS = ["cat", "dog", "rail", "line", "opened"]
 
 @pytest.fixture
 def serve(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A server that counts words, as OpenAI's and as Ollama's; `refuse` gives that reply in place of a vector."""
+    """A server that counts words, as OpenAI's and as Ollama's; `refuse` gives that reply in place
+    of a vector.
+    """
 
     def start(refuse: Any = None) -> Any:
         def reply(asked: Any) -> Any:
             if refuse is not None:
                 return refuse
-            vectors = [[float(text.lower().count(word)) + 0.01 for word in WORDS] for text in asked.body["input"]]
+            vectors = [
+                [float(text.lower().count(word)) + 0.01 for word in WORDS]
+                for text in asked.body["input"]
+            ]
             if asked.path.endswith("/api/embed"):
                 return wire.Answered({"embeddings": vectors, "prompt_eval_count": 5 * len(vectors)})
             data = [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
-            return wire.Answered({"data": data[::-1], "usage": {"prompt_tokens": 1000 * len(vectors)}})
+            return wire.Answered(
+                {"data": data[::-1], "usage": {"prompt_tokens": 1000 * len(vectors)}}
+            )
 
         server = loopback(reply)
         llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
@@ -46,7 +55,9 @@ def serve(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Call
     return start
 
 
-@pytest.mark.parametrize(("name", "path"), [(SMALL, "/v1/embeddings"), ("ollama:nomic-embed-text", "/api/embed")])
+@pytest.mark.parametrize(
+    ("name", "path"), [(SMALL, "/v1/embeddings"), ("ollama:nomic-embed-text", "/api/embed")]
+)
 def test_texts_go_in_batches_and_are_asked_for_once(serve: Any, name: str, path: str) -> None:
     server = serve()
     texts = ["a cat", "", "the line", *(f"dog {i}" for i in range(200))]
@@ -63,7 +74,9 @@ def test_texts_go_in_batches_and_are_asked_for_once(serve: Any, name: str, path:
 
 def test_another_server_is_another_embedder(serve: Any, loopback: Any, wire: Any) -> None:
     serve()
-    other = loopback(lambda asked: wire.Answered({"data": [{"embedding": [1, 0]} for _ in asked.body["input"]]}))
+    other = loopback(
+        lambda asked: wire.Answered({"data": [{"embedding": [1, 0]} for _ in asked.body["input"]]})
+    )
     assert load_embedder(SMALL).encode(["a cat"]).shape == (1, 5)
     assert load_embedder(f"{SMALL}@{other.url}/v1").encode(["a cat"]).shape == (1, 2)
     assert [asked.path for asked in other.asked] == ["/v1/embeddings"]
@@ -75,7 +88,9 @@ def test_what_was_kept_is_enough_offline(serve: Any, llm_environment: pytest.Mon
     store.clear("embeddings")
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
     np.testing.assert_array_equal(load_embedder(SMALL).encode(["a cat"]), rows)
-    with pytest.raises(ModelError, match="offline, and the reply store has no reply to the prompt 'a dog'"):
+    with pytest.raises(
+        ModelError, match="offline, and the reply store has no reply to the prompt 'a dog'"
+    ):
         load_embedder(SMALL).encode(["a dog"])
     assert len(server.asked) == 1
 
@@ -89,10 +104,15 @@ def test_a_dry_run_counts_texts_and_sends_nothing(serve: Any) -> None:
     assert (one.model, one.cached, one.to_send, one.input_tokens) == (SMALL, 1, 1, 128)
     assert one.cost == pytest.approx(128 * 0.02 / 1e6, rel=0.01)
     assert len(server.asked) == 1
-    assert load_embedder(SMALL).encode(["a cat", "a dog" * 100]).shape == (2, 5)  # no stand-in was kept
+    assert load_embedder(SMALL).encode(["a cat", "a dog" * 100]).shape == (
+        2,
+        5,
+    )  # no stand-in was kept
 
 
-def test_the_budget_is_respected_and_unknown_prices_are_refused(serve: Any, llm_environment: Any) -> None:
+def test_the_budget_is_respected_and_unknown_prices_are_refused(
+    serve: Any, llm_environment: Any
+) -> None:
     server = serve()
     llm_environment.setenv("RAGBENCH_MAX_COST", "0.0000001")
     with pytest.raises(ModelError, match="budget: openai:text-embedding-3-small may cost"):
@@ -121,7 +141,10 @@ def test_what_goes_wrong_is_one_error_without_the_key(
     assert KEY not in str(caught.value)
 
 
-GOOD = {"data": [{"index": 1, "embedding": [1.0, 2.0]}, {"index": 0, "embedding": [3, 4]}], "model": "m"}
+GOOD = {
+    "data": [{"index": 1, "embedding": [1.0, 2.0]}, {"index": 0, "embedding": [3, 4]}],
+    "model": "m",
+}
 
 
 @pytest.mark.parametrize(
@@ -149,14 +172,20 @@ def test_vectors_of_another_form_are_unreadable_and_kept(
     with pytest.raises(ModelError, match="the server's reply cannot be read") as caught:
         load_embedder("ollama:e" if "embeddings" in change else SMALL).encode(["a cat", "a dog"])
     assert caught.value.failure == FailureKind.UNREADABLE
-    assert not [word for word in ("validation error", "object", "inhomogeneous") if word in str(caught.value)]
+    assert not [
+        word
+        for word in ("validation error", "object", "inhomogeneous")
+        if word in str(caught.value)
+    ]
     [kept] = (store.cache_folder() / "unreadable").iterdir()
     assert set(json.loads(kept.read_text(encoding="utf-8"))) == {*GOOD, *change}
 
 
 def test_a_good_reply_is_in_the_order_of_the_texts(serve: Any, wire: Any) -> None:
     serve(wire.Answered(GOOD))
-    np.testing.assert_allclose(load_embedder(SMALL).encode(["a cat", "a dog"])[0], [0.6, 0.8], atol=1e-6)
+    np.testing.assert_allclose(
+        load_embedder(SMALL).encode(["a cat", "a dog"])[0], [0.6, 0.8], atol=1e-6
+    )
 
 
 def test_without_a_key_or_a_model_nothing_starts(llm_environment: Any) -> None:
@@ -168,8 +197,13 @@ def test_without_a_key_or_a_model_nothing_starts(llm_environment: Any) -> None:
 
 def test_it_is_a_retriever_on_the_command_line(serve: Any, tmp_path: Any, monkeypatch: Any) -> None:
     server = serve()
-    corpus = {"rail": Document("rail", "The line opened in 1881."), "pets": Document("pets", "A cat is not a dog.")}
-    data = Dataset("demo", "test", corpus, [Case("q1", "When was the rail line opened?")], {"q1": {"rail": 1}})
+    corpus = {
+        "rail": Document("rail", "The line opened in 1881."),
+        "pets": Document("pets", "A cat is not a dog."),
+    }
+    data = Dataset(
+        "demo", "test", corpus, [Case("q1", "When was the rail line opened?")], {"q1": {"rail": 1}}
+    )
     result = rb.evaluate(data, f"dense:{SMALL}", perspectives=["retrieval"])
     assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
     rb.testsets.save_testset(data, tmp_path / "my.jsonl", "jsonl")

@@ -20,7 +20,11 @@ def test_the_docstring_draws_the_whole_tree() -> None:
 
 def test_every_error_hangs_on_the_root() -> None:
     for value in vars(errors).values():
-        if inspect.isclass(value) and issubclass(value, Exception) and not issubclass(value, Warning):
+        if (
+            inspect.isclass(value)
+            and issubclass(value, Exception)
+            and not issubclass(value, Warning)
+        ):
             assert issubclass(value, errors.RagbenchError)
 
 
@@ -30,7 +34,9 @@ def test_data_and_config_errors_are_value_errors() -> None:
 
 
 def test_a_missing_extra_names_what_to_install() -> None:
-    with pytest.raises(errors.MissingExtraError, match=r"pip install 'ragbench-lab\[local\]'") as caught:
+    with pytest.raises(
+        errors.MissingExtraError, match=r"pip install 'ragbench-lab\[local\]'"
+    ) as caught:
         errors.require("no_such_module_anywhere", "local")
     assert isinstance(caught.value, ImportError)
 

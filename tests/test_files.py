@@ -86,7 +86,9 @@ def test_a_line_that_a_killed_process_left_incomplete_is_dropped(tmp_path: Path)
 
 def test_threads_append_whole_lines(tmp_path: Path) -> None:
     file = LineFile(tmp_path / "lines")
-    threads = [threading.Thread(target=file.append, args=(str(number) * 50,)) for number in range(8)]
+    threads = [
+        threading.Thread(target=file.append, args=(str(number) * 50,)) for number in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

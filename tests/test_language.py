@@ -1,4 +1,6 @@
-"""Plain English: the phrases that .pre-commit-config.yaml forbids are in no source, notebook or README."""
+"""Plain English: the phrases that .pre-commit-config.yaml forbids are in no source, notebook or
+README.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ ROOT = Path(__file__).parents[1]
 
 def hooks() -> list[dict[str, Any]]:
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
-    return [hook for repo in config["repos"] for hook in repo["hooks"] if hook["id"].startswith("plain-english")]
+    return [
+        hook
+        for repo in config["repos"]
+        for hook in repo["hooks"]
+        if hook["id"].startswith("plain-english")
+    ]
 
 
 def source(path: Path) -> str:
@@ -28,7 +35,9 @@ def source(path: Path) -> str:
 def test_no_forbidden_phrase_is_left() -> None:
     patterns = [(hook["files"], hook["exclude"], re.compile(hook["entry"])) for hook in hooks()]
     folders = [ROOT / name for name in ("ragbench", "tests", "notebooks")]
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))] + [ROOT / "README.md"]
+    files = [path for folder in folders for path in sorted(folder.rglob("*"))] + [
+        ROOT / "README.md"
+    ]
     found, searched = [], 0
     for path in files:
         name = path.relative_to(ROOT).as_posix()
@@ -55,5 +64,7 @@ def test_no_forbidden_phrase_is_left() -> None:
         ("Nobody knows.", False),
     ],
 )
-def test_the_pattern_knows_the_private_phrase_from_ordinary_english(line: str, forbidden: bool) -> None:
+def test_the_pattern_knows_the_private_phrase_from_ordinary_english(
+    line: str, forbidden: bool
+) -> None:
     assert any(re.search(hook["entry"], line) for hook in hooks()) == forbidden

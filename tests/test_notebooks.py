@@ -69,9 +69,12 @@ def test_one_parameters_cell_typed_and_commented(source: Path) -> None:
         assert isinstance(statement, ast.AnnAssign), "every parameter has a type"
     lines = [line for line in tagged[0].source.splitlines() if not line.startswith("# ")]
     for line in lines:
-        assert re.match(r"\w+: (str|int|float|bool) = .+  # .+", line), f"no help for papermill to show: {line}"
+        assert re.match(r"\w+: (str|int|float|bool) = .+  # .+", line), (
+            f"no help for papermill to show: {line}"
+        )
     known = papermill.inspect_notebook(str(source))
-    # papermill cannot read a comment that holds an equals sign, and then does not know the parameter at all
+    # papermill cannot read a comment that holds an equals sign, and then does not know the
+    # parameter at all
     assert list(known) == [line.split(":")[0] for line in lines]
     for name, about in known.items():
         assert about["inferred_type_name"] != "None", name
@@ -83,7 +86,10 @@ def test_imports_are_in_one_cell_right_after_the_parameters(source: Path) -> Non
     importing = [
         i
         for i, cell in enumerate(cells)
-        if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(ast.parse(python_of(cell))))
+        if any(
+            isinstance(node, ast.Import | ast.ImportFrom)
+            for node in ast.walk(ast.parse(python_of(cell)))
+        )
     ]
     assert importing == [1]
 
@@ -94,15 +100,23 @@ def test_cells_are_short_and_define_nothing(source: Path) -> None:
         if "parameters" not in cell.metadata.get("tags", []):
             assert len(lines) <= MAX_LINES, f"cell {number} has {len(lines)} lines"
         for node in ast.walk(ast.parse(python_of(cell))):
-            assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), f"cell {number} defines something"
+            assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), (
+                f"cell {number} defines something"
+            )
 
 
 def test_a_sentence_on_what_to_look_for_precedes_each_figure(source: Path) -> None:
     cells = nbformat.read(source, as_version=4).cells
     for number, cell in enumerate(cells):
-        if cell.cell_type == "code" and "plots.plot_" in cell.source and "Markdown(" not in cell.source:
+        if (
+            cell.cell_type == "code"
+            and "plots.plot_" in cell.source
+            and "Markdown(" not in cell.source
+        ):
             before = [cells[number - 1], cells[number - 2]]
-            assert "markdown" in {other.cell_type for other in before}, f"cell {number} draws without a word"
+            assert "markdown" in {other.cell_type for other in before}, (
+                f"cell {number} draws without a word"
+            )
     for cell in cells:
         if cell.cell_type == "markdown":
             assert len(cell.source.split()) > 3
@@ -111,21 +125,36 @@ def test_a_sentence_on_what_to_look_for_precedes_each_figure(source: Path) -> No
 def test_the_key_findings_come_first_and_are_computed(source: Path) -> None:
     first = [cell for cell in code_cells(source)[1:4] if "## Key findings" in cell.source]
     assert first, "one of the first cells after the parameters shows them"
-    assert "report." in first[0].source or "findings.update(" in "".join(cell.source for cell in code_cells(source))
+    assert "report." in first[0].source or "findings.update(" in "".join(
+        cell.source for cell in code_cells(source)
+    )
 
 
 def test_long_inputs_are_hidden_and_what_is_visible_is_short(source: Path) -> None:
     for number, cell in enumerate(code_cells(source)):
         hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
-        assert hidden == ("hide-input" in cell.metadata.get("tags", [])), f"cell {number}: JupyterLab and Jupyter Book"
-        assert hidden == cell.metadata.get("transient", {}).get("remove_source", False), f"cell {number}: nbconvert"
-        assert hidden or "plots.new_" not in cell.source, f"cell {number} draws with a visible input"
-        assert hidden or "parameters" in cell.metadata.get("tags", []) or len(cell.source.splitlines()) <= 10
+        assert hidden == ("hide-input" in cell.metadata.get("tags", [])), (
+            f"cell {number}: JupyterLab and Jupyter Book"
+        )
+        assert hidden == cell.metadata.get("transient", {}).get("remove_source", False), (
+            f"cell {number}: nbconvert"
+        )
+        assert hidden or "plots.new_" not in cell.source, (
+            f"cell {number} draws with a visible input"
+        )
+        assert (
+            hidden
+            or "parameters" in cell.metadata.get("tags", [])
+            or len(cell.source.splitlines()) <= 10
+        )
 
 
 def execute(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "papermill", "--no-progress-bar", *arguments], cwd=cwd, capture_output=True, text=True
+        [sys.executable, "-m", "papermill", "--no-progress-bar", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -134,21 +163,40 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """evaluate.ipynb run by papermill from a folder that is not the project, with its files kept."""
     folder = tmp_path_factory.mktemp("by hand")
     options = ["-p", "chunk_size", "128", "-p", "retriever", "bm25", "-p", "max_queries", "12"]
-    words = "def answer_words(case, answer, contexts):\n    return min(1.0, len(answer.text.split()) / 100)\n"
+    words = (
+        "def answer_words(case, answer, contexts):\n    return min(1.0, "
+        "len(answer.text.split()) / 100)\n"
+    )
     (folder / "my_measures.py").write_text(words, encoding="utf-8")
     options += ["-p", "measures", "my_measures:answer_words"]
-    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", *options, "-p", "results_dir", "kept"], folder)
+    done = execute(
+        [
+            str(ROOT / "notebooks/evaluate.ipynb"),
+            "out.ipynb",
+            *options,
+            "-p",
+            "results_dir",
+            "kept",
+        ],
+        folder,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 
 
 def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
     cells = code_cells(by_hand / "out.ipynb")
-    figures = sum("image/png" in output.get("data", {}) for cell in cells for output in cell.outputs)
+    figures = sum(
+        "image/png" in output.get("data", {}) for cell in cells for output in cell.outputs
+    )
     assert figures >= 4
-    errors = [output for cell in cells for output in cell.outputs if output.output_type in {"error"}]
+    errors = [
+        output for cell in cells for output in cell.outputs if output.output_type in {"error"}
+    ]
     assert errors == []
-    stderr = "".join(output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr")
+    stderr = "".join(
+        output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr"
+    )
     # On a busy machine a progress bar shows, drawn and wiped in its line: that is not a warning.
     left = [line for line in stderr.split("\r") if line.strip() and "%|" not in line]
     assert left == [], "no warning is shown"
@@ -168,7 +216,9 @@ def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(
     assert "Mean recall at k = 10 is" in found
 
 
-@pytest.mark.parametrize("name", ["history", "questions", "reference_answers", "testset", "two_part"])
+@pytest.mark.parametrize(
+    "name", ["history", "questions", "reference_answers", "testset", "two_part"]
+)
 def test_it_runs_offline_as_it_is(name: str, tmp_path: Path, execute_notebook: Execute) -> None:
     """The others are run as they are by the tests of sweeps and of labels."""
     execute_notebook(ROOT / f"notebooks/{name}.ipynb", tmp_path)
@@ -209,7 +259,9 @@ def test_evaluate_shows_no_nan_and_no_path_of_the_machine(by_hand: Path) -> None
     assert str(by_hand) not in shown
 
 
-def test_evaluate_without_a_results_dir_writes_nothing(tmp_path: Path, execute_notebook: Execute) -> None:
+def test_evaluate_without_a_results_dir_writes_nothing(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
     parameters = {"retriever": "bm25", "chunker": "document", "max_queries": 3}
     execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
     outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
@@ -219,7 +271,9 @@ def test_evaluate_without_a_results_dir_writes_nothing(tmp_path: Path, execute_n
 
 
 def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
-    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", "-p", "chunker", "recursiv"], tmp_path)
+    done = execute(
+        [str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", "-p", "chunker", "recursiv"], tmp_path
+    )
     assert done.returncode != 0
     assert "did you mean 'recursive'" in done.stderr
 
@@ -227,7 +281,12 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "right", "wrong", "message"),
     [
-        ("compare", "margin: float", "margni: float", "unknown parameter 'margni'; did you mean 'margin'?"),
+        (
+            "compare",
+            "margin: float",
+            "margni: float",
+            "unknown parameter 'margni'; did you mean 'margin'?",
+        ),
         (
             "evaluate",
             "chunk_size: int",
@@ -244,7 +303,12 @@ def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
     notebook.cells[1].source = notebook.cells[1].source.replace(right, wrong)
     nbformat.write(notebook, tmp_path / "mine.ipynb")
     execute_notebook(tmp_path / "mine.ipynb", tmp_path)
-    (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
+    (error,) = [
+        o
+        for cell in code_cells(tmp_path / "out.ipynb")
+        for o in cell.outputs
+        if o.output_type == "error"
+    ]
     assert len(error.traceback) == 1
     assert error.traceback[0].startswith(f"ConfigError: {message}")
 
@@ -253,24 +317,44 @@ def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
 def test_a_folder_with_judgements_only_is_evaluated_and_compared(
     tmp_path: Path, execute_notebook: Execute, questions: int, measure: str
 ) -> None:
-    """What most users bring: no evidence, no reference answers, every question alike, formulas and tags in the text."""
+    """What most users bring: no evidence, no reference answers, every question alike, formulas and
+    tags in the text.
+    """
     folder = tmp_path / "mine"
     (folder / "qrels").mkdir(parents=True)
     words = ["volcano", "cheese", "bicycle", "mosaic", "sourdough", "turbine", "catapult", "tern"]
     lines = {
-        "corpus.jsonl": [{"_id": word, "title": "", "text": f"All about the {word} | <b>bold</b>."} for word in words],
+        "corpus.jsonl": [
+            {"_id": word, "title": "", "text": f"All about the {word} | <b>bold</b>."}
+            for word in words
+        ],
         "queries.jsonl": [
-            {"_id": f"q-{word}", "text": f"Is a {word} $\\worth$ it <script>?"} for word in words[:questions]
+            {"_id": f"q-{word}", "text": f"Is a {word} $\\worth$ it <script>?"}
+            for word in words[:questions]
         ],
     }
     for name, records in lines.items():
-        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
+        )
     judged = "".join(f"q-{word}\t{word}\t1\n" for word in words[:questions])
-    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    (folder / "qrels/test.tsv").write_text(
+        f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8"
+    )
     for size in (32, 64):
-        parameters = {"dataset": "mine", "retriever": "bm25", "chunk_size": size, "results_dir": f"sweep/{size}"}
+        parameters = {
+            "dataset": "mine",
+            "retriever": "bm25",
+            "chunk_size": size,
+            "results_dir": f"sweep/{size}",
+        }
         execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
-        errors = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
+        errors = [
+            o
+            for cell in code_cells(tmp_path / "out.ipynb")
+            for o in cell.outputs
+            if o.output_type == "error"
+        ]
         assert errors == []
     execute_notebook(ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="sweep", measure=measure)
     outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
@@ -279,4 +363,6 @@ def test_a_folder_with_judgements_only_is_evaluated_and_compared(
     found = outputs[0]["data"]["text/markdown"]
     assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in found
     assert not re.search(r"\bnan\b|NA", found)
-    assert all("<td" in output.get("data", {}).get("text/html", "<td") for output in outputs), "no table without rows"
+    assert all("<td" in output.get("data", {}).get("text/html", "<td") for output in outputs), (
+        "no table without rows"
+    )

@@ -23,10 +23,22 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_wheel_holds_notebooks_grids_and_every_data_file() -> None:
-    wheel = pytest.importorskip("hatchling.builders.wheel", reason="needs hatchling: pip install 'ragbench-lab[test]'")
-    files = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
-    sources = {f"ragbench/{p.relative_to(ROOT).as_posix()}" for p in (ROOT / "notebooks").glob("*.*") if p.is_file()}
-    assert {"ragbench/notebooks/evaluate.ipynb", "ragbench/notebooks/quickstart.toml"} <= sources <= files
+    wheel = pytest.importorskip(
+        "hatchling.builders.wheel", reason="needs hatchling: pip install 'ragbench-lab[test]'"
+    )
+    files = {
+        file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()
+    }
+    sources = {
+        f"ragbench/{p.relative_to(ROOT).as_posix()}"
+        for p in (ROOT / "notebooks").glob("*.*")
+        if p.is_file()
+    }
+    assert (
+        {"ragbench/notebooks/evaluate.ipynb", "ragbench/notebooks/quickstart.toml"}
+        <= sources
+        <= files
+    )
     assets = {p.relative_to(ROOT).as_posix() for p in (ROOT / "ragbench").rglob("*") if p.is_file()}
     assert {name for name in assets if "__pycache__" not in name} <= files
     assert all(name.startswith("ragbench/") for name in files)
@@ -41,14 +53,18 @@ def test_a_grid_elsewhere_takes_the_notebooks_that_come_along(tmp_path: Path) ->
         assert grid.compare.path == packaged("compare.ipynb")
 
 
-def test_the_built_in_grid_is_known_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_built_in_grid_is_known_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert read_grid("quickstart").path == packaged("quickstart.toml")
     with pytest.raises(ConfigError, match="ragbench init"):
         read_grid("quickstrat")
 
 
-def test_an_installed_grid_works_in_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_grid_works_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed = tmp_path / "site-packages" / "ragbench" / "notebooks"
     shutil.copytree(packaged(), installed)
     monkeypatch.setattr(notebooks, "_INSTALLED", installed)
@@ -57,12 +73,17 @@ def test_an_installed_grid_works_in_the_users_folder(tmp_path: Path, monkeypatch
     grid = read_grid("quickstart")
     assert grid.path == installed / "quickstart.toml"
     assert working_folder(grid) == tmp_path / "mine"
-    assert relative(grid.notebook.path, tmp_path / "mine" / "results") == "<ragbench>/notebooks/evaluate.ipynb"
+    assert (
+        relative(grid.notebook.path, tmp_path / "mine" / "results")
+        == "<ragbench>/notebooks/evaluate.ipynb"
+    )
 
 
 def test_notebooks_are_copied_and_never_overwritten_unasked(tmp_path: Path) -> None:
     copies = copy_notebooks(tmp_path / "nb")
-    assert {"evaluate.ipynb", "compare.ipynb", "label.ipynb", "questions.ipynb"} <= {path.name for path in copies}
+    assert {"evaluate.ipynb", "compare.ipynb", "label.ipynb", "questions.ipynb"} <= {
+        path.name for path in copies
+    }
     assert copy_notebooks(tmp_path / "nb") == copies  # the same once more does no harm
     copies[0].write_text("mine")
     with pytest.raises(ConfigError, match="is there already and differs"):
@@ -86,5 +107,10 @@ def test_the_lock_file_holds_a_hashed_version_that_fits_of_every_requirement() -
     for line in (*project["dependencies"], *project["optional-dependencies"]["test"]):
         wanted = Requirement(line)
         versions = locked.get(canonicalize_name(wanted.name))
-        assert versions, f"{wanted.name} is not locked: write the lock file again (ragbench/README.md)"
-        assert all(wanted.specifier.contains(version, prereleases=True) for version in versions), (line, versions)
+        assert versions, (
+            f"{wanted.name} is not locked: write the lock file again (ragbench/README.md)"
+        )
+        assert all(wanted.specifier.contains(version, prereleases=True) for version in versions), (
+            line,
+            versions,
+        )

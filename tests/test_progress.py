@@ -30,7 +30,9 @@ def test_only_a_terminal_has_a_bar(terminal: bool, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_jupyter_has_one_where_someone_watches(watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jupyter_has_one_where_someone_watches(
+    watched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel knows whether it may ask for input: JupyterLab allows it, papermill does not."""
     shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=watched))
     monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
@@ -66,7 +68,8 @@ def test_the_log_of_a_slow_run_holds_no_bar() -> None:
         "from ragbench.systems import FunctionSystem, ask\n"
         "from ragbench.types import Case, Dataset\n"
         "cases = [Case(f'q{i}', str(i)) for i in range(4)]\n"
-        "ask(FunctionSystem(lambda q: time.sleep(0.8) or q), Dataset('d', 'test', {}, cases, {}), concurrency=1)\n"
+        "ask(FunctionSystem(lambda q: time.sleep(0.8) or q), Dataset('d', 'test', {}, cases, "
+        "{}), concurrency=1)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

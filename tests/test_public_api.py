@@ -1,4 +1,6 @@
-"""The public surface: what the stub, the runtime and the README name is the same, typed, and light to load."""
+"""The public surface: what the stub, the runtime and the README name is the same, typed, and light
+to load.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SUBMODULES = {name for name in rb.__all__ if isinstance(getattr(rb, name), Modul
 def stub_names(stub: Path) -> list[str]:
     """The names that a stub imports, in any order, and those of its `__all__`: they are the same."""
     tree = ast.parse(stub.read_text(encoding="utf-8"))
-    imported = [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    imported = [
+        alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
     [listed] = [
         ast.literal_eval(node.value)
         for node in tree.body
@@ -119,8 +123,14 @@ TYPE_ERRORS = {
         'rb.load_datset("pydoc", split="test")',
         'has no attribute "load_datset"',
     ),
-    'rb.chunk(data, "recursive")': ('rb.chunk(data, "recursive", sizes=3)', 'Unexpected keyword argument "sizes"'),
-    'rb.sweep("grid.toml", jobs=2)': ('rb.sweep("grid.toml", jobs="two")', 'has incompatible type "str"'),
+    'rb.chunk(data, "recursive")': (
+        'rb.chunk(data, "recursive", sizes=3)',
+        'Unexpected keyword argument "sizes"',
+    ),
+    'rb.sweep("grid.toml", jobs=2)': (
+        'rb.sweep("grid.toml", jobs="two")',
+        'has incompatible type "str"',
+    ),
 }
 
 
@@ -144,7 +154,9 @@ def test_a_users_script_is_type_checked(tmp_path: Path) -> None:
 
 def loaded_by(code: str) -> list[str]:
     """The modules of ragbench that a new process has loaded after this code."""
-    report = "import sys; print(*sorted(m for m in sys.modules if m.partition('.')[0] == 'ragbench'))"
+    report = (
+        "import sys; print(*sorted(m for m in sys.modules if m.partition('.')[0] == 'ragbench'))"
+    )
     command = [sys.executable, "-W", "error", "-c", f"import ragbench as rb\n{code}\n{report}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -171,7 +183,10 @@ def test_first_use_is_light(code: str, max_modules: int) -> None:
 
 
 def test_patterns_of_attacks_compile_at_their_first_use() -> None:
-    code = "from ragbench.metrics.safety import patterns; n = patterns._compiled.cache_info().currsize; "
+    code = (
+        "from ragbench.metrics.safety import patterns; n = "
+        "patterns._compiled.cache_info().currsize; "
+    )
     code += "patterns.signs('x'); print(n, patterns._compiled.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "1"]
@@ -180,18 +195,23 @@ def test_patterns_of_attacks_compile_at_their_first_use() -> None:
 def test_import_is_silent_and_loads_nothing_heavy() -> None:
     code = (
         "import sys; import ragbench; "
-        "heavy = {'pandas', 'torch', 'matplotlib', 'datasets', 'anthropic', 'scipy', 'transformers', 'typer'};"
-        "print(sorted(heavy & set(sys.modules)))"
+        "heavy = {'pandas', 'torch', 'matplotlib', 'datasets', 'anthropic', 'scipy', "
+        "'transformers', 'typer'};print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
 
 
 def test_public_functions_are_reached() -> None:
-    """A public function is called by ragbench or a notebook, or is one of the public names; else it goes."""
+    """A public function is called by ragbench or a notebook, or is one of the public names; else it
+    goes.
+    """
     texts = {
-        path: path.read_text(encoding="utf-8") for path in [*PACKAGE.rglob("*.py"), *ROOT.glob("notebooks/*.ipynb")]
+        path: path.read_text(encoding="utf-8")
+        for path in [*PACKAGE.rglob("*.py"), *ROOT.glob("notebooks/*.ipynb")]
     }
     words = {path: Counter(re.findall(r"\w+", text)) for path, text in texts.items()}
     public = {*rb.__all__, *(name for module in SUBMODULES for name in getattr(rb, module).__all__)}
@@ -201,9 +221,18 @@ def test_public_functions_are_reached() -> None:
         if path.suffix != ".py":
             continue
         for node in ast.parse(texts[path]).body:
-            if not isinstance(node, ast.FunctionDef) or node.name.startswith(("_", "pytest_")) or node.decorator_list:
+            if (
+                not isinstance(node, ast.FunctionDef)
+                or node.name.startswith(("_", "pytest_"))
+                or node.decorator_list
+            ):
                 continue
-            itself = len(re.findall(rf"\b{node.name}\b", ast.get_source_segment(texts[path], node) or ""))
-            if node.name not in public and sum(words[other][node.name] for other in words) <= itself:
+            itself = len(
+                re.findall(rf"\b{node.name}\b", ast.get_source_segment(texts[path], node) or "")
+            )
+            if (
+                node.name not in public
+                and sum(words[other][node.name] for other in words) <= itself
+            ):
                 unreached.append(f"{path.relative_to(ROOT)}: {node.name}")
     assert unreached == []

@@ -27,7 +27,8 @@ def blocks(language: str) -> list[str]:
 def test_the_two_commands_are_on_the_first_screen() -> None:
     commands = [block.strip() for block in blocks("bash")]
     assert commands == [
-        "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/ragbench sweep notebooks/quickstart.toml",
+        "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/ragbench sweep "
+        "notebooks/quickstart.toml",
         "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest",
     ]
     assert README.index(commands[1]) < README.index("## ")
@@ -46,7 +47,9 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_example_prints_what_the_readme_shows() -> None:
-    done = subprocess.run([sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == blocks("text")[0]
 
@@ -64,7 +67,9 @@ def test_own_documents_take_three_commands(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "docs" / "a.md").write_text(
         "# Kettle\n\nA kettle is a vessel for boiling water on the stove at home.\n"
     )
-    (tmp_path / "docs" / "b.html").write_text("<h1>Toaster</h1><p>A toaster is a device that browns slices of bread.")
+    (tmp_path / "docs" / "b.html").write_text(
+        "<h1>Toaster</h1><p>A toaster is a device that browns slices of bread."
+    )
     command, _, folder = init.partition(" && cd ")
     for line, place in ((command, "."), (draft, folder), (f"{sweep} --dry-run", ".")):
         monkeypatch.chdir(place)
@@ -101,7 +106,10 @@ def test_links_lead_somewhere() -> None:
 def test_every_call_in_the_stage_table_is_public() -> None:
     table = REFERENCE[REFERENCE.index("| stage | call |") : REFERENCE.index("### Data")]
     calls = set(re.findall(r"((?:\w+\.)?[A-Za-z_]\w+)\(", table))
-    public = {*ragbench.__all__, *(f"retrievers.{name}" for name in ragbench.retrieval.retrievers.__all__)}
+    public = {
+        *ragbench.__all__,
+        *(f"retrievers.{name}" for name in ragbench.retrieval.retrievers.__all__),
+    }
     public |= {*(f"scoring.{name}" for name in ragbench.metrics.__all__), *ragbench.metrics.__all__}
     assert calls <= public, calls - public
     assert len(calls) >= 10

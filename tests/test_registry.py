@@ -1,4 +1,6 @@
-"""The registry of measures: complete, found in any case, and the only place that knows bounds and directions."""
+"""The registry of measures: complete, found in any case, and the only place that knows bounds and
+directions.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_every_measure_has_what_a_reader_needs(monkeypatch: pytest.MonkeyPatch) 
     assert (table[["meaning", "source", "level"]] != "").all(axis=None)
     assert set(table["perspective"]) - {"own"} == {*PERSPECTIVES, ""} - {"own"}
     assert set(table.loc[table["better"] == "lower", "measure"]) == LOWER
-    assert set(table.loc[table["perspective"] == "judge", "measure"]) == {f"llm_{name}" for name in CRITERIA}
+    assert set(table.loc[table["perspective"] == "judge", "measure"]) == {
+        f"llm_{name}" for name in CRITERIA
+    }
     assert table.loc[table["perspective"] == "judge", "judged"].all()
 
 
@@ -96,11 +100,17 @@ def test_bounds_and_direction_of_what_is_not_registered() -> None:
 
 
 def test_statistics_take_a_measure_in_any_case_and_report_its_name() -> None:
-    frame = pd.DataFrame({"query_id": range(8), "measure": "nDCG@10", "value": [0.1 * i for i in range(8)]})
+    frame = pd.DataFrame(
+        {"query_id": range(8), "measure": "nDCG@10", "value": [0.1 * i for i in range(8)]}
+    )
     other = frame.assign(value=frame["value"] + [0.1, 0.0] * 4)
     assert rb.compare(frame, other, measures=["ndcg@10"])["measure"].tolist() == ["nDCG@10"]
-    assert rb.statistics.equivalent(frame, other, 0.5, measures=["NDCG@10"])["measure"].tolist() == ["nDCG@10"]
-    within = rb.statistics.within_margin({"a": frame, "b": other}, {"a": 1, "b": 2}, 0.5, measure="NDCG@10")
+    assert rb.statistics.equivalent(frame, other, 0.5, measures=["NDCG@10"])[
+        "measure"
+    ].tolist() == ["nDCG@10"]
+    within = rb.statistics.within_margin(
+        {"a": frame, "b": other}, {"a": 1, "b": 2}, 0.5, measure="NDCG@10"
+    )
     assert within.table["mean"].notna().all()
     with pytest.raises(ConfigError, match="unknown measure 'nDCG@1'; did you mean 'nDCG@10'"):
         rb.compare(frame, other, measures=["nDCG@1"])

@@ -1,4 +1,6 @@
-"""Retrievers: hand-computed scores, parity with bm25s, exact ties, edge cases, errors at the border."""
+"""Retrievers: hand-computed scores, parity with bm25s, exact ties, edge cases, errors at the
+border.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +79,15 @@ class HashedEmbedder:
 WORDS = ["cat", "dog", "tax", "law", "sun", "sea", "ice", "oak"]
 
 
-# --- BM25 ------------------------------------------------------------------------------------------------------------
+# --- BM25
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_bm25_is_the_formula() -> None:
     texts = ["cat cat dog", "dog", "sun sea ice oak"]
-    run = BM25(chunks_of(texts), stemmer=None, stopwords=None, k1=1.2, b=0.75).search({"q": "cat dog dog"}, k=3)
+    run = BM25(chunks_of(texts), stemmer=None, stopwords=None, k1=1.2, b=0.75).search(
+        {"q": "cat dog dog"}, k=3
+    )
     mean_length = 8 / 3
 
     def score(frequency: int, documents: int, length: int) -> float:
@@ -113,25 +118,37 @@ def test_bm25_scores_are_those_of_bm25s(stemmer: str | None) -> None:
         "stopwords": "en", "stemmer": Stemmer.Stemmer(stemmer) if stemmer else None, "show_progress": False,
     }  # fmt: skip
     reference = bm25s.BM25(k1=0.9, b=0.4)
-    reference.index(bm25s.tokenize([chunk.text for chunk in chunks], **options), show_progress=False)
+    reference.index(
+        bm25s.tokenize([chunk.text for chunk in chunks], **options), show_progress=False
+    )
     found, scores = reference.retrieve(
         bm25s.tokenize(list(queries.values()), **options), k=len(chunks), show_progress=False
     )
     for row, query_id in enumerate(queries):
-        every = {f"d{doc}#0": score for doc, score in zip(found[row], scores[row], strict=True) if score > 0}
+        every = {
+            f"d{doc}#0": score
+            for doc, score in zip(found[row], scores[row], strict=True)
+            if score > 0
+        }
         ours = run[query_id]
         assert len(ours) == min(50, len(every))
-        assert list(ours.values()) == pytest.approx(sorted(every.values(), reverse=True)[:50], abs=1e-6)
+        assert list(ours.values()) == pytest.approx(
+            sorted(every.values(), reverse=True)[:50], abs=1e-6
+        )
         assert ours == pytest.approx({chunk_id: every[chunk_id] for chunk_id in ours}, abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12),
-    queries=st.lists(st.lists(st.sampled_from([*WORDS, "unseen"]), max_size=4).map(" ".join), max_size=5),
+    queries=st.lists(
+        st.lists(st.sampled_from([*WORDS, "unseen"]), max_size=4).map(" ".join), max_size=5
+    ),
     k=st.integers(1, 15),
 )
-def test_top_k_is_the_stable_sort_of_all_scores(texts: list[str], queries: list[str], k: int) -> None:
+def test_top_k_is_the_stable_sort_of_all_scores(
+    texts: list[str], queries: list[str], k: int
+) -> None:
     chunks = chunks_of(texts)
     place = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
     asked = {f"q{i}": text for i, text in enumerate(queries)}
@@ -147,7 +164,10 @@ def test_top_k_is_the_stable_sort_of_all_scores(texts: list[str], queries: list[
             assert list(found) == ranked
             assert cut[query_id] == {chunk_id: found[chunk_id] for chunk_id in ranked[:k]}
             assert list(cut[query_id]) == ranked[:k]
-    one_by_one = {query_id: retrievers[1].search({query_id: text}, k)[query_id] for query_id, text in asked.items()}
+    one_by_one = {
+        query_id: retrievers[1].search({query_id: text}, k)[query_id]
+        for query_id, text in asked.items()
+    }
     assert one_by_one == retrievers[1].search(asked, k)
 
 
@@ -163,7 +183,9 @@ def test_ties_at_the_border_go_to_the_first_chunks(k: int) -> None:
 
 def test_many_blocks_of_queries_give_what_one_block_gives() -> None:
     chunks = chunks_of(random_texts(5000, 20, seed=3))
-    queries = {f"q{i}": text for i, text in enumerate(random_texts(4000, 6, seed=4))}  # 20 million scores
+    queries = {
+        f"q{i}": text for i, text in enumerate(random_texts(4000, 6, seed=4))
+    }  # 20 million scores
     some = dict(list(queries.items())[1995:2005])
     bm25, dense = BM25(chunks), Dense(chunks, HashedEmbedder())
     for retriever in (bm25, dense):
@@ -172,13 +194,17 @@ def test_many_blocks_of_queries_give_what_one_block_gives() -> None:
 
 
 def test_bm25_returns_only_what_matches() -> None:
-    run = BM25(chunks_of(["a cat", "a dog"])).search({"one": "cats", "none": "quantum", "empty": "", "stop": "the"}, 10)
+    run = BM25(chunks_of(["a cat", "a dog"])).search(
+        {"one": "cats", "none": "quantum", "empty": "", "stop": "the"}, 10
+    )
     assert {query_id: list(found) for query_id, found in run.items()} == {
         "one": ["d0#0"], "none": [], "empty": [], "stop": [],
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", " ", "the a of"]], ids=["no chunk", "empty", "stop words"])
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["", " ", "the a of"]], ids=["no chunk", "empty", "stop words"]
+)
 def test_bm25_of_a_corpus_without_words_finds_nothing(texts: list[str]) -> None:
     assert BM25(chunks_of(texts)).search({"q": "cat", "r": ""}, k=3) == {"q": {}, "r": {}}
 
@@ -225,17 +251,17 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
 
 def test_bm25_is_the_same_for_any_hash_seed() -> None:
     code = (
-        "from tests_texts import chunks, queries; from ragbench.retrieval.retrievers import BM25; import json;"
-        "print(json.dumps(BM25(chunks).search(queries, 20)))"
+        "from tests_texts import chunks, queries; from ragbench.retrieval.retrievers import "
+        "BM25; import json;print(json.dumps(BM25(chunks).search(queries, 20)))"
     )
     prelude = (
         "import sys, types, os, tempfile; os.environ['RAGBENCH_CACHE_DIR'] = tempfile.mkdtemp();"
         "import numpy as np; from ragbench.types import Chunk;"
         "random = np.random.default_rng(0); module = types.ModuleType('tests_texts');"
         "words = [f'word{i}' for i in range(500)];"
-        "module.chunks = [Chunk(f'd{i}#0', f'd{i}', 0, 0, ' '.join(random.choice(words, 30))) for i in range(300)];"
-        "module.queries = {f'q{i}': ' '.join(random.choice(words, 9)) for i in range(50)};"
-        "sys.modules['tests_texts'] = module;"
+        "module.chunks = [Chunk(f'd{i}#0', f'd{i}', 0, 0, ' '.join(random.choice(words, 30))) "
+        "for i in range(300)];module.queries = {f'q{i}': ' '.join(random.choice(words, 9)) for i "
+        "in range(50)};sys.modules['tests_texts'] = module;"
     )
     printed = [
         subprocess.run(
@@ -265,14 +291,18 @@ def test_bm25_refuses_parameters_out_of_range(options: dict[str, Any], message: 
         BM25([], **options)
 
 
-# --- Dense -----------------------------------------------------------------------------------------------------------
+# --- Dense
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_dense_is_the_cosine() -> None:
     embedder = FixedEmbedder({"a": (1, 0), "b": (0.6, 0.8), "c": (-1, 0), "q": (1, 0), "r": (0, 1)})
     assert isinstance(embedder, Embedder)
     run = Dense(chunks_of(["a", "b", "c"]), embedder).search({"q": "q", "r": "r"}, k=3)
-    assert run == {"q": {"d0#0": 1.0, "d1#0": 0.6, "d2#0": -1.0}, "r": {"d1#0": 0.8, "d0#0": 0.0, "d2#0": 0.0}}
+    assert run == {
+        "q": {"d0#0": 1.0, "d1#0": 0.6, "d2#0": -1.0},
+        "r": {"d1#0": 0.8, "d0#0": 0.0, "d2#0": 0.0},
+    }
     assert list(run["r"]) == ["d1#0", "d0#0", "d2#0"]
     assert str(run["r"]["d2#0"]) == "0.0"  # never -0.0
 
@@ -289,35 +319,49 @@ def test_dense_equals_a_plain_sort_of_all_cosines() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     table = {f"t{i}": tuple(row) for i, row in enumerate(vectors.astype(np.float32).tolist())}
     chunks = chunks_of([f"t{i}" for i in range(600)])
-    run = Dense(chunks, FixedEmbedder(table)).search({f"q{i}": f"t{600 + i}" for i in range(100)}, k=13)
-    exact = np.round(np.array([table[f"t{600 + i}"] for i in range(100)]) @ np.array(list(table.values())[:600]).T, 6)
+    run = Dense(chunks, FixedEmbedder(table)).search(
+        {f"q{i}": f"t{600 + i}" for i in range(100)}, k=13
+    )
+    exact = np.round(
+        np.array([table[f"t{600 + i}"] for i in range(100)])
+        @ np.array(list(table.values())[:600]).T,
+        6,
+    )
     for i in range(100):
         best = np.argsort(-exact[i], kind="stable")[:13]
         assert run[f"q{i}"] == {f"d{j}#0": pytest.approx(exact[i, j], abs=1e-12) for j in best}
 
 
 @pytest.mark.parametrize(("block", "k"), [(40, 1), (40, 7), (1, 3), (700, 13), (40, 600)])
-def test_dense_in_blocks_of_chunks_is_dense(block: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dense_in_blocks_of_chunks_is_dense(
+    block: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chunks = chunks_of(random_texts(600, 3, seed=7))  # many texts are equal
     queries = {f"q{i}": text for i, text in enumerate(random_texts(50, 3, seed=8))}
     expected = Dense(chunks, HashedEmbedder()).search(queries, k)
     monkeypatch.setattr(ranks, "_BLOCK_SCORES", block * len(queries))
     assert Dense(chunks, HashedEmbedder()).search(queries, k) == expected
-    assert [list(own.items()) for own in Dense(chunks, HashedEmbedder()).search(queries, k).values()] == [
-        list(own.items()) for own in expected.values()
-    ]
+    assert [
+        list(own.items()) for own in Dense(chunks, HashedEmbedder()).search(queries, k).values()
+    ] == [list(own.items()) for own in expected.values()]
 
 
 @pytest.mark.parametrize(
     ("vector", "message"),
-    [((3.0, 4.0), "fixed gave vectors of length 5 to 5; expected unit length"), ((math.nan, 0.0), "expected unit")],
+    [
+        ((3.0, 4.0), "fixed gave vectors of length 5 to 5; expected unit length"),
+        ((math.nan, 0.0), "expected unit"),
+    ],
 )
-def test_dense_refuses_vectors_that_are_not_of_unit_length(vector: tuple[float, float], message: str) -> None:
+def test_dense_refuses_vectors_that_are_not_of_unit_length(
+    vector: tuple[float, float], message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
         Dense(chunks_of(["a"]), FixedEmbedder({"a": vector}))
 
 
-# --- Hybrid ----------------------------------------------------------------------------------------------------------
+# --- Hybrid
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_hybrid_is_reciprocal_rank_fusion() -> None:
@@ -328,11 +372,14 @@ def test_hybrid_is_reciprocal_rank_fusion() -> None:
     expected = {"d1#0": 1 / 61 + 1 / 63, "d0#0": 1 / 62 + 1 / 62, "d2#0": 1 / 61}
     assert run["q"] == {chunk_id: round(score, 6) for chunk_id, score in expected.items()}
     assert list(run["q"]) == ["d1#0", "d0#0", "d2#0"]
-    assert list(Hybrid(chunks_of(texts), FixedEmbedder(vectors)).search({"q": "cat"}, k=1)["q"]) == ["d1#0"]
+    assert list(
+        Hybrid(chunks_of(texts), FixedEmbedder(vectors)).search({"q": "cat"}, k=1)["q"]
+    ) == ["d1#0"]
 
 
 def test_hybrid_looks_deeper_than_k() -> None:
-    # d2 is second in both rankings (2/62); d0 is first and last (1/61 + 1/65). A search to depth k = 1 would miss d2.
+    # d2 is second in both rankings (2/62); d0 is first and last (1/61 + 1/65). A search to depth k
+    # = 1 would miss d2.
     texts = ["cat cat cat", "cat oak ice", "cat cat oak", "sun", "sea"]
     vectors = {
         "cat": (1.0, 0.0), "sun": (1.0, 0.0), texts[2]: (0.96, 0.28), "sea": (0.8, 0.6), texts[1]: (0.6, 0.8),
@@ -348,7 +395,8 @@ def test_hybrid_refuses_a_negative_constant() -> None:
         Hybrid([], "wordllama", rrf_k=-1)
 
 
-# --- approximate -----------------------------------------------------------------------------------------------------
+# --- approximate
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
@@ -358,7 +406,10 @@ def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
     vectors = random.normal(size=(1000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     table = {f"t{i}": row for i, row in enumerate(vectors)}
-    chunks, queries = chunks_of([f"t{i}" for i in range(900)]), {f"q{i}": f"t{900 + i}" for i in range(100)}
+    chunks, queries = (
+        chunks_of([f"t{i}" for i in range(900)]),
+        {f"q{i}": f"t{900 + i}" for i in range(100)},
+    )
     exact = Dense(chunks, FixedEmbedder(table)).search(queries, 10)
     runs = []
     for place in ("one", "two", "two"):
@@ -378,13 +429,20 @@ def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
         DenseIVF(chunks, FixedEmbedder(table), nprobe=0)
 
 
-# --- on the disk -----------------------------------------------------------------------------------------------------
+# --- on the disk
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_bm25_on_disk_is_the_formula_with_the_constants_of_tantivy() -> None:
     chunks = chunks_of(random_texts(300, 20, seed=5))  # fewer than 40 words: lengths are exact
-    queries = {f"q{i}": text for i, text in enumerate(random_texts(30, 5, seed=6))} | {"none": "unknown", "empty": ""}
-    found, expected = BM25Disk(chunks).search(queries, 20), BM25(chunks, k1=1.2, b=0.75).search(queries, 300)
+    queries = {f"q{i}": text for i, text in enumerate(random_texts(30, 5, seed=6))} | {
+        "none": "unknown",
+        "empty": "",
+    }
+    found, expected = (
+        BM25Disk(chunks).search(queries, 20),
+        BM25(chunks, k1=1.2, b=0.75).search(queries, 300),
+    )
     for query_id, own in found.items():
         assert len(own) == min(20, len(expected[query_id]))
         for place, (chunk_id, score) in enumerate(own.items()):
@@ -396,7 +454,9 @@ def test_bm25_on_disk_is_the_formula_with_the_constants_of_tantivy() -> None:
 @pytest.mark.parametrize("k", [1, 3, 99, 100, 200])
 def test_bm25_on_disk_gives_ties_to_the_first_chunks(k: int) -> None:
     chunks = chunks_of(["dogs bark"] * 7 + ["cats nap"] * 93)
-    assert list(BM25Disk(chunks).search({"q": "cat"}, k)["q"]) == [f"d{7 + i}#0" for i in range(min(k, 93))]
+    assert list(BM25Disk(chunks).search({"q": "cat"}, k)["q"]) == [
+        f"d{7 + i}#0" for i in range(min(k, 93))
+    ]
     assert BM25Disk(chunks_of(["", "the"])).search({"q": "the cat"}, k) == {"q": {}}
 
 
@@ -434,27 +494,35 @@ def test_bm25_on_disk_is_indexed_once_and_again_where_it_is_damaged(
 
 def test_bm25_on_disk_that_is_killed_while_it_indexes_leaves_nothing(tmp_path: Path) -> None:
     code = (
-        "import os; from ragbench.retrieval.retrievers import BM25Disk; from ragbench.types import Chunk\n"
-        "split = BM25Disk._split\n"
+        "import os; from ragbench.retrieval.retrievers import BM25Disk; from ragbench.types "
+        "import Chunk\nsplit = BM25Disk._split\n"
         "BM25Disk._split = lambda *given: (os._exit(9) if given[1] == ['b'] else split(*given))\n"
         "import ragbench.retrieval.disk as disk; disk._BATCH = 1\n"
         "BM25Disk([Chunk(f'{t}#0-1', t, 0, 1, t) for t in 'abc'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)})
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)}
+    )
     assert done.returncode == 9
     assert not list(tmp_path.glob("arrays/bm25-disk/*.kept"))
 
 
 def test_bm25_on_disk_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tantivy", None)
-    with pytest.raises(MissingExtraError, match=r"tantivy is not installed; run: pip install 'ragbench-lab\[large\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"tantivy is not installed; run: pip install 'ragbench-lab\[large\]'",
+    ):
         check_retriever("bm25@disk")
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
+# --- names
+# -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bm25", "bm25@disk", "dense:wordllama", "dense:wordllama@ivf", "hybrid:wordllama"])
+@pytest.mark.parametrize(
+    "name", ["bm25", "bm25@disk", "dense:wordllama", "dense:wordllama@ivf", "hybrid:wordllama"]
+)
 def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     retriever = make_retriever(name, chunks_of(["a", "b"]))
     assert isinstance(retriever, Retriever)
@@ -467,7 +535,8 @@ def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     [
         (
             "bm26",
-            r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, dense:<embedder>, dense:",
+            r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, "
+            r"dense:<embedder>, dense:",
         ),
         ("densse:minilm", "did you mean 'dense'"),
         ("dense", "names no embedder; write 'dense:minilm'"),
@@ -500,7 +569,8 @@ def test_repeated_chunk_ids_are_refused() -> None:
         BM25([*chunks_of(["a", "b"]), *chunks_of(["c"])])
 
 
-# --- documents -------------------------------------------------------------------------------------------------------
+# --- documents
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_document_has_the_score_of_its_best_chunk_once() -> None:
@@ -524,12 +594,15 @@ def test_a_retriever_that_returns_no_run_is_a_clear_error(returned: Any) -> None
 
 def test_unknown_chunks_are_a_clear_error() -> None:
     with pytest.raises(
-        DataError, match="query 'q': 'x#7' is not an id of the 1 chunks given; was the run made from another chunking"
+        DataError,
+        match="query 'q': 'x#7' is not an id of the 1 chunks given; was the run made from "
+        "another chunking",
     ):
         to_documents({"q": {"x#7": 1.0}}, chunks_of(["a"]))
 
 
-# --- rerank ----------------------------------------------------------------------------------------------------------
+# --- rerank
+# ----------------------------------------------------------------------------------------------------------
 
 
 def save_cross_encoder(folder: Path, *, labels: int) -> str:
@@ -561,15 +634,27 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_rerank_gives_the_order_of_the_cross_encoder(cross_encoder: str) -> None:
     chunks = chunks_of(["the cat sleeps", "taxes are due", "a dog barks", "the cat sleeps"])
     queries = {"q": "who sleeps", "r": "what is due", "unused": "?"}
-    run = {"q": {"d2#0": 9.0, "d3#0": 8.0, "d0#0": 7.0}, "r": {"d1#0": 1.0, "d0#0": 0.5}, "none": {}}
+    run = {
+        "q": {"d2#0": 9.0, "d3#0": 8.0, "d0#0": 7.0},
+        "r": {"d1#0": 1.0, "d0#0": 0.5},
+        "none": {},
+    }
     reranked = rerank(run, {**queries, "none": "nothing"}, chunks, cross_encoder, k=10)
     pairs = [(queries[query_id], next(c.text for c in chunks if c.chunk_id == chunk_id))
              for query_id in ("q", "r") for chunk_id in run[query_id]]  # fmt: skip
-    scores = load_model(cross_encoder, "CrossEncoder").predict(pairs, show_progress_bar=False).tolist()
-    assert reranked["q"] == pytest.approx(dict(zip(["d2#0", "d3#0", "d0#0"], scores[:3], strict=True)), abs=2e-6)
-    assert reranked["r"] == pytest.approx(dict(zip(["d1#0", "d0#0"], scores[3:], strict=True)), abs=2e-6)
+    scores = (
+        load_model(cross_encoder, "CrossEncoder").predict(pairs, show_progress_bar=False).tolist()
+    )
+    assert reranked["q"] == pytest.approx(
+        dict(zip(["d2#0", "d3#0", "d0#0"], scores[:3], strict=True)), abs=2e-6
+    )
+    assert reranked["r"] == pytest.approx(
+        dict(zip(["d1#0", "d0#0"], scores[3:], strict=True)), abs=2e-6
+    )
     assert list(reranked["q"].values()) == sorted(reranked["q"].values(), reverse=True)
-    assert reranked["q"]["d0#0"] == reranked["q"]["d3#0"]  # one text, one score, in the order of the chunks
+    assert (
+        reranked["q"]["d0#0"] == reranked["q"]["d3#0"]
+    )  # one text, one score, in the order of the chunks
     assert list(reranked["q"]).index("d0#0") < list(reranked["q"]).index("d3#0")
     assert reranked["none"] == {}
     assert list(run["q"]) == ["d2#0", "d3#0", "d0#0"]  # not changed
@@ -588,7 +673,9 @@ def test_rerank_keeps_the_scores_in_the_cache(
 
 def test_rerank_refuses_a_classifier(tmp_path: Path) -> None:
     model = save_cross_encoder(tmp_path / "three", labels=3)
-    with pytest.raises(ModelError, match=r"gave an array of shape \(1, 3\) for 1 pairs; expected one finite score"):
+    with pytest.raises(
+        ModelError, match=r"gave an array of shape \(1, 3\) for 1 pairs; expected one finite score"
+    ):
         rerank({"q": {"d0#0": 1.0}}, {"q": "cat"}, chunks_of(["a cat"]), model, k=1)
 
 
@@ -604,19 +691,28 @@ def test_rerank_refuses_what_it_cannot_know(cross_encoder: str) -> None:
         rerank({}, {}, chunks, "", k=1)
 
 
-# --- a real collection -----------------------------------------------------------------------------------------------
+# --- a real collection
+# -----------------------------------------------------------------------------------------------
 
 
 def test_bm25_and_wordllama_find_most_of_200_real_questions(shared_data: Path) -> None:
     import pytrec_eval
 
     folder = shared_data / "pubmedqa"
-    corpus = [json.loads(line) for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()][:200]
-    questions = [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    corpus = [
+        json.loads(line)
+        for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    ][:200]
+    questions = [
+        json.loads(line)
+        for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     chunks = [Chunk(f"{d['_id']}#0", d["_id"], 0, len(d["text"]), d["text"]) for d in corpus]
     ids = {chunk.doc_id for chunk in chunks}
     queries = {q["_id"]: q["text"] for q in questions if q["_id"] in ids}
-    judge = pytrec_eval.RelevanceEvaluator({query_id: {query_id: 2} for query_id in queries}, {"ndcg_cut_10"})
+    judge = pytrec_eval.RelevanceEvaluator(
+        {query_id: {query_id: 2} for query_id in queries}, {"ndcg_cut_10"}
+    )
     shouted = {query_id: text.upper() for query_id, text in queries.items()}
     for name, floor in (("bm25", 0.97), ("dense:wordllama", 0.9), ("hybrid:wordllama", 0.95)):
         retriever = make_retriever(name, chunks)
@@ -625,7 +721,9 @@ def test_bm25_and_wordllama_find_most_of_200_real_questions(shared_data: Path) -
             judged = judge.evaluate(to_documents(retriever.search(asked, k=10), chunks))
             means.append(np.mean([value["ndcg_cut_10"] for value in judged.values()]))
         assert means[0] >= floor, f"{name}: nDCG@10 {means[0]:.4f}"
-        assert means[1] >= means[0] - 0.02, f"{name}: nDCG@10 of upper-case questions {means[1]:.4f}, {means[0]:.4f}"
+        assert means[1] >= means[0] - 0.02, (
+            f"{name}: nDCG@10 of upper-case questions {means[1]:.4f}, {means[0]:.4f}"
+        )
 
 
 @pytest.mark.parametrize("name", ["pubmedqa", "clapnq", "squad"])
@@ -653,7 +751,9 @@ def test_retrieve_goes_deeper_only_for_queries_that_lack_documents() -> None:
             asked.append((tuple(as_queries(queries)), k))
             return super().search(queries, k)
 
-    run = retrieve(Watched(chunks), {"q1": "cats", "q2": "dogs", "q3": "unheard"}, chunks, depth=5, documents=5)
+    run = retrieve(
+        Watched(chunks), {"q1": "cats", "q2": "dogs", "q3": "unheard"}, chunks, depth=5, documents=5
+    )
     assert list(run) == ["q1", "q2", "q3"]
     assert len(to_documents(run, chunks)["q1"]) >= 5
     assert asked[0] == (("q1", "q2", "q3"), 5)
@@ -676,7 +776,9 @@ def test_latency_is_of_one_query_at_a_time_and_never_from_the_cache() -> None:
         name = "watched"
 
         def encode(self, texts: Sequence[str]) -> FloatArray:
-            vectors = store.arrays("watched", store.digest(*texts), lambda: self._compute(list(texts)))["vectors"]
+            vectors = store.arrays(
+                "watched", store.digest(*texts), lambda: self._compute(list(texts))
+            )["vectors"]
             return vectors.astype(np.float32)
 
         def _compute(self, texts: list[str]) -> store.Arrays:

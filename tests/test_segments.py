@@ -16,12 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.text import count_tokens, load_tokenizer, sentence_spans, token_offsets, token_ranges, trim
+from ragbench.text import (
+    count_tokens,
+    load_tokenizer,
+    sentence_spans,
+    token_offsets,
+    token_ranges,
+    trim,
+)
 
-# Everything that may be in a str: also lone surrogates, control characters, combining marks, line ends of all kinds.
+# Everything that may be in a str: also lone surrogates, control characters, combining marks, line
+# ends of all kinds.
 ANY_TEXT = st.text(
     alphabet=st.one_of(
-        st.sampled_from("ab .!?\n\r\t\x00\x1c\x85\u2028\u200b\u0301é한😀👩\u200d\ud800\udc00İ"), st.characters()
+        st.sampled_from("ab .!?\n\r\t\x00\x1c\x85\u2028\u200b\u0301é한😀👩\u200d\ud800\udc00İ"),
+        st.characters(),
     ),
     max_size=60,
 )
@@ -42,7 +51,9 @@ def test_offsets_lie_in_the_text_and_never_fall(tokenizer: str, text: str) -> No
     plain = load_tokenizer(tokenizer).encode(valid, add_special_tokens=False).offsets
     starts = [min(start for start, _ in plain[i:]) for i in range(len(plain))]
     assert offsets[:, 0].tolist() == starts
-    assert offsets[:, 1].tolist() == [max(end for _, end in plain[: i + 1]) for i in range(len(plain))]
+    assert offsets[:, 1].tolist() == [
+        max(end for _, end in plain[: i + 1]) for i in range(len(plain))
+    ]
 
 
 @settings(max_examples=150, deadline=None)
@@ -73,10 +84,14 @@ def test_long_texts_have_the_same_sentences_as_short_ones() -> None:
     short = [(0, 31), (32, 50), (52, 65)]
     assert sentence_spans(part) == short
     n = len(part)
-    assert sentence_spans(part * 1000) == [(a + n * i, b + n * i) for i in range(1000) for a, b in short]
+    assert sentence_spans(part * 1000) == [
+        (a + n * i, b + n * i) for i in range(1000) for a, b in short
+    ]
 
 
-@pytest.mark.parametrize("text", ["no end " * 10_000, "x" * 70_000, " " * 70_000 + "x", "x" + "\n" * 70_000])
+@pytest.mark.parametrize(
+    "text", ["no end " * 10_000, "x" * 70_000, " " * 70_000 + "x", "x" + "\n" * 70_000]
+)
 def test_what_has_no_sentences_is_cut_between_words(text: str) -> None:
     spans = sentence_spans(text)
     assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
@@ -99,17 +114,33 @@ def test_no_sentence_and_no_token_in_white_space(text: str) -> None:
 
 def test_offsets_count_characters_of_the_given_text_not_of_the_normalised_one() -> None:
     text = "Ünï 😀 ﬁ e\u0301a"
-    assert [text[a:b] for a, b in token_offsets([text])[0].tolist()] == ["Ün", "ï", "😀", "ﬁ", "e\u0301a"]
+    assert [text[a:b] for a, b in token_offsets([text])[0].tolist()] == [
+        "Ün",
+        "ï",
+        "😀",
+        "ﬁ",
+        "e\u0301a",
+    ]
 
 
 def test_bytes_of_one_character_share_its_offsets() -> None:
-    assert token_offsets(["a😀"], "wordllama")[0].tolist() == [[0, 1], [1, 2], [1, 2], [1, 2], [1, 2]]
+    assert token_offsets(["a😀"], "wordllama")[0].tolist() == [
+        [0, 1],
+        [1, 2],
+        [1, 2],
+        [1, 2],
+        [1, 2],
+    ]
 
 
 def test_many_texts_keep_their_order_with_some_already_known() -> None:
     texts = [f"word {'x ' * (i % 7)}" for i in range(50)]
     token_offsets(texts[::3])
-    assert [len(o) for o in token_offsets(texts)] == [1 + i % 7 for i in range(50)] == count_tokens(texts)
+    assert (
+        [len(o) for o in token_offsets(texts)]
+        == [1 + i % 7 for i in range(50)]
+        == count_tokens(texts)
+    )
 
 
 def test_batches_larger_than_one() -> None:
@@ -122,7 +153,9 @@ def test_long_texts_have_the_same_tokens_as_the_tokenizer_gives(tokenizer: str) 
     part = "Ünï 😀 wörd's e\u0301 [MASK] x-y 한국어\n\nNext\tline\r\n  \u200b . 3.14 İ "
     text = part * 2000  # more than five pieces
     whole = load_tokenizer(tokenizer).encode(text, add_special_tokens=False).offsets
-    assert token_offsets([text + " " * 7, text], tokenizer)[1].tolist() == [list(pair) for pair in whole]
+    assert token_offsets([text + " " * 7, text], tokenizer)[1].tolist() == [
+        list(pair) for pair in whole
+    ]
 
 
 def test_arrays_are_kept_and_cannot_be_spoiled() -> None:
@@ -135,7 +168,10 @@ def test_arrays_are_kept_and_cannot_be_spoiled() -> None:
 def test_threads_get_the_same_answer() -> None:
     texts = [f"thread test number {i}" for i in range(200)]
     results: list[list[int]] = []
-    threads = [threading.Thread(target=lambda: results.append([len(o) for o in token_offsets(texts)])) for _ in "abcd"]
+    threads = [
+        threading.Thread(target=lambda: results.append([len(o) for o in token_offsets(texts)]))
+        for _ in "abcd"
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -197,7 +233,9 @@ def test_no_token_is_longer_than_a_word(tokenizer: str) -> None:
     assert text[offsets[-1, 0] : offsets[-1, 1]].strip() == "two"
 
 
-def test_another_tokenizer_in_the_place_of_minilms_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_tokenizer_in_the_place_of_minilms_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = json.loads(load_tokenizer("minilm").to_str())
     other["added_tokens"].pop()
     (tmp_path / "tokenizer.json").write_text(json.dumps(other), encoding="utf-8")

@@ -82,7 +82,11 @@ print(len(names), "compared with", baseline)
 def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
     notebook = nbformat.v4.new_notebook()
     # A kernel that is not installed: a sweep must bring its own.
-    notebook.metadata["kernelspec"] = {"name": "of-another-machine", "display_name": "?", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "of-another-machine",
+        "display_name": "?",
+        "language": "python",
+    }
     first = nbformat.v4.new_code_cell(parameters.strip(), metadata={"tags": ["parameters"]})
     notebook.cells = [first, *(nbformat.v4.new_code_cell(cell.strip()) for cell in cells)]
     for i, cell in enumerate(notebook.cells):
@@ -103,7 +107,8 @@ def write_grid(folder: Path, text: str) -> Path:
 
 FORKS = sys.platform == "linux"
 
-# Where there are forks, fresh processes are tested by a killed sweep, by tests/sweep/test_engine.py and as simulations.
+# Where there are forks, fresh processes are tested by a killed sweep, by tests/sweep/test_engine.py
+# and as simulations.
 SPAWN = pytest.param("spawn", marks=pytest.mark.simulation) if FORKS else "spawn"
 
 
@@ -120,7 +125,8 @@ def grid(tmp_path: Path) -> Callable[[str], Path]:
     return lambda text: write_grid(tmp_path / "notebooks", text)
 
 
-# --- the grid file ----------------------------------------------------------------------------------------------
+# --- the grid file
+# ----------------------------------------------------------------------------------------------
 
 
 def qualities(path: Path) -> list[Any]:
@@ -129,7 +135,12 @@ def qualities(path: Path) -> list[Any]:
 
 def test_axes_are_crossed_in_the_order_of_the_file(grid: Callable[[str], Path]) -> None:
     runs = read_grid(grid("[axes]\nquality = [1, 0.5]\nseed = [7, 8]")).runs
-    assert [(own["quality"], own["seed"]) for own in runs.values()] == [(1.0, 7), (1.0, 8), (0.5, 7), (0.5, 8)]
+    assert [(own["quality"], own["seed"]) for own in runs.values()] == [
+        (1.0, 7),
+        (1.0, 8),
+        (0.5, 7),
+        (0.5, 8),
+    ]
 
 
 def test_all_parameters_stand_in_a_run_but_where_it_goes(grid: Callable[[str], Path]) -> None:
@@ -138,7 +149,9 @@ def test_all_parameters_stand_in_a_run_but_where_it_goes(grid: Callable[[str], P
 
 
 def test_coupled_values_move_together(grid: Callable[[str], Path]) -> None:
-    text = "[axes]\nboth = [{quality = 0.1, seed = 1}, {quality = 0.2, seed = 2}]\npause = [0.0, 1.0]"
+    text = (
+        "[axes]\nboth = [{quality = 0.1, seed = 1}, {quality = 0.2, seed = 2}]\npause = [0.0, 1.0]"
+    )
     runs = read_grid(grid(text)).runs.values()
     assert [(own["quality"], own["seed"], own["pause"]) for own in runs] == [
         (0.1, 1, 0.0),
@@ -160,7 +173,10 @@ def test_exclude_that_fits_nothing_is_noted(grid: Callable[[str], Path]) -> None
 
 def test_explicit_runs_come_on_top_of_fixed(grid: Callable[[str], Path]) -> None:
     path = grid("[fixed]\nseed = 1\n[axes]\nquality = [0.1]\n[[run]]\nquality = 0.9\nseed = 5")
-    assert [(own["quality"], own["seed"]) for own in read_grid(path).runs.values()] == [(0.1, 1), (0.9, 5)]
+    assert [(own["quality"], own["seed"]) for own in read_grid(path).runs.values()] == [
+        (0.1, 1),
+        (0.9, 5),
+    ]
 
 
 def test_explicit_runs_alone(grid: Callable[[str], Path]) -> None:
@@ -186,7 +202,11 @@ def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
 
 def test_baseline_is_a_system_of_the_axis(tmp_path: Path) -> None:
     grid = tmp_path / "grid.toml"
-    for system, retriever in {"bm25": "bm25", "dense:minilm": "dense:minilm", "": "hybrid:minilm"}.items():
+    for system, retriever in {
+        "bm25": "bm25",
+        "dense:minilm": "dense:minilm",
+        "": "hybrid:minilm",
+    }.items():
         grid.write_text(
             f'[sweep]\nbaseline = {{ system = "{system}" }}\n[fixed]\nretriever = "hybrid:minilm"\n'
             '[axes]\nsystem = ["", "dense:minilm", "bm25"]\n'
@@ -195,15 +215,21 @@ def test_baseline_is_a_system_of_the_axis(tmp_path: Path) -> None:
         assert found.runs[found.baseline]["retriever"] == retriever
 
 
-def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_first(tmp_path: Path) -> None:
+def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_first(
+    tmp_path: Path,
+) -> None:
     grid = tmp_path / "grid.toml"
-    grid.write_text('[sweep]\nbaseline = { prompt = "plain" }\n[axes]\nprompt = ["cited", "plain"]\n')
+    grid.write_text(
+        '[sweep]\nbaseline = { prompt = "plain" }\n[axes]\nprompt = ["cited", "plain"]\n'
+    )
     found = read_grid(grid)
     [name] = found.runs
     assert found.baseline == name
     assert any("prompt" in note and "llm = 'extractive'" in note for note in found.notes)
     assert plan(grid, out=tmp_path / "results").notes == tuple(found.notes)
-    grid.write_text('[axes]\nprompt = ["cited", "plain"]\nllm = ["extractive", "ollama:llama3.1:8b"]\n')
+    grid.write_text(
+        '[axes]\nprompt = ["cited", "plain"]\nllm = ["extractive", "ollama:llama3.1:8b"]\n'
+    )
     assert len(read_grid(grid).runs) == 3
     grid.write_text('[axes]\nchunker = ["document", "fixed"]\nchunk_size = [128, 256]\n')
     assert len(read_grid(grid).runs) == 3
@@ -212,7 +238,10 @@ def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_f
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[axes]\nqualty = [1]", r"\[axes\]: unknown parameter of evaluate.ipynb 'qualty'; did you mean 'quality'"),
+        (
+            "[axes]\nqualty = [1]",
+            r"\[axes\]: unknown parameter of evaluate.ipynb 'qualty'; did you mean 'quality'",
+        ),
         ("[fixed]\nseeds = 1", "did you mean 'seed'"),
         ("[fixed]\nseed = '1'", r"\[fixed\]: seed is '1'; expected a whole number"),
         ("[fixed]\nseed = true", "seed is True; expected a whole number"),
@@ -235,11 +264,20 @@ def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_f
         ("[sweep]\nrun_timeout = nan\n[fixed]\nseed = 1", "run_timeout is nan"),
         ("[sweep]\nbaseline = 'x'\n[fixed]\nseed = 1", "expected a table"),
         ("[sweep]\nbaseline = {seed = 2}\n[fixed]\nseed = 1", "fits 0 configurations"),
-        ("[sweep]\nbaseline = {seed = 1}\n[axes]\nseed = [1]\nquality = [0.1, 0.2]", "fits 2 configurations"),
-        ("[sweep]\nnotebook = 'none.ipynb'\n[fixed]\nseed = 1", "there is no notebook .*none.ipynb"),
+        (
+            "[sweep]\nbaseline = {seed = 1}\n[axes]\nseed = [1]\nquality = [0.1, 0.2]",
+            "fits 2 configurations",
+        ),
+        (
+            "[sweep]\nnotebook = 'none.ipynb'\n[fixed]\nseed = 1",
+            "there is no notebook .*none.ipynb",
+        ),
         ("[sweep]\ncompare = 'none.ipynb'\n[fixed]\nseed = 1", "there is no notebook .*none.ipynb"),
         ("[sweep]\nnotebook = 'tiny.toml'\n[fixed]\nseed = 1", "is not a notebook"),
-        ("[sweep]\nnotebook = 'compare.ipynb'\n[fixed]\nbaseline = 'x'", "has no parameter results_dir"),
+        (
+            "[sweep]\nnotebook = 'compare.ipynb'\n[fixed]\nbaseline = 'x'",
+            "has no parameter results_dir",
+        ),
         ("[sweep]\ncompare = 'evaluate.ipynb'\n[fixed]\nseed = 1", "has no parameter sweep_dir"),
         ("run = 1", "run is 1; expected tables"),
         ("sweep = 1", "sweep is 1; expected a table"),
@@ -266,10 +304,14 @@ def test_grid_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_values_are_checked_for_the_parameters_that_a_notebook_has(tmp_path: Path) -> None:
-    write_notebook(tmp_path / "evaluate.ipynb", 'chunker: str = "fixed"\nk: int = 5\nresults_dir: str = ""')
+    write_notebook(
+        tmp_path / "evaluate.ipynb", 'chunker: str = "fixed"\nk: int = 5\nresults_dir: str = ""'
+    )
     path = tmp_path / "grid.toml"
     path.write_text("[axes]\nchunker = ['fixd']", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"configuration fixd-\w+: unknown chunker 'fixd'; did you mean 'fixed'"):
+    with pytest.raises(
+        ConfigError, match=r"configuration fixd-\w+: unknown chunker 'fixd'; did you mean 'fixed'"
+    ):
         read_grid(path)
     path.write_text("[axes]\nk = [0]", encoding="utf-8")
     with pytest.raises(ConfigError, match="k is 0; expected 1 or more"):
@@ -291,12 +333,14 @@ def test_the_quickstart_is_twelve_configurations_against_bm25() -> None:
     assert quickstart.notes == ()
 
 
-# --- notebooks --------------------------------------------------------------------------------------------------
+# --- notebooks
+# --------------------------------------------------------------------------------------------------
 
 
 def test_parameters_are_read_with_types_and_defaults(tmp_path: Path) -> None:
     source = (
-        'a: int = 1  # k = 5\nb = [\n  1,  # one\n  2,\n]\nc: str | None = None\nd: "float" = -1e3\ne = None\nimport os'
+        'a: int = 1  # k = 5\nb = [\n  1,  # one\n  2,\n]\nc: str | None = None\nd: "float" '
+        "= -1e3\ne = None\nimport os"
     )
     found = read_notebook(write_notebook(tmp_path / "n.ipynb", source)).parameters
     assert {name: (own.default, own.types) for name, own in found.items()} == {
@@ -310,16 +354,23 @@ def test_parameters_are_read_with_types_and_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("a = len('x')", "the default of a is `len"), ("a = = 1", "line 1 of the parameters cell is not Python")],
+    [
+        ("a = len('x')", "the default of a is `len"),
+        ("a = = 1", "line 1 of the parameters cell is not Python"),
+    ],
 )
-def test_parameters_that_are_not_plain_values_are_refused(tmp_path: Path, source: str, message: str) -> None:
+def test_parameters_that_are_not_plain_values_are_refused(
+    tmp_path: Path, source: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         read_notebook(write_notebook(tmp_path / "n.ipynb", source))
 
 
 def test_a_notebook_without_parameters_is_refused(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "n.ipynb", "a = 1")
-    path.write_text(path.read_text(encoding="utf-8").replace('"parameters"', '"other"'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"parameters"', '"other"'), encoding="utf-8"
+    )
     with pytest.raises(ConfigError, match="no code cell tagged `parameters`"):
         read_notebook(path)
 
@@ -347,7 +398,8 @@ def test_machine_paths_go_and_other_text_stays() -> None:
                 "outputs": [
                     {
                         "text": [
-                            "/srv/a/f.py and /srv/abc and https://e.org/srv/a/f; /srv/a/.running-x-1/x/scores.csv",
+                            "/srv/a/f.py and /srv/abc and https://e.org/srv/a/f; "
+                            "/srv/a/.running-x-1/x/scores.csv",
                             "/tmp/ipykernel_12/345.py:1: UserWarning",
                             "File \x1b[32m/srv/a/f.py:3\x1b[39m",
                         ],
@@ -370,7 +422,8 @@ def test_machine_paths_go_and_other_text_stays() -> None:
     assert cleaned["metadata"] == {"p": "./x"}
 
 
-# --- processes --------------------------------------------------------------------------------------------------
+# --- processes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_threads_are_shared_among_jobs_and_a_smaller_number_of_the_user_holds() -> None:
@@ -407,9 +460,13 @@ def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
 def beir_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "Some text."}\n', encoding="utf-8")
+    (folder / "corpus.jsonl").write_text(
+        '{"_id": "d1", "title": "", "text": "Some text."}\n', encoding="utf-8"
+    )
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "Which?"}\n', encoding="utf-8")
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n", encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nq1\td1\t1\n", encoding="utf-8"
+    )
     return folder
 
 
@@ -419,7 +476,9 @@ def test_a_missing_dataset_is_reported_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grids").mkdir()
-    write_notebook(tmp_path / "grids" / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""')
+    write_notebook(
+        tmp_path / "grids" / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""'
+    )
     path = tmp_path / "grids" / "grid.toml"
     path.write_text(f"[fixed]\ndataset = '{name}'", encoding="utf-8")
     with pytest.raises(RagbenchError) as caught:
@@ -429,8 +488,12 @@ def test_a_missing_dataset_is_reported_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_dataset_folder_is_looked_for_next_to_the_grid_file(tmp_path: Path, beir_folder: Path) -> None:
-    write_notebook(tmp_path / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""', "1 / 0")
+def test_a_dataset_folder_is_looked_for_next_to_the_grid_file(
+    tmp_path: Path, beir_folder: Path
+) -> None:
+    write_notebook(
+        tmp_path / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""', "1 / 0"
+    )
     (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'data'", encoding="utf-8")
     assert list(sweep(tmp_path / "grid.toml", out=tmp_path / "results").failed.values()) == [
         "ZeroDivisionError: division by zero"
@@ -438,8 +501,12 @@ def test_a_dataset_folder_is_looked_for_next_to_the_grid_file(tmp_path: Path, be
 
 
 @pytest.mark.parametrize("command", ["sweep", "plan"])
-def test_a_grid_without_documents_is_refused_before_anything_runs(tmp_path: Path, command: str) -> None:
-    (tmp_path / "my.yaml").write_text("cases:\n  - {id: q1, query: How long do cats sleep?}\n", encoding="utf-8")
+def test_a_grid_without_documents_is_refused_before_anything_runs(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "my.yaml").write_text(
+        "cases:\n  - {id: q1, query: How long do cats sleep?}\n", encoding="utf-8"
+    )
     write_notebook(
         tmp_path / "evaluate.ipynb",
         'dataset: str = ""\ncorpus: str = ""\nchunker: str = "fixed"\nresults_dir: str = ""',
@@ -450,11 +517,14 @@ def test_a_grid_without_documents_is_refused_before_anything_runs(tmp_path: Path
     assert not (tmp_path / "results").exists()
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
-    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'my.yaml'\ncorpus = 'docs'", encoding="utf-8")
+    (tmp_path / "grid.toml").write_text(
+        "[fixed]\ndataset = 'my.yaml'\ncorpus = 'docs'", encoding="utf-8"
+    )
     assert len(plan(tmp_path / "grid.toml", out=tmp_path / "results").to_run) == 1
 
 
-# --- sweeps -----------------------------------------------------------------------------------------------------
+# --- sweeps
+# -----------------------------------------------------------------------------------------------------
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -462,7 +532,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def numbers_of(folder: Path) -> dict[str, bytes]:
-    return {name: data for name, data in files_of(folder).items() if name.endswith(("scores.csv", "run.trec"))}
+    return {
+        name: data
+        for name, data in files_of(folder).items()
+        if name.endswith(("scores.csv", "run.trec"))
+    }
 
 
 def visible(folder: Path) -> list[str]:
@@ -508,9 +582,20 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     assert progress.index("more than once") < progress.index("2 to run")
 
     board = folder / "leaderboard.csv"
-    values = [field for line in board.read_text().splitlines()[1:] for field in line.split(",") if "." in field]
-    assert all(len(value.replace(".", "").strip("-0")) <= 12 for value in values if value.replace(".", "").isdigit())
-    board.write_text(board.read_text().replace("0.5", "0.500000000001"))  # as another machine would have written it
+    values = [
+        field
+        for line in board.read_text().splitlines()[1:]
+        for field in line.split(",")
+        if "." in field
+    ]
+    assert all(
+        len(value.replace(".", "").strip("-0")) <= 12
+        for value in values
+        if value.replace(".", "").isdigit()
+    )
+    board.write_text(
+        board.read_text().replace("0.5", "0.500000000001")
+    )  # as another machine would have written it
     before = files_of(folder)
     again = sweep(path, jobs=2, out=tmp_path / "results", fork=fork)
     assert (again.finished, again.skipped) == ((), result.finished)
@@ -518,7 +603,9 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     assert files_of(folder) == before  # not one byte, and no new time stamp
 
 
-def test_what_is_outdated_or_damaged_is_run_again(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_what_is_outdated_or_damaged_is_run_again(
+    grid: Callable[[str], Path], tmp_path: Path
+) -> None:
     path = grid("[axes]\nquality = [0.25, 0.5, 1.0]")
     (path.parent / "compare.ipynb").unlink()
     out = tmp_path / "results"
@@ -540,7 +627,11 @@ def test_force_runs_finished_configurations_again(
     # What Jupyter would find first belongs to a Python that is not there.
     kernel = tmp_path / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
-    spec = {"argv": ["/none/python", "-m", "ipykernel_launcher"], "display_name": "x", "language": "python"}
+    spec = {
+        "argv": ["/none/python", "-m", "ipykernel_launcher"],
+        "display_name": "x",
+        "language": "python",
+    }
     (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     path = grid("[fixed]\nquality = 1.0")
@@ -567,10 +658,14 @@ def test_the_command_reports_what_failed_and_where_everything_is(tmp_path: Path)
         "jupyter lab results/tiny/comparison.ipynb",
     ):
         assert line in done.stdout
-    assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))
+    assert str(tmp_path) not in "".join(
+        p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb")
+    )
 
 
-def test_failures_are_kept_and_the_others_continue(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
+def test_failures_are_kept_and_the_others_continue(
+    grid: Callable[[str], Path], tmp_path: Path, fork: bool
+) -> None:
     path = grid("[axes]\nbehaviour = ['raise', 'die', 'forget', 'ok']")
     out = tmp_path / "results"
     result = sweep(path, out=out, fork=fork)
@@ -590,7 +685,9 @@ def test_failures_are_kept_and_the_others_continue(grid: Callable[[str], Path], 
         assert not (out / "tiny" / name).exists()
 
     # What failed is run again, and its failed notebook goes when it succeeds.
-    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, RUN, SAVE.replace('"forget"', '"never"'))
+    write_notebook(
+        path.parent / "evaluate.ipynb", PARAMETERS, RUN, SAVE.replace('"forget"', '"never"')
+    )
     again = sweep(path, out=out)
     assert len(again.finished) == 4
     assert not list((out / "tiny").glob("*.failed.ipynb"))
@@ -611,12 +708,27 @@ def test_a_success_that_fails_when_done_again_is_compared_no_longer(
     assert result.comparison is None
 
 
-def test_a_full_disk_is_named_and_leaves_no_part_of_a_notebook(grid: Callable[[str], Path], tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource", reason="a limit of the size of files stands for a full disk")
+def test_a_full_disk_is_named_and_leaves_no_part_of_a_notebook(
+    grid: Callable[[str], Path], tmp_path: Path
+) -> None:
+    resource = pytest.importorskip(
+        "resource", reason="a limit of the size of files stands for a full disk"
+    )
     path = grid("[fixed]\nquality = 1.0")
-    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, "print('before')", "print('x' * 600_000)", SAVE)
+    write_notebook(
+        path.parent / "evaluate.ipynb", PARAMETERS, "print('before')", "print('x' * 600_000)", SAVE
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(tmp_path / "out"), "--no-fork"],
+        [
+            sys.executable,
+            "-m",
+            "ragbench",
+            "sweep",
+            str(path),
+            "--out",
+            str(tmp_path / "out"),
+            "--no-fork",
+        ],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
         capture_output=True,
         text=True,
@@ -625,29 +737,42 @@ def test_a_full_disk_is_named_and_leaves_no_part_of_a_notebook(grid: Callable[[s
     (failed,) = (tmp_path / "out" / "tiny").glob("*.failed.ipynb")
     notebook = json.loads(failed.read_text(encoding="utf-8"))
     assert "disk full" in notebook["cells"][0]["source"]
-    assert any("before" in str(cell.get("outputs")) for cell in notebook["cells"]), "what was written before is kept"
+    assert any("before" in str(cell.get("outputs")) for cell in notebook["cells"]), (
+        "what was written before is kept"
+    )
 
 
-def test_a_hung_run_is_stopped_and_reported(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
+def test_a_hung_run_is_stopped_and_reported(
+    grid: Callable[[str], Path], tmp_path: Path, fork: bool
+) -> None:
     path = grid("[sweep]\nrun_timeout = 6\n[fixed]\nbehaviour = 'hang'")
     began = time.monotonic()
     ((name, error),) = sweep(path, out=tmp_path / "results", fork=fork).failed.items()
     assert "did not end within 6 s (run_timeout" in error
-    assert "did not end within" in (tmp_path / "results" / "tiny" / f"{name}.failed.ipynb").read_text(encoding="utf-8")
+    assert "did not end within" in (
+        tmp_path / "results" / "tiny" / f"{name}.failed.ipynb"
+    ).read_text(encoding="utf-8")
     assert time.monotonic() - began < 60
 
 
 def test_a_failing_comparison_is_a_failure(grid: Callable[[str], Path], tmp_path: Path) -> None:
     path = grid("[axes]\nquality = [0.25, 1.0]")
-    write_notebook(path.parent / "compare.ipynb", 'sweep_dir = ""\nbaseline = ""', "raise KeyError('x')")
+    write_notebook(
+        path.parent / "compare.ipynb", 'sweep_dir = ""\nbaseline = ""', "raise KeyError('x')"
+    )
     result = sweep(path, out=tmp_path / "results")
     assert list(result.failed) == ["comparison"]
     assert (tmp_path / "results" / "tiny" / "comparison.failed.ipynb").is_file()
 
 
-def test_a_second_sweep_in_the_same_folder_is_refused(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_second_sweep_in_the_same_folder_is_refused(
+    grid: Callable[[str], Path], tmp_path: Path
+) -> None:
     path = grid("[fixed]\nseed = 1")
-    with SweepFolder(tmp_path / "results" / "tiny").locked(), pytest.raises(SweepError, match="another sweep"):
+    with (
+        SweepFolder(tmp_path / "results" / "tiny").locked(),
+        pytest.raises(SweepError, match="another sweep"),
+    ):
         sweep(path, out=tmp_path / "results")
 
 
@@ -657,8 +782,20 @@ def test_processes_with_their_own_configurations_share_a_folder_and_the_last_one
     path, out = grid(SLOW), tmp_path / "results"
     left = out / "tiny" / f"{STAGING}of-another-1"
     left.mkdir(parents=True)
-    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--no-fork", "--out", str(out), "--only"]
-    tasks = [subprocess.Popen([*command, number], stderr=subprocess.PIPE, text=True) for number in "01"]
+    command = [
+        sys.executable,
+        "-m",
+        "ragbench",
+        "sweep",
+        str(path),
+        "--no-fork",
+        "--out",
+        str(out),
+        "--only",
+    ]
+    tasks = [
+        subprocess.Popen([*command, number], stderr=subprocess.PIPE, text=True) for number in "01"
+    ]
     assert wait_until(lambda: len(list((out / "tiny").glob(f"{STAGING}*/job.json"))) == 2, 60)
     with pytest.raises(SweepError, match="another sweep"):
         sweep(path, out=out)
@@ -706,13 +843,24 @@ def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_dif
         sweep(path, out=out)
 
 
-# --- killed -----------------------------------------------------------------------------------------------------
+# --- killed
+# -----------------------------------------------------------------------------------------------------
 
 SLOW = "[fixed]\npause = 0.4\n[axes]\nquality = [0.25, 0.5, 1.0]"
 
 
 def start_sweep(path: Path, out: Path, *, fork: bool) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--jobs", "2", "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "ragbench",
+        "sweep",
+        str(path),
+        "--jobs",
+        "2",
+        "--out",
+        str(out),
+    ]
     return subprocess.Popen(
         [*command, *([] if fork else ["--no-fork"])],
         start_new_session=True,
@@ -723,19 +871,30 @@ def start_sweep(path: Path, out: Path, *, fork: bool) -> subprocess.Popen[bytes]
 
 
 def alive_in(folder: Path) -> dict[int, str]:
-    """Processes of a sweep by their ids: "sweep", "server", "run" or the name of what else they started."""
+    """Processes of a sweep by their ids: "sweep", "server", "run" or the name of what else they
+    started.
+    """
     kinds = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
-            command, name = (process / "cmdline").read_text(), (process / "comm").read_text().strip()
+            command, name = (
+                (process / "cmdline").read_text(),
+                (process / "comm").read_text().strip(),
+            )
             state, _, group, *_ = (process / "stat").read_text().rpartition(") ")[2].split()
         except OSError:
             continue
         if f"SWEEP_OF_A_TEST={folder}\0".encode() in environment and state != "Z":
             started = "multiprocessing." in command and "resource_tracker" not in command
-            runs = {"run": started and group == process.name, "server": started, "sweep": "\0sweep\0" in command}
-            kinds[int(process.name)] = next((kind for kind, matches in runs.items() if matches), name)
+            runs = {
+                "run": started and group == process.name,
+                "server": started,
+                "sweep": "\0sweep\0" in command,
+            }
+            kinds[int(process.name)] = next(
+                (kind for kind, matches in runs.items() if matches), name
+            )
     return kinds
 
 
@@ -763,7 +922,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         *(("fork", victim) for victim in ("sweep", "group", "run", "server")),
         ("spawn", "sweep"),
-        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("run", "group")),
+        *(
+            pytest.param("spawn", victim, marks=pytest.mark.simulation)
+            for victim in ("run", "group")
+        ),
     ],
     indirect=["fork"],
 )
@@ -774,7 +936,11 @@ def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
     (path.parent / "compare.ipynb").unlink()
     # What a notebook has started ends with it, whichever process is killed.
     write_notebook(
-        path.parent / "evaluate.ipynb", PARAMETERS, "import subprocess; subprocess.Popen(['sleep', '900'])", RUN, SAVE
+        path.parent / "evaluate.ipynb",
+        PARAMETERS,
+        "import subprocess; subprocess.Popen(['sleep', '900'])",
+        RUN,
+        SAVE,
     )
     out = tmp_path / "killed"
     running = start_sweep(path, out, fork=fork)
@@ -801,7 +967,9 @@ def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: Path, step: int) -> None:
+def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(
+    tmp_path: Path, step: int
+) -> None:
     folder = SweepFolder(tmp_path)
     source = {"notebook": "n", "notebook_sha256": "2", "dataset_fingerprint": ""}
 

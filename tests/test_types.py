@@ -51,7 +51,9 @@ def test_fingerprint_is_of_the_content_not_of_the_name() -> None:
         replace(DATASET, corpus={**DATASET.corpus, "d2": Document("d2", "Other!")}),
         replace(DATASET, corpus={**DATASET.corpus, "d1": Document("d1", "Body.", title="Hea")}),
         replace(DATASET, cases=(*DATASET.cases[:1], Case("q2", "Why not?"))),
-        replace(DATASET, cases=(Case("q1", "What?", evidence=(Span("d1", 0, 5),)), DATASET.cases[1])),
+        replace(
+            DATASET, cases=(Case("q1", "What?", evidence=(Span("d1", 0, 5),)), DATASET.cases[1])
+        ),
         replace(DATASET, cases=(DATASET.cases[0], Case("q2", "Why?", gold_facts=(("a", "b"),)))),
         replace(DATASET, qrels={"q1": {"d1": 2}, "q2": {"d2": 2}}),
         replace(DATASET, cases=(DATASET.cases[0], Case("q2", "Why?", min_citations=0))),

@@ -1,4 +1,6 @@
-"""Our workflow runs the script that decides on changes; the gate in the README works as it is written."""
+"""Our workflow runs the script that decides on changes; the gate in the README works as it is
+written.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,16 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-TOPICS = {"cats": "Cats sleep most of the day.", "dogs": "Dogs guard the house.", "fish": "Fish breathe through gills."}
+TOPICS = {
+    "cats": "Cats sleep most of the day.",
+    "dogs": "Dogs guard the house.",
+    "fish": "Fish breathe through gills.",
+}
 WORDS = {"cats": "cats sleep", "dogs": "dogs guard the house", "fish": "fish breathe"}
 CASES = [(f"q{i}", f"When do {WORDS[name]} ({i})?", name) for i, name in enumerate([*TOPICS] * 8)]
 TESTS = "cases:\n" + "".join(
-    f"  - {{id: {one}, query: {query}, expected_chunks: [{{doc_id: {name}.md}}]}}\n" for one, query, name in CASES
+    f"  - {{id: {one}, query: {query}, expected_chunks: [{{doc_id: {name}.md}}]}}\n"
+    for one, query, name in CASES
 )
 
 
@@ -34,7 +41,9 @@ def runs(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
 
 
 def gate() -> str:
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     found: str = next(block for block in blocks if "ragbench eval" in block)
     return found
 
@@ -46,7 +55,9 @@ def test_our_workflow_runs_the_script_of_ci_on_every_supported_python() -> None:
     script = ROOT / step["run"]
     assert os.access(script, os.X_OK)
     [job] = workflow["jobs"].values()
-    classifiers = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    classifiers = re.findall(
+        r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    )
     assert job["strategy"]["matrix"]["python-version"] == classifiers
     for line in script.read_text(encoding="utf-8").splitlines():
         for path in re.findall(r"\bnotebooks/[\w.]+\.toml", line):
@@ -62,23 +73,37 @@ def test_the_gate_of_the_readme_passes_and_fails(tmp_path: Path) -> None:
     for name, text in TOPICS.items():
         (tmp_path / "docs" / f"{name}.md").write_text(text)
     (tmp_path / "tests.yaml").write_text(TESTS)
-    environment = {**os.environ, **evaluate["env"], "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    environment = {
+        **os.environ,
+        **evaluate["env"],
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
 
     def run(command: str) -> subprocess.CompletedProcess[str]:
         words = shlex.split(command)
         assert words[0] == "ragbench"
         return subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
 
-    [baseline] = re.findall(r"`(ragbench eval [^`]* --output \./baseline)`", (ROOT / "README.md").read_text())
+    [baseline] = re.findall(
+        r"`(ragbench eval [^`]* --output \./baseline)`", (ROOT / "README.md").read_text()
+    )
     made = run(f"{baseline} --perspective retrieval")
     assert made.returncode == 0, made.stdout + made.stderr
     passed = run(f"{evaluate['run']} --perspective retrieval")
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert "nDCG@5" in (tmp_path / "summary.md").read_text()
     worse = [
-        {"query_id": one, "answer": "?", "contexts": [{"id": "c", "doc_id": "cats.md", "text": TOPICS["cats"]}]}
+        {
+            "query_id": one,
+            "answer": "?",
+            "contexts": [{"id": "c", "doc_id": "cats.md", "text": TOPICS["cats"]}],
+        }
         for one, _, _ in CASES
     ]
     (tmp_path / "worse.jsonl").write_text("\n".join(map(json.dumps, worse)))
@@ -90,4 +115,6 @@ def test_the_gate_of_the_readme_passes_and_fails(tmp_path: Path) -> None:
 def parsed_name() -> str:
     import tomllib
 
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
+    return str(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+    )

@@ -1,4 +1,6 @@
-"""The command `ragbench`. What a command needs is imported when it is called, so that --help is instant."""
+"""The command `ragbench`. What a command needs is imported when it is called, so that --help is
+instant.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from ragbench.cli.testsets import testset_app
 
 app = typer.Typer(
     name="ragbench",
-    help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest statistics.",
+    help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest "
+    "statistics.",
     epilog="Example: ragbench sweep quickstart",
     cls=Group,
     invoke_without_command=True,
@@ -47,7 +50,10 @@ def _show_version(wanted: bool) -> None:
 def _ragbench(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     if ctx.invoked_subcommand is None:

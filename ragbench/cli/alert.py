@@ -10,8 +10,9 @@ from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
 
 alert_app = typer.Typer(
-    help="Tell people when runs get worse, fail, or do not come: rules, checked when a run is recorded and by "
-    "`ragbench schedule run-due`. The extra alerts sends e-mail, Slack, Teams and webhooks.",
+    help="Tell people when runs get worse, fail, or do not come: rules, checked when a run is "
+    "recorded and by `ragbench schedule run-due`. The extra alerts sends e-mail, Slack, Teams "
+    "and webhooks.",
     epilog="Example: ragbench alert add 'claim_support<0.8' --to '${SLACK_URL}'",
     no_args_is_help=True,
     cls=Group,
@@ -20,38 +21,51 @@ Rule = Annotated[str, typer.Argument(metavar="RULE", help="The rule, or the begi
 
 
 @alert_app.command(
-    "add", cls=Command, epilog="Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'"
+    "add",
+    cls=Command,
+    epilog="Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'",
 )
 def add(
     rule: Annotated[
-        str, typer.Argument(metavar="RULE", help="'MEASURE<0.8', 'MEASURE>0.2', drift, failed, or 'silent 2d'.")
+        str,
+        typer.Argument(
+            metavar="RULE", help="'MEASURE<0.8', 'MEASURE>0.2', drift, failed, or 'silent 2d'."
+        ),
     ],
     to: Annotated[
         list[str] | None,
         typer.Option(
-            help="'${NAME}': the environment variable with the address, in apprise's form; may be repeated. "
-            "Without one it is a line in the log."
+            help="'${NAME}': the environment variable with the address, in apprise's form; may "
+            "be repeated. Without one it is a line in the log."
         ),
     ] = None,
-    series: Annotated[str, typer.Option(help="Of this evaluation, sweep or schedule; default: all evaluations.")] = "",
-    point: Annotated[bool, typer.Option("--point", help="The mean decides, not the whole 95 % interval.")] = False,
+    series: Annotated[
+        str, typer.Option(help="Of this evaluation, sweep or schedule; default: all evaluations.")
+    ] = "",
+    point: Annotated[
+        bool, typer.Option("--point", help="The mean decides, not the whole 95 % interval.")
+    ] = False,
     client: Annotated[str, typer.Option(help="Of the runs of this client.")] = "",
     database: Database = "",
 ) -> None:
     """Add a rule, or replace the same one. Each alert is sent once per run and rule.
 
-    A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or one with a target
-    got worse; failed, where a run missed a target of its user or a job broke off.
+    A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or
+    one with a target got worse; failed, where a run missed a target of its user or a job broke off.
     """
     from ragbench.service import add_alert
 
-    made = add_alert(rule, to=to or (), series=series, point=point, client=client, database=database)
+    made = add_alert(
+        rule, to=to or (), series=series, point=point, client=client, database=database
+    )
     typer.echo(f"{made[:10]} added; `ragbench alert test {made[:10]}` sends a test message")
 
 
 @alert_app.command("list", cls=Command, epilog="Example: ragbench alert list")
 def list_alerts(
-    limit: Annotated[int, typer.Option(min=0, help="How many of the alerts that were raised.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=0, help="How many of the alerts that were raised.")
+    ] = 10,
     database: Database = "",
 ) -> None:
     """List the rules, and the newest alerts that they raised."""
@@ -59,9 +73,16 @@ def list_alerts(
 
     rules, raised = alerts(database=database), raised_alerts(limit=limit, database=database)
     rows = [
-        [row["id"][:10], f"{row['rule']}{' --point' * row['point']}", row["series"], row["client_id"],
-         row["to"] or "log", f"{row['raised']} {row['last'][:16]}".strip()] for row in rules.to_dict("records")
-    ]  # fmt: skip
+        [
+            row["id"][:10],
+            f"{row['rule']}{' --point' * row['point']}",
+            row["series"],
+            row["client_id"],
+            row["to"] or "log",
+            f"{row['raised']} {row['last'][:16]}".strip(),
+        ]
+        for row in rules.to_dict("records")
+    ]
     table(["id", "rule", "series", "client", "to", "raised, last (UTC)"], rows)
     for row in raised.to_dict("records"):
         title, error = row["text"].partition("\n")[0], f" ({row['error']})" if row["error"] else ""
@@ -70,7 +91,9 @@ def list_alerts(
 
 @alert_app.command("test", cls=Command, epilog="Example: ragbench alert test 'claim_support<0.8'")
 def send(rule: Rule, database: Database = "") -> None:
-    """Send a test message to the targets of a rule. Exit status: 0 sent, 1 a target did not take it."""
+    """Send a test message to the targets of a rule. Exit status: 0 sent, 1 a target did not take
+    it.
+    """
     from ragbench.service import send_test
 
     done = send_test(rule, database=database)
@@ -81,7 +104,9 @@ def send(rule: Rule, database: Database = "") -> None:
     raise typer.Exit(1 if any(done.values()) else 0)
 
 
-@alert_app.command("remove", cls=Command, epilog="Example: ragbench alert remove 'claim_support<0.8'")
+@alert_app.command(
+    "remove", cls=Command, epilog="Example: ragbench alert remove 'claim_support<0.8'"
+)
 def remove(rule: Rule, database: Database = "") -> None:
     """Remove a rule; the alerts that it raised stay listed."""
     from ragbench.service import remove_alert

@@ -11,7 +11,8 @@ from ragbench.cli.console import clean_errors, shown
 from ragbench.cli.help import Command, Group
 
 cache_app = typer.Typer(
-    help="What is kept between runs: embeddings and indexes, replies of language models (place: RAGBENCH_CACHE_DIR).",
+    help="What is kept between runs: embeddings and indexes, replies of language models (place: "
+    "RAGBENCH_CACHE_DIR).",
     epilog="Example: ragbench cache info",
     no_args_is_help=True,
     cls=Group,
@@ -20,7 +21,9 @@ cache_app = typer.Typer(
 # What the functions of ragbench.store raise, which knows no other module of ragbench.
 _ERRORS = (ValueError, OSError)
 
-_MODELS = typer.Option("--model", help='Only replies of this model, such as "ollama:llama3.1:8b"; may be repeated.')
+_MODELS = typer.Option(
+    "--model", help='Only replies of this model, such as "ollama:llama3.1:8b"; may be repeated.'
+)
 
 
 @cache_app.command("info", cls=Command, epilog="Example: ragbench cache info")
@@ -37,7 +40,9 @@ def cache_info() -> None:
         typer.echo(f"replies: {stored['replies']:,}{size}, {stored['file']}")
         for model, counts in stored["models"].items():
             read, written = counts["input_tokens"], counts["output_tokens"]
-            typer.echo(f"  {model}: {counts['replies']:,} replies, {read:,} tokens in, {written:,} out")
+            typer.echo(
+                f"  {model}: {counts['replies']:,} replies, {read:,} tokens in, {written:,} out"
+            )
         for name in stored["damaged"]:
             typer.echo(f"  a damaged store was renamed: {name}")
 
@@ -45,10 +50,15 @@ def cache_info() -> None:
 @cache_app.command("clear", cls=Command, epilog="Example: ragbench cache clear")
 def cache_clear(
     with_replies: Annotated[
-        bool, typer.Option("--replies", help="Delete the replies of language models too, which were paid for.")
+        bool,
+        typer.Option(
+            "--replies", help="Delete the replies of language models too, which were paid for."
+        ),
     ] = False,
 ) -> None:
-    """Delete what is computed again when needed. Replies of language models stay, unless --replies is given."""
+    """Delete what is computed again when needed. Replies of language models stay, unless --replies
+    is given.
+    """
     from ragbench import store
     from ragbench.store import replies
 
@@ -66,7 +76,8 @@ def cache_export(
     file: Annotated[Path, typer.Argument(help="Where to; a name that ends in .gz is compressed.")],
     model: Annotated[list[str] | None, _MODELS] = None,
 ) -> None:
-    """Write the replies of language models to a file: with it a colleague runs the same sweep with --offline.
+    """Write the replies of language models to a file: with it a colleague runs the same sweep with
+    --offline.
 
     The file holds the whole prompts, and so the texts of documents and questions.
     """
@@ -78,8 +89,12 @@ def cache_export(
 
 
 @cache_app.command("import", cls=Command, epilog="Example: ragbench cache import replies.jsonl.gz")
-def cache_import(file: Annotated[Path, typer.Argument(help="A file from `ragbench cache export`.")]) -> None:
-    """Add the replies of an exported file; one bad line, and nothing is added. What is here already is kept."""
+def cache_import(
+    file: Annotated[Path, typer.Argument(help="A file from `ragbench cache export`.")],
+) -> None:
+    """Add the replies of an exported file; one bad line, and nothing is added. What is here already
+    is kept.
+    """
     from ragbench.store import replies
 
     with clean_errors(*_ERRORS):

@@ -16,7 +16,8 @@ from ragbench.errors import ConfigError, DataError, RagbenchError, printable
 
 @contextmanager
 def clean_errors(*others: type[Exception]) -> Iterator[None]:
-    """Print errors and warnings of ragbench in one line each; anything else is a bug and keeps its traceback.
+    """Print errors and warnings of ragbench in one line each; anything else is a bug and keeps its
+    traceback.
 
     `others` are further errors that the command expects.
     """
@@ -65,7 +66,9 @@ def _one_line(exc: Exception) -> str:
 
 
 def command(name: str) -> str:
-    """How a command that came with ragbench is called here: by its path where its environment is not activated."""
+    """How a command that came with ragbench is called here: by its path where its environment is
+    not activated.
+    """
     own = Path(sys.executable).with_name(name)
     found = shutil.which(name)
     return name if not own.exists() or (found and Path(found) == own) else str(shown(own))

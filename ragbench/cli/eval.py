@@ -1,4 +1,6 @@
-"""`ragbench eval`: a test set, a system, every perspective; three reports, and a verdict as the exit status."""
+"""`ragbench eval`: a test set, a system, every perspective; three reports, and a verdict as the
+exit status.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,16 @@ if TYPE_CHECKING:
 RESULTS = Path("results", "eval")
 
 _SYSTEM = (
-    "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, recorded answers (.jsonl, .run)."
+    "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, "
+    "recorded answers (.jsonl, .run)."
 )
-_AA = "Evaluate N times, without stored replies, and show how often the verdict flips; no report (costs N + 1 times)."
-_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
+_AA = (
+    "Evaluate N times, without stored replies, and show how often the verdict flips; no report "
+    "(costs N + 1 times)."
+)
+_OUTPUT = (
+    "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
+)
 _PANELS = {
     "Questions": ("test_set", "corpus", "split", "query", "expected_doc"),
     "System and measures": ("system", "yes"),
@@ -46,38 +54,61 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
 
 class EvalCommand(Command):
-    """Takes --judge without a value too; --judge-provider and --judge-model, or RAG_EVAL_*, then name the judge."""
+    """Takes --judge without a value too; --judge-provider and --judge-model, or RAG_EVAL_*, then
+    name the judge.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)
         for param in params:
-            param.rich_help_panel = _PANEL_OF.get(param.name, getattr(param, "rich_help_panel", None))
-        return sorted(params, key=lambda param: [*_PANELS, param.rich_help_panel].index(param.rich_help_panel))
+            param.rich_help_panel = _PANEL_OF.get(
+                param.name, getattr(param, "rich_help_panel", None)
+            )
+        return sorted(
+            params, key=lambda param: [*_PANELS, param.rich_help_panel].index(param.rich_help_panel)
+        )
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = [*args[1:], "--"]
-        alone = [arg == "--judge" and following.startswith("-") for arg, following in zip(args, named, strict=True)]
-        return super().parse_args(ctx, ["--judge=env" if one else arg for one, arg in zip(alone, args, strict=True)])
+        alone = [
+            arg == "--judge" and following.startswith("-")
+            for arg, following in zip(args, named, strict=True)
+        ]
+        return super().parse_args(
+            ctx, ["--judge=env" if one else arg for one, arg in zip(alone, args, strict=True)]
+        )
 
 
 @shared.with_spec_options
 def eval_command(
     test_set: shared.TestSetName = "pydoc",
     corpus: shared.Corpus = "",
-    split: Annotated[str, typer.Option(help="Of a dataset that has several: train, dev, test.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Of a dataset that has several: train, dev, test.")
+    ] = "test",
     system: Annotated[str, typer.Option(help=_SYSTEM)] = "bm25",
-    judge_provider: Annotated[str, typer.Option(help="The judge's provider: anthropic, ollama, openai.")] = "",
-    judge_model: Annotated[str, typer.Option(help="The judge's model; default: that of its provider.")] = "",
+    judge_provider: Annotated[
+        str, typer.Option(help="The judge's provider: anthropic, ollama, openai.")
+    ] = "",
+    judge_model: Annotated[
+        str, typer.Option(help="The judge's model; default: that of its provider.")
+    ] = "",
     aa: Annotated[int, typer.Option("--aa", min=0, help=_AA)] = 0,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
     output: Annotated[str, typer.Option(help=_OUTPUT)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every measure and every failed question.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every measure and every failed question.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")
+    ] = False,
     query: Annotated[str, typer.Option(help="Ask this one question instead of a test set's.")] = "",
-    expected_doc: Annotated[list[str] | None, typer.Option(help="With --query: the document that answers it.")] = None,
+    expected_doc: Annotated[
+        list[str] | None, typer.Option(help="With --query: the document that answers it.")
+    ] = None,
     dry_run: shared.DryRun = False,
     max_cost: shared.MaxCost = None,
     allow_unpriced: shared.AllowUnpriced = False,
@@ -86,14 +117,17 @@ def eval_command(
     yes: shared.Yes = False,
     **options: Any,
 ) -> None:
-    """Evaluate a system from every perspective: retrieval, context, groundedness, answers, pipeline, safety.
+    """Evaluate a system from every perspective: retrieval, context, groundedness, answers,
+    pipeline, safety.
 
-    Without options the built-in questions are put to BM25 with answers made without a language model, and no target
-    applies but those that you name. Questions with a latency budget, and 20 others, are asked one at a time. Writes
-    the result with report.md and report.html to a folder, and the answers of a service as they come: the same command
-    continues an evaluation that was stopped, if --output names its folder. A single --query is only shown, unless
-    --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
-    2 nothing could be evaluated or the judge failed on more than 20 % of the answers, 130 interrupted.
+    Without options the built-in questions are put to BM25 with answers made without a language
+    model, and no target applies but those that you name. Questions with a latency budget, and 20
+    others, are asked one at a time. Writes the result with report.md and report.html to a folder,
+    and the answers of a service as they come: the same command continues an evaluation that was
+    stopped, if --output names its folder. A single --query is only shown, unless --output is given.
+    Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
+    nothing could be evaluated or the judge failed on more than 20 % of the answers, 130
+    interrupted.
     """
     from ragbench.cli.eval_console import print_found, print_noise
     from ragbench.report.page import is_report_file
@@ -102,10 +136,14 @@ def eval_command(
         _check_options(query, expected_doc or [], save_trace, output, options)
         place = _place(output) if output else None
         spec = _spec(
-            {**options, "judge": llms.named_model(options["judge"], judge_provider, judge_model)}, place, query
+            {**options, "judge": llms.named_model(options["judge"], judge_provider, judge_model)},
+            place,
+            query,
         )
         data = (
-            _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus, split)
+            _question(test_set, corpus, query, expected_doc or [])
+            if query
+            else load_questions(test_set, corpus, split)
         )
         if dry_run:
             _print_requests(data, system, spec)
@@ -119,7 +157,11 @@ def eval_command(
         if place is not None:
             _write(result, place, save_trace=save_trace, force=force)
         _show(result.report, query=query, verbose=verbose, as_json=as_json)
-        is_found = print_found(result.report, list(data.qrels["query"]), to_errors=as_json) if query else True
+        is_found = (
+            print_found(result.report, list(data.qrels["query"]), to_errors=as_json)
+            if query
+            else True
+        )
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
@@ -135,13 +177,19 @@ def _check_options(
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
     if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
-        raise ConfigError("--query is one question: neither --baseline nor --suite nor --sample goes with it")
+        raise ConfigError(
+            "--query is one question: neither --baseline nor --suite nor --sample goes with it"
+        )
     if save_trace and output and is_report_file(_place(output)):
-        raise ConfigError(f"--save-trace needs a folder, and --output {output} is a file; name a folder")
+        raise ConfigError(
+            f"--save-trace needs a folder, and --output {output} is a file; name a folder"
+        )
 
 
 def _spec(options: Mapping[str, Any], place: Path | None, query: str) -> evaluation.EvaluationSpec:
-    """Return the spec that the options mean; a single question has no target but those of --fail-under."""
+    """Return the spec that the options mean; a single question has no target but those of
+    --fail-under.
+    """
     from ragbench.registry import load_measures
     from ragbench.report.page import is_report_file
 
@@ -152,7 +200,9 @@ def _spec(options: Mapping[str, Any], place: Path | None, query: str) -> evaluat
         return spec
     load_measures(spec.measures)
     targets = evaluation.load_targets(spec.targets, spec.fail_under)
-    return spec.replaced(targets=replace(targets, measures={name: targets.measures[name] for name in targets.gates}))
+    return spec.replaced(
+        targets=replace(targets, measures={name: targets.measures[name] for name in targets.gates})
+    )
 
 
 def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec) -> None:
@@ -163,9 +213,17 @@ def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec)
 
 
 def _evaluate(
-    data: Dataset, system: str, spec: evaluation.EvaluationSpec, place: Path | None, output: str, *, force: bool
+    data: Dataset,
+    system: str,
+    spec: evaluation.EvaluationSpec,
+    place: Path | None,
+    output: str,
+    *,
+    force: bool,
 ) -> Result:
-    """Evaluate with a journal of the answers next to the report, from which the same command continues."""
+    """Evaluate with a journal of the answers next to the report, from which the same command
+    continues.
+    """
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.report.page import check_output, is_report_file
 
@@ -223,7 +281,10 @@ def _check_measured(result: Result) -> None:
     """End where every answer failed, the judge decides nothing, or a gate was not measured."""
     report, answers = result.report, result.answers
     if answers and all(answer.failed for answer in answers):
-        typer.echo(f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}", err=True)
+        typer.echo(
+            f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}",
+            err=True,
+        )
         raise typer.Exit(1)
     if report.judge_failed:
         [state] = [one for one in report.perspectives if one.name == "judge"]
@@ -261,11 +322,15 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
         if base.corpus and doc_id not in base.corpus:
             raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
     case = Case("query", query.strip())
-    return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
+    return Dataset(
+        base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)}
+    )
 
 
 def _place(output: str) -> Path:
-    """Where the report goes: a bare name is that of a folder in results/eval, everything else a path."""
+    """Where the report goes: a bare name is that of a folder in results/eval, everything else a
+    path.
+    """
     from ragbench.report.page import is_report_file
 
     path = expanded(output)
@@ -281,9 +346,14 @@ def _continuation_hint(journal: Path | None, output: str) -> Iterator[None]:
     except BaseException:
         if journal is not None and journal.exists():
             again = (
-                "the same command asks" if output else f"the same command with --output {shown(journal.parent)} asks"
+                "the same command asks"
+                if output
+                else f"the same command with --output {shown(journal.parent)} asks"
             )
-            typer.echo(f"The answers that had come are in {shown(journal)}: {again} for the rest.", err=True)
+            typer.echo(
+                f"The answers that had come are in {shown(journal)}: {again} for the rest.",
+                err=True,
+            )
         raise
 
 

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLOURS = {
-    "passed": "green", "missed": "red", "unreachable": "magenta", "unscored": "yellow", "regression": "red",
+    "passed": "green",
+    "missed": "red",
+    "unreachable": "magenta",
+    "unscored": "yellow",
+    "regression": "red",
     "improvement": "green",
-}  # fmt: skip
+}
 _CASES, _WIDTH = 5, 110
 _WIDE = 100  # columns from which the table has room for everything
 
@@ -38,8 +42,8 @@ def console_of() -> Console:
 def print_report(report: Report, *, verbose: bool = False) -> None:
     """Targets, headline measures, what changed, failed cases, and the verdict last, where eyes are.
 
-    `verbose` shows every measure, failed case, doubtful claim and advice. Without any target or baseline there is no
-    verdict, and no line for it.
+    `verbose` shows every measure, failed case, doubtful claim and advice. Without any target or
+    baseline there is no verdict, and no line for it.
     """
     out = console_of()
     _print_table(report, verbose, out)
@@ -47,7 +51,12 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
     _print_comparison(report, verbose, out)
     failed = view.failed_cases(report)
     if failed:
-        out.print(Text(f"Failed: {len(failed)} of {view.plural(len(report.cases), 'question')}", style="bold"))
+        out.print(
+            Text(
+                f"Failed: {len(failed)} of {view.plural(len(report.cases), 'question')}",
+                style="bold",
+            )
+        )
     for case in failed if verbose else failed[:_CASES]:
         _print_line(out, f"  {case.query_id}  {case.question}", verbose)
         for reason in case.reasons:
@@ -64,33 +73,57 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
 
 
 def print_found(report: Report, expected: Sequence[str], *, to_errors: bool = False) -> bool:
-    """Whether a single question found what was expected among the first 5, in a sentence; True without expectation."""
+    """Whether a single question found what was expected among the first 5, in a sentence; True
+    without expectation.
+    """
     found = not expected or report.cases[0].scores.get("Success@5") != 0
     if expected:
         where = "is" if found else "is not"
-        sentence = f"{printable(' or '.join(expected))} {where} among the first 5 documents retrieved."
+        sentence = (
+            f"{printable(' or '.join(expected))} {where} among the first 5 documents retrieved."
+        )
         out = Console(stderr=True, highlight=False) if to_errors else console_of()
         _print_verdict("passed" if found else "failed", sentence, out)
     return found
 
 
 def print_noise(noise: pd.DataFrame) -> None:
-    """How often the verdicts of `ragbench.evaluation.verdict_noise` flip: on the gate, and on single questions."""
+    """How often the verdicts of `ragbench.evaluation.verdict_noise` flip: on the gate, and on
+    single questions.
+    """
     for row in noise.to_dict("records"):
         rate = f"{view.number(row['rate'])} {view.interval(row['ci_low'], row['ci_high'])}"
-        typer.echo(f"{row['of']}: {row['flips']} of {row['verdicts']} verdicts differ from the usual one: {rate}")
+        typer.echo(
+            f"{row['of']}: {row['flips']} of {row['verdicts']} verdicts differ from the usual "
+            f"one: {rate}"
+        )
 
 
 def print_answer(report: Report) -> None:
     """One question: its answer and what was retrieved, with the expected documents marked."""
     out, case = console_of(), report.cases[0]
     out.print(Text.assemble(("Question: ", "bold"), printable(case.question)))
-    out.print(Text.assemble(("Answer:   ", "bold"), printable(case.answer) or "(none)", (f"  [{case.outcome}]", "dim")))
-    out.print(Text("Context:  ", style="bold"), Text(printable(", ".join(case.retrieved)) or "nothing retrieved"))
+    out.print(
+        Text.assemble(
+            ("Answer:   ", "bold"),
+            printable(case.answer) or "(none)",
+            (f"  [{case.outcome}]", "dim"),
+        )
+    )
+    out.print(
+        Text("Context:  ", style="bold"),
+        Text(printable(", ".join(case.retrieved)) or "nothing retrieved"),
+    )
     if case.relevant:
         reciprocal = case.scores.get("RR")
-        rank = f"the first one is at rank {round(1 / reciprocal)}" if reciprocal else "none of them was retrieved"
-        out.print(Text.assemble(("Expected: ", "bold"), f"{printable(', '.join(case.relevant))}; {rank}"))
+        rank = (
+            f"the first one is at rank {round(1 / reciprocal)}"
+            if reciprocal
+            else "none of them was retrieved"
+        )
+        out.print(
+            Text.assemble(("Expected: ", "bold"), f"{printable(', '.join(case.relevant))}; {rank}")
+        )
 
 
 def _print_verdict(word: str, sentence: str, out: Console) -> None:
@@ -109,31 +142,53 @@ def _print_rest(out: Console, count: int, verbose: bool) -> None:
 
 
 def _table(heads: Sequence[str], left: Sequence[str]) -> Table:
-    """A table without borders whose cells are never cut: only its first column, the name, is folded."""
+    """A table without borders whose cells are never cut: only its first column, the name, is
+    folded.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for head in heads:
         name = head == "measure"
         side = "left" if head in left else "right"
-        table.add_column(head, justify=side, no_wrap=not name, overflow="fold", min_width=8 if name else None)  # type: ignore[arg-type]
+        table.add_column(
+            head, justify=side, no_wrap=not name, overflow="fold", min_width=8 if name else None
+        )  # type: ignore[arg-type]
     return table
 
 
 def _print_table(report: Report, verbose: bool, out: Console) -> None:
     wide = out.width >= _WIDE
-    heads = ["measure", "value", "95 % interval", *(["ceiling"] if wide else []), "target", "verdict", "scored"]
+    heads = [
+        "measure",
+        "value",
+        "95 % interval",
+        *(["ceiling"] if wide else []),
+        "target",
+        "verdict",
+        "scored",
+    ]
     table = _table(heads, ("measure", "verdict"))
     rows = view.shown_measures(report, every=True) if verbose else view.brief_measures(report)
     shown = [one for one in report.perspectives if one.measured and rows[one.name]]
     for one in shown:
         table.add_row(Text(one.name, style="bold cyan"))
         for row in rows[one.name]:
-            word = Text("" if row.verdict == "no target" else f"{view.SIGNS[row.verdict]} {row.verdict}")
+            word = Text(
+                "" if row.verdict == "no target" else f"{view.SIGNS[row.verdict]} {row.verdict}"
+            )
             word.stylize(_COLOURS.get(row.verdict, ""))
             word.append(" (?)" if view.sureness(row) else "", style="dim")
             bounds = Text(view.interval(row.ci_low, row.ci_high), style="dim")
             ceiling = [Text(view.number(row.ceiling), style="dim")] if wide else []
             aim, scored = view.aim(row.target, row.lower_is_better), f"{row.n_scored}/{row.n}"
-            table.add_row(Text(f"  {row.measure}"), view.number(row.value), bounds, *ceiling, aim, word, scored)
+            table.add_row(
+                Text(f"  {row.measure}"),
+                view.number(row.value),
+                bounds,
+                *ceiling,
+                aim,
+                word,
+                scored,
+            )
     out.print(table)
     if any(view.sureness(row) for one in shown for row in rows[one.name]):
         out.print(Text("(?) not sure: the target lies in the interval", style="dim"))
@@ -141,7 +196,9 @@ def _print_table(report: Report, verbose: bool, out: Console) -> None:
         if note := one.note if one.measured else f"not measured: {one.reason}":
             out.print(Text.assemble((one.name, "bold cyan"), f": {printable(note)}"))
         if one.measured and one.warning:
-            out.print(Text.assemble((one.name, "bold cyan"), (f": {printable(one.warning)}", "yellow")))
+            out.print(
+                Text.assemble((one.name, "bold cyan"), (f": {printable(one.warning)}", "yellow"))
+            )
 
 
 def _print_figures(report: Report, verbose: bool, out: Console) -> None:
@@ -166,9 +223,16 @@ def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
     if not any(change.verdict in view.CHANGE_SIGNS for change in found.changes):
         out.print(Text("  no measure differs by more than chance would explain"))
     if changes:
-        table = _table(["measure", "baseline", "now", "difference", "95 % interval", "p", "n needed"], ["measure"])
+        table = _table(
+            ["measure", "baseline", "now", "difference", "95 % interval", "p", "n needed"],
+            ["measure"],
+        )
         for one in changes:
-            values = view.number(one.baseline), view.number(one.contender), view.signed(one.difference)
+            values = (
+                view.number(one.baseline),
+                view.number(one.contender),
+                view.signed(one.difference),
+            )
             rest = view.interval(one.ci_low, one.ci_high), p_text(one.p_adjusted), view.needed(one)
             cells = (f"  {one.measure}", *values, *rest)
             table.add_row(*(Text(cell, style=_COLOURS.get(one.verdict, "")) for cell in cells))
@@ -180,7 +244,9 @@ def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
         out.print(Text(f"  {note}", style="yellow"))
     for flips in found.pass_fail:
         sign, colour = view.CHANGE_SIGNS.get(flips.verdict, "·"), _COLOURS.get(flips.verdict, "")
-        out.print(Text(f"  {sign} {flips.what}: {view.flip_counts(flips)}: {flips.verdict}", style=colour))
+        out.print(
+            Text(f"  {sign} {flips.what}: {view.flip_counts(flips)}: {flips.verdict}", style=colour)
+        )
         for word, cases in (("newly failing", flips.newly_failing), ("fixed", flips.fixed)):
             for flip in cases if verbose else cases[:_CASES]:
                 reasons = f" ({'; '.join(flip.reasons)})" if flip.reasons else ""

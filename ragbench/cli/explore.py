@@ -13,21 +13,36 @@ from ragbench.cli.options import results_at
 
 def explore_command(
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="The folder of a sweep, or folders of single results.")
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS...", help="The folder of a sweep, or folders of single results."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file.")] = Path("explore.html"),
-    baseline: Annotated[str, typer.Option(help="Name of the result A; the first by name unless given.")] = "",
-    contender: Annotated[str, typer.Option(help="Name of the result B; the best of the others unless given.")] = "",
-    measure: Annotated[str, typer.Option(help="Compared by this; what ranks the leaderboard unless given.")] = "",
-    test_set: Annotated[str, typer.Option(help="The test set, where it cannot be found by its name.")] = "",
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file.")] = Path(
+        "explore.html"
+    ),
+    baseline: Annotated[
+        str, typer.Option(help="Name of the result A; the first by name unless given.")
+    ] = "",
+    contender: Annotated[
+        str, typer.Option(help="Name of the result B; the best of the others unless given.")
+    ] = "",
+    measure: Annotated[
+        str, typer.Option(help="Compared by this; what ranks the leaderboard unless given.")
+    ] = "",
+    test_set: Annotated[
+        str, typer.Option(help="The test set, where it cannot be found by its name.")
+    ] = "",
     corpus: Annotated[str, typer.Option(help="Its documents, where the test set holds none.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
-    """Look at every question: what two configurations answered, from which contexts, and what each missed.
+    """Look at every question: what two configurations answered, from which contexts, and what each
+    missed.
 
-    Writes one HTML file that needs no network: a plot of A against B (a sorted one for a single result), filters by
-    category, cause, outcome and text, and for each question the contexts with gold evidence highlighted. Questions that
-    you tick there are downloaded as a test set. The file holds documents as they are: mind whom you give it to.
+    Writes one HTML file that needs no network: a plot of A against B (a sorted one for a single
+    result), filters by category, cause, outcome and text, and for each question the contexts with
+    gold evidence highlighted. Questions that you tick there are downloaded as a test set. The file
+    holds documents as they are: mind whom you give it to.
     """
     from ragbench.report.explorer import explore
     from ragbench.report.page import check_output

@@ -1,4 +1,6 @@
-"""The form of every help text: paragraphs that fit the terminal, short names of types, none for flags."""
+"""The form of every help text: paragraphs that fit the terminal, short names of types, none for
+flags.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 from ragbench.cli.console import clean_errors
 
 _TYPES: dict[Any, str] = {
-    bool: "", int: "N", float: "X", str: "TEXT", Path: "PATH", list[str]: "TEXT", list[Path]: "PATH",
-}  # fmt: skip
+    bool: "",
+    int: "N",
+    float: "X",
+    str: "TEXT",
+    Path: "PATH",
+    list[str]: "TEXT",
+    list[Path]: "PATH",
+}
 
 FIRST_STEPS = """\
 Is RAG configuration B really better than A?
@@ -32,7 +40,8 @@ datasets, measures, chunkers, models, prompts)."""
 
 
 def joined(text: str | None) -> str | None:
-    """The paragraphs of a docstring, each in one line, so that the terminal alone decides where lines end.
+    """The paragraphs of a docstring, each in one line, so that the terminal alone decides where
+    lines end.
 
     The exit status is a paragraph of its own.
 

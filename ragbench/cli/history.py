@@ -12,18 +12,24 @@ from ragbench.cli.help import Command, Group
 from ragbench.errors import printable
 
 history_app = typer.Typer(
-    help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, comparisons. "
-    "RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends the recording.",
+    help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, "
+    "trends, comparisons. RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends "
+    "the recording.",
     epilog="Example: ragbench history trend nDCG@10 --series nightly",
     cls=Group,
     invoke_without_command=True,
 )
 
 Database = Annotated[
-    str, typer.Option(help="A file, or a URL such as postgresql://host/name; default: RAGBENCH_DATABASE.")
+    str,
+    typer.Option(
+        help="A file, or a URL such as postgresql://host/name; default: RAGBENCH_DATABASE."
+    ),
 ]
 Client = Annotated[str | None, typer.Option(help="Only the runs of this client.")]
-Series = Annotated[str, typer.Option(help="Only this series: the name of a sweep or an evaluation.")]
+Series = Annotated[
+    str, typer.Option(help="Only this series: the name of a sweep or an evaluation.")
+]
 _RUN = typer.Argument(metavar="RUN", help="The beginning of a run's id.")
 _SHORT = 10
 
@@ -47,11 +53,15 @@ def _newest(
         return
     rows = [
         [
-            row["run"][:_SHORT], row["made_at"][:16].replace("T", " "), row["series"],
-            "" if row["configuration"] == row["series"] else row["configuration"], _passed(row), row["changed"],
+            row["run"][:_SHORT],
+            row["made_at"][:16].replace("T", " "),
+            row["series"],
+            "" if row["configuration"] == row["series"] else row["configuration"],
+            _passed(row),
+            row["changed"],
         ]
         for row in runs.to_dict("records")
-    ]  # fmt: skip
+    ]
     table(["run", "made (UTC)", "series", "configuration", "passed", "changed"], rows)
 
 
@@ -66,7 +76,9 @@ def show(run: Annotated[str, _RUN], database: Database = "") -> None:
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
     first = {name: place for place, name in enumerate(WATCHED)}
-    scores = scores.assign(place=scores["measure"].map(first).fillna(len(first))).sort_values(["place", "measure"])
+    scores = scores.assign(place=scores["measure"].map(first).fillna(len(first))).sort_values(
+        ["place", "measure"]
+    )
     rows = [
         [one["measure"], _number(one["mean"]), _interval(one), f"{one['n_scored']}/{one['n']}"]
         for one in scores.to_dict("records")
@@ -74,30 +86,43 @@ def show(run: Annotated[str, _RUN], database: Database = "") -> None:
     table(["measure", "mean", "95 % interval", "scored"], rows)
 
 
-@history_app.command("compare", cls=Command, epilog="Example: ragbench history compare 8d463f58c3 c51fa5c6db")
+@history_app.command(
+    "compare", cls=Command, epilog="Example: ragbench history compare 8d463f58c3 c51fa5c6db"
+)
 def compare(
     before: Annotated[str, _RUN],
     after: Annotated[str, _RUN],
-    measure: Annotated[list[str] | None, typer.Option(help="May be repeated; default: the headline measures.")] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="May be repeated; default: the headline measures.")
+    ] = None,
     database: Database = "",
 ) -> None:
     """Compare two runs, question by question, on the questions that both have."""
     from ragbench.service import compare_runs
 
-    typer.echo(compare_runs(before, after, measures=measure or (), database=database).to_string(index=False))
+    typer.echo(
+        compare_runs(before, after, measures=measure or (), database=database).to_string(
+            index=False
+        )
+    )
 
 
-@history_app.command("trend", cls=Command, epilog="Example: ragbench history trend nDCG@10 --series nightly")
+@history_app.command(
+    "trend", cls=Command, epilog="Example: ragbench history trend nDCG@10 --series nightly"
+)
 def trend(
-    measure: Annotated[str, typer.Argument(metavar="MEASURE", help="Such as nDCG@10 or pass_rate.")],
+    measure: Annotated[
+        str, typer.Argument(metavar="MEASURE", help="Such as nDCG@10 or pass_rate.")
+    ],
     series: Series = "",
     client: Client = None,
     database: Database = "",
 ) -> None:
     """Show a measure over time, what changed between runs, and whether it drifted.
 
-    Every run is compared with all earlier ones on the same data and parameters, question by question. With all measures
-    of the series together there is on average at most one false alarm in 1,000 runs.
+    Every run is compared with all earlier ones on the same data and parameters, question by
+    question. With all measures of the series together there is on average at most one false alarm
+    in 1,000 runs.
     """
     from ragbench.service import drifts
     from ragbench.service import trend as trend_of
@@ -108,20 +133,30 @@ def trend(
         typer.echo(f"{one}, {configuration}" if configuration != one else one)
         rows = [
             [
-                row["made_at"].strftime("%Y-%m-%d %H:%M"), _number(row["mean"]), _interval(row), _scored(row),
-                row["state"], "; ".join(filter(None, [row["changed"], row["note"]])),
+                row["made_at"].strftime("%Y-%m-%d %H:%M"),
+                _number(row["mean"]),
+                _interval(row),
+                _scored(row),
+                row["state"],
+                "; ".join(filter(None, [row["changed"], row["note"]])),
             ]
             for row in part.to_dict("records")
-        ]  # fmt: skip
+        ]
         table(["made (UTC)", "mean", "95 % interval", "scored", "state", "changed"], rows)
         for change in (one for run in part["run"] if run in found for one in found[run].changes):
-            moved = ", ".join(f"{query_id} {difference:+.2f}" for query_id, difference in change.questions.items())
-            typer.echo(f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}")
+            moved = ", ".join(
+                f"{query_id} {difference:+.2f}" for query_id, difference in change.questions.items()
+            )
+            typer.echo(
+                f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}"
+            )
 
 
 @history_app.command("import", cls=Command, epilog="Example: ragbench history import results/")
 def import_folder(
-    folder: Annotated[Path, typer.Argument(help="A folder with results: of a sweep, of evaluations, results/.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder with results: of a sweep, of evaluations, results/.")
+    ],
     client: Annotated[str, typer.Option(help="Whose runs they are.")] = "",
     database: Database = "",
 ) -> None:
@@ -151,7 +186,13 @@ def _scored(row: Any) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None or value != value else f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    return (
+        ""
+        if value is None or value != value
+        else f"{value:.3f}"
+        if abs(value) < 100
+        else f"{value:,.0f}"
+    )
 
 
 def _interval(row: Any) -> str:

@@ -18,12 +18,19 @@ key_app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called.")]
 
 
-@key_app.command("add", cls=Command, epilog="Example: ragbench key add ci --client acme --role runner --expires 90d")
+@key_app.command(
+    "add",
+    cls=Command,
+    epilog="Example: ragbench key add ci --client acme --role runner --expires 90d",
+)
 def add(
     name: Name,
     client: Annotated[str, typer.Option(help="Whose data it opens; '*' = everyone's.")] = "",
     role: Annotated[
-        str, typer.Option(help="reader, runner (also starts evaluations), admin (also schedules, alerts, keys).")
+        str,
+        typer.Option(
+            help="reader, runner (also starts evaluations), admin (also schedules, alerts, keys)."
+        ),
     ] = "reader",
     expires: Annotated[str, typer.Option(help="After this age, such as 90d; default: never.")] = "",
     database: Database = "",
@@ -42,16 +49,26 @@ def list_keys(database: Database = "") -> None:
 
     found = api_keys(database=database)
     rows = [
-        [row["id"], row["name"], row["client_id"], row["role"], row["created_at"][:16], row["expires_at"][:16],
-         row["last_used_at"][:16]] for row in found.to_dict("records")
-    ]  # fmt: skip
+        [
+            row["id"],
+            row["name"],
+            row["client_id"],
+            row["role"],
+            row["created_at"][:16],
+            row["expires_at"][:16],
+            row["last_used_at"][:16],
+        ]
+        for row in found.to_dict("records")
+    ]
     table(["id", "name", "client", "role", "created (UTC)", "expires", "last used"], rows)
 
 
 @key_app.command("remove", cls=Command, epilog="Example: ragbench key remove ci --client acme")
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.")],
-    client: Annotated[str | None, typer.Option(help="Whose it is, where several have this name.")] = None,
+    client: Annotated[
+        str | None, typer.Option(help="Whose it is, where several have this name.")
+    ] = None,
     database: Database = "",
 ) -> None:
     """Remove a key: it opens nothing from then on."""

@@ -23,14 +23,19 @@ LABEL_EXAMPLE = (
 )
 
 _SOURCE = (
-    "What eval takes as --system (answers.jsonl, a retriever, a .toml), a folder by eval; or a filled sheet (.csv)."
+    "What eval takes as --system (answers.jsonl, a retriever, a .toml), a folder by eval; "
+    "or a filled sheet (.csv)."
 )
 
 
 def label_command(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="labels.csv, or calibration.json.")] = None,
-    measure: Annotated[str, typer.Option(help="The score: claim_support, semantic_similarity, ...")] = "claim_support",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="labels.csv, or calibration.json.")
+    ] = None,
+    measure: Annotated[
+        str, typer.Option(help="The score: claim_support, semantic_similarity, ...")
+    ] = "claim_support",
     test_set: TestSetName = "pydoc",
     corpus: Corpus = "",
     n: Annotated[int, typer.Option("-n", min=1, help="How many answers; 30 at least.")] = 60,
@@ -39,11 +44,11 @@ def label_command(
 ) -> None:
     """Find out what a heuristic score means on your texts: label some answers, get a calibration.
 
-    First writes a sheet (CSV) of answers drawn at random over the whole range of the score, which the sheet does not
-    show. Fill in its column verdict with yes or no in a spreadsheet, from the top, until there are 30 verdicts and 5 of
-    each kind; the same command again adds answers to the sheet. Then give the filled sheet: its labels become a
-    calibration file, with the threshold and what a score means, for eval --calibration. Exit status: 0 all is well, 2
-    nothing could be done.
+    First writes a sheet (CSV) of answers drawn at random over the whole range of the score, which
+    the sheet does not show. Fill in its column verdict with yes or no in a spreadsheet, from the
+    top, until there are 30 verdicts and 5 of each kind; the same command again adds answers to the
+    sheet. Then give the filled sheet: its labels become a calibration file, with the threshold and
+    what a score means, for eval --calibration. Exit status: 0 all is well, 2 nothing could be done.
     """
     if Path(source).suffix.lower() == ".csv":
         _calibrate(Path(source), output or Path("calibration.json"))
@@ -54,36 +59,45 @@ def label_command(
 
 def _calibrate(sheet: Path, output: Path) -> None:
     if output.suffix.lower() == ".csv":
-        raise ConfigError(f"{output} would be a sheet; name a file for the calibration, such as calibration.json")
+        raise ConfigError(
+            f"{output} would be a sheet; name a file for the calibration, such as calibration.json"
+        )
     found = labelling.calibrate_sheet(sheet)
     found.save(output)
     typer.echo(str(found))
     for one in found.bins:
         typer.echo(
-            f"  {one.low:.2f} to {one.high:.2f}: {one.positive} of {one.n} positive, {one.rate:.0%} "
-            f"[{one.ci_low:.0%}, {one.ci_high:.0%}]"
+            f"  {one.low:.2f} to {one.high:.2f}: {one.positive} of {one.n} "
+            f"positive, {one.rate:.0%} [{one.ci_low:.0%}, {one.ci_high:.0%}]"
         )
-    typer.echo(f"Written to {shown(output)}; use it with: ragbench eval ... --calibration {shown(output)}")
+    typer.echo(
+        f"Written to {shown(output)}; use it with: ragbench eval ... --calibration {shown(output)}"
+    )
 
 
 def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **options: Any) -> None:
     about = measure_of(measure)
     if about.perspective not in ("groundedness", "answer"):
         raise ConfigError(
-            f"{about.name} is not a score of answers; label takes claim_support, semantic_similarity and the like. For "
-            "other scores, see ragbench.calibrate_threshold"
+            f"{about.name} is not a score of answers; label takes claim_support, "
+            "semantic_similarity and the like. For other scores, see ragbench.calibrate_threshold"
         )
     recorded = Path(source, "answers.jsonl")
     system = str(recorded) if recorded.is_file() else source
     result = evaluation.evaluate(dataset, system, perspectives=[about.perspective])
     scores, gave = result.scores, result.output
     scores = scores[scores["measure"] == about.name].dropna(subset=["value"])
-    texts = {} if gave is None else {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(gave)}
+    texts = (
+        {} if gave is None else {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(gave)}
+    )
     count = labelling.write_score_sheet(
         dataset.cases,
         result.answers,
         dict(zip(scores["query_id"], scores["value"], strict=True)),
-        {answer.query_id: [texts.get(one, "") for one in answer.contexts] for answer in result.answers},
+        {
+            answer.query_id: [texts.get(one, "") for one in answer.contexts]
+            for answer in result.answers
+        },
         output,
         measure=about.name,
         model="minilm",
@@ -93,6 +107,9 @@ def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **op
     asked = "does the answer say the same as the reference"
     if about.perspective == "groundedness":
         asked = "do the documents support all that the answer says"
-    typer.echo(f"{count} answers to label are in {shown(output)}; their scores are next to it, keep both together.")
+    typer.echo(
+        f"{count} answers to label are in {shown(output)}; their scores are next to it, keep "
+        "both together."
+    )
     typer.echo(f"Fill in the column verdict with yes or no ({asked}?), save as CSV, then:")
     typer.echo(f"  ragbench label {shown(output)} -o calibration.json")

@@ -1,4 +1,6 @@
-"""`ragbench list`: what can be named in a command, a grid or a notebook, from the registries themselves."""
+"""`ragbench list`: what can be named in a command, a grid or a notebook, from the registries
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,19 @@ def _datasets() -> Rows:
     from ragbench.datasets import FORMS
     from ragbench.datasets.download import MD5
 
-    return [*((name.replace("'", ""), what) for name, what in FORMS.items()), *((f"beir/{name}", "") for name in MD5)]
+    return [
+        *((name.replace("'", ""), what) for name, what in FORMS.items()),
+        *((f"beir/{name}", "") for name in MD5),
+    ]
 
 
 def _measures() -> Rows:
     from ragbench.registry import measures
 
     table = measures()
-    described = table["meaning"] + table["better"].map({"higher": "", "lower": " (lower is better)"})
+    described = table["meaning"] + table["better"].map(
+        {"higher": "", "lower": " (lower is better)"}
+    )
     return list(zip(table["measure"], described, strict=True))
 
 
@@ -42,12 +49,19 @@ def _retrievers() -> Rows:
     rows: Rows = []
     for kind in RETRIEVERS:
         if kind.startswith("bm25"):
-            rows.append((kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else ""))
+            rows.append(
+                (kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else "")
+            )
             continue
         rows += [(f"{kind}:{embedder}", "") for embedder in EMBEDDERS]
         if kind == "dense":
             rows.append(("dense:<embedder>@ivf", "approximate search, by faiss (extra large)"))
-        rows.append((f"{kind}:<embedder>", "folder or hub name of a sentence-transformers model, or one of your own"))
+        rows.append(
+            (
+                f"{kind}:<embedder>",
+                "folder or hub name of a sentence-transformers model, or one of your own",
+            )
+        )
     return [*rows, (FORM, "one of your own")]
 
 
@@ -57,7 +71,8 @@ def _models() -> Rows:
     from ragbench.llms.providers import PROVIDERS
 
     priced = [
-        (name, f"${price.input:g} in, ${price.output:g} out per million tokens") for name, price in prices().items()
+        (name, f"${price.input:g} in, ${price.output:g} out per million tokens")
+        for name, price in prices().items()
     ]
     forms = [(f"{name}:<{'file' if name == 'gguf' else 'model'}>", "") for name in PROVIDERS]
     return [*forms, ("env", "the model that RAG_EVAL_* name"), (FORM, "one of your own"), *priced]
@@ -67,7 +82,8 @@ def _prompts() -> Rows:
     from ragbench.generation.prompts import PROMPTS
 
     return [
-        (name, next(line for line in text.splitlines() if line and line[0] != "{")) for name, text in PROMPTS.items()
+        (name, next(line for line in text.splitlines() if line and line[0] != "{"))
+        for name, text in PROMPTS.items()
     ]
 
 
@@ -83,13 +99,16 @@ KINDS: dict[str, Callable[[], Rows]] = {
 
 def list_names(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=lambda: [*KINDS])
+        str,
+        typer.Argument(
+            metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=lambda: [*KINDS]
+        ),
     ],
 ) -> None:
     """List the names that commands, grids and notebooks accept.
 
-    One line per name. `<...>` and `{...}` stand for what you fill in: measures are listed as families, for example
-    nDCG@{k} for nDCG@5 and nDCG@10.
+    One line per name. `<...>` and `{...}` stand for what you fill in: measures are listed as
+    families, for example nDCG@{k} for nDCG@5 and nDCG@10.
 
     Exit status: 0 listed, 2 there is no such kind.
     """

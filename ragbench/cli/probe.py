@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ragbench.systems.reply_paths import Reply
 
 _NAMES = ("query", "question", "input", "message", "q", "prompt", "text")
-_BODIES = (*({name: "{query}"} for name in _NAMES), {"messages": [{"role": "user", "content": "{query}"}]})
+_BODIES = (
+    *({name: "{query}"} for name in _NAMES),
+    {"messages": [{"role": "user", "content": "{query}"}]},
+)
 _WRONG_FORM = (400, 404, 405, 415, 422, 500)
 _TOOLS = ("ask", "answer", "query", "search", "retrieve")
 
@@ -29,21 +32,28 @@ def probe_command(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[SYSTEM] QUESTION", help="A .toml file, package.module:attribute, bm25, ...; a question."
+            metavar="[SYSTEM] QUESTION",
+            help="A .toml file, package.module:attribute, bm25, ...; a question.",
         ),
     ],
-    url: Annotated[str, typer.Option(help="A service by HTTP of which nothing else is known.")] = "",
-    body: Annotated[str, typer.Option(help='With --url: the JSON of a request, \'{"q": "{query}"}\'.')] = "",
+    url: Annotated[
+        str, typer.Option(help="A service by HTTP of which nothing else is known.")
+    ] = "",
+    body: Annotated[
+        str, typer.Option(help='With --url: the JSON of a request, \'{"q": "{query}"}\'.')
+    ] = "",
     mcp: Annotated[str, typer.Option(help="An MCP server: an address, or a command.")] = "",
-    tool: Annotated[str, typer.Option(help="With --mcp: its tool; default: the one that seems to answer.")] = "",
+    tool: Annotated[
+        str, typer.Option(help="With --mcp: its tool; default: the one that seems to answer.")
+    ] = "",
     corpus: options.Corpus = "",
     write: Annotated[Path | None, typer.Option(help="Write the system's file there.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
     """Ask a system one question, show its reply, and propose how to read it.
 
-    With --url the usual forms of a request are tried until one is taken. Exit status: 0 an answer or contexts were
-    read, 1 neither was recognised, 2 there was no reply.
+    With --url the usual forms of a request are tried until one is taken. Exit status: 0 an answer
+    or contexts were read, 1 neither was recognised, 2 there was no reply.
     """
     from rich.pretty import pretty_repr
 
@@ -59,7 +69,9 @@ def probe_command(
     start = time.perf_counter()
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
     kind, table, reply = _reply(words[0], question, url, body, mcp, tool, data)
-    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if reply.streamed else ''}:")
+    typer.echo(
+        f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if reply.streamed else ''}:"
+    )
     for event in reply.found[:3] + reply.found[3:][-1:]:
         for line in pretty_repr(event, max_width=100, max_length=3, max_string=70).split("\n"):
             typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
@@ -80,7 +92,9 @@ def probe_command(
         text = toml_table(kind, {**table, **proposal})
         if write is not None:
             write_durably(write, text)
-            typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}")
+            typer.echo(
+                f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}"
+            )
         else:
             typer.echo(f"\n{text}")
     raise typer.Exit(1 if answer is None or answer.failed else 0)
@@ -102,8 +116,16 @@ def _reply(
             likely = (name for part in _TOOLS for name in schemas if part in name.lower())
             tool = tool or next(iter((*likely, *schemas)), "")
             typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
-            table = {"server": mcp, "tool": tool, "arguments": {_argument(schemas.get(tool, {})): "{query}"}}
-            return "mcp", table, Reply([server.call(tool, dict.fromkeys(table["arguments"], question))])
+            table = {
+                "server": mcp,
+                "tool": tool,
+                "arguments": {_argument(schemas.get(tool, {})): "{query}"},
+            }
+            return (
+                "mcp",
+                table,
+                Reply([server.call(tool, dict.fromkeys(table["arguments"], question))]),
+            )
     kind, table = "", {}
     if system.endswith(".toml"):
         kind, table = read_table(Path(system))
@@ -113,7 +135,11 @@ def _reply(
     if isinstance(loaded, HttpSystem | McpSystem):
         with loaded:
             return kind, table, loaded.ask_raw(question)
-    raw = loaded.returned(question) if isinstance(loaded, FunctionSystem) else loaded.answer("probe", question)
+    raw = (
+        loaded.returned(question)
+        if isinstance(loaded, FunctionSystem)
+        else loaded.answer("probe", question)
+    )
     return kind, table, Reply([raw])
 
 
@@ -127,7 +153,11 @@ def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Reply]
     except ValueError as exc:
         raise ConfigError(f"--body {body!r} is not JSON: {exc}") from exc
     tables: list[dict[str, Any]] = [{"url": url, "body": body} for body in bodies]
-    tables += [] if body else [{"url": url, "method": "GET", "params": {name: "{query}"}} for name in _NAMES]
+    tables += (
+        []
+        if body
+        else [{"url": url, "method": "GET", "params": {name: "{query}"}} for name in _NAMES]
+    )
     refused = ""
     for table in tables:
         with HttpSystem(**table, delta="$") as system:  # of a stream of which nothing is known
@@ -138,14 +168,20 @@ def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Reply]
                 if exc.status in _WRONG_FORM:
                     continue
                 raise ConfigError(str(exc)) from None
-        typer.echo(f"Taken: {json.dumps({key: value for key, value in table.items() if key != 'url'})}")
+        typer.echo(
+            f"Taken: {json.dumps({key: value for key, value in table.items() if key != 'url'})}"
+        )
         return table, reply
-    raise ConfigError(f"no usual form of a request was taken; give it with --body. The first refusal: {refused}")
+    raise ConfigError(
+        f"no usual form of a request was taken; give it with --body. The first refusal: {refused}"
+    )
 
 
 def _argument(schema: Mapping[str, Any]) -> str:
     """The argument of a tool that takes the question."""
-    texts = [name for name, one in schema.get("properties", {}).items() if one.get("type") == "string"]
+    texts = [
+        name for name, one in schema.get("properties", {}).items() if one.get("type") == "string"
+    ]
     return next((name for name in _NAMES if name in texts), next(iter(texts), "query"))
 
 
@@ -156,7 +192,10 @@ def _read(answer: Answer | None, proposal: Mapping[str, Any]) -> Iterator[str]:
         yield f"Failed: {printable(answer.error or '')}"
         return
     if answer is None:
-        yield "Neither an answer nor contexts were recognised; write [reply] with the paths of the parts above."
+        yield (
+            "Neither an answer nor contexts were recognised; write [reply] with the paths of "
+            "the parts above."
+        )
         return
     how = "by the usual names" if not proposal else "with these paths"
     yield f"Read {how}:"
@@ -175,7 +214,9 @@ def _print_matches(answer: Answer, dataset: Dataset) -> None:
 
     matched = match_passages([answer], dataset)
     typer.echo("Documents: " + ", ".join(matched.run["probe"]))
-    typer.echo("Matched: " + ", ".join(f"{count} {how}" for how, count in matched.counts.items() if count))
+    typer.echo(
+        "Matched: " + ", ".join(f"{count} {how}" for how, count in matched.counts.items() if count)
+    )
 
 
 def _cut(text: str) -> str:

@@ -15,10 +15,12 @@ from ragbench.types import Dataset
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; also of other tools",
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; "
+    "also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
-    "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a local copy",
+    "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a "
+    "local copy",
     "'pydoc'": "built in: questions about the Python language reference",
 }
 """The ways to name a dataset, and what each is."""
@@ -57,7 +59,12 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
 
         return load_pydoc(split)
     path = expanded(name)
-    if isinstance(name, os.PathLike) or path.is_absolute() or name.startswith((".", "~")) or path.suffix:
+    if (
+        isinstance(name, os.PathLike)
+        or path.is_absolute()
+        or name.startswith((".", "~"))
+        or path.suffix
+    ):
         raise DataError(f"there is no folder or file {str(path)!r}; expected {EXPECTED}")
     raise ConfigError(f"unknown dataset {name!r}{_nearest(name)} A dataset is named by {EXPECTED}")
 
@@ -71,8 +78,9 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
     """
     if not dataset.corpus:
         raise ConfigError(
-            f"{purpose}, and {dataset.name!r} has none; name them with `corpus` (a folder of texts, a corpus.jsonl or "
-            "a dataset; --corpus on the command line), or evaluate the system that holds them"
+            f"{purpose}, and {dataset.name!r} has none; name them with `corpus` (a folder of "
+            "texts, a corpus.jsonl or a dataset; --corpus on the command line), or evaluate the "
+            "system that holds them"
         )
 
 

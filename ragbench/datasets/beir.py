@@ -1,9 +1,11 @@
-"""A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl, questions.jsonl.
+"""A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl,
+questions.jsonl.
 
-The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split does not judge, takes
-the second of two documents with one id without a warning, holds `None` where a text is missing, and stops at a blank
-line or a byte order mark. So the same files are checked first, with the line of each error; what the loader drops is
-kept from there, and where it would stop it reads a copy.
+The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
+does not judge, takes the second of two documents with one id without a warning, holds `None` where
+a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
+first, with the line of each error; what the loader drops is kept from there, and where it would
+stop it reads a copy.
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
 from ragbench.datasets.jsonl import lines, located, parsed, shown
-from ragbench.datasets.records import add_judgement, assemble, case, document, empty, identifier, repeated, warn
+from ragbench.datasets.records import (
+    add_judgement,
+    assemble,
+    case,
+    document,
+    empty,
+    identifier,
+    repeated,
+    warn,
+)
 from ragbench.errors import DataError
 from ragbench.files import read_json
 from ragbench.types import Dataset, Document, Qrels, grade
@@ -32,19 +43,25 @@ _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv
 def load_beir_folder(
     folder: Path, split: str = "test", *, name: str | None = None, kept: Iterable[str] = ()
 ) -> Dataset:
-    """Return the dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
+    """Return the dataset in a BEIR folder; `name` is that in testset.json or the folder's own
+    unless given.
 
-    Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
-    judgement in the split is left out with a warning, unless answers.jsonl states that nothing answers it
-    (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
-    except where another split judges it. So are those with the ids `kept`.
+    Documents and cases are in file order. Fields that the format does not know become metadata. A
+    query without a judgement in the split is left out with a warning, unless answers.jsonl states
+    that nothing answers it (`"answerable": false`): it is then kept with an empty qrel and
+    `expected_outcome="no_results"`, in each split, except where another split judges it. So are
+    those with the ids `kept`.
     """
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
     splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
     if split not in splits:
-        there = f"splits that are there: {', '.join(splits)}" if splits else f"there is no split at all; {_LAYOUT}"
+        there = (
+            f"splits that are there: {', '.join(splits)}"
+            if splits
+            else f"there is no split at all; {_LAYOUT}"
+        )
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
 
     corpus = read_corpus(folder / "corpus.jsonl")
@@ -53,12 +70,19 @@ def load_beir_folder(
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
     unjudged = list(kept)
-    for file, read in (("questions.jsonl", gold.read_questions), ("answers.jsonl", gold.read_answers)):
+    for file, read in (
+        ("questions.jsonl", gold.read_questions),
+        ("answers.jsonl", gold.read_answers),
+    ):
         path = folder / file
         if path.is_file():
             labels.append((path, read(path)))
             found = labels[-1][1]
-            warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
+            warn(
+                str(path),
+                "queries are not in queries.jsonl and are left out",
+                [q for q in found if q not in cases],
+            )
             unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
         elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
@@ -72,18 +96,24 @@ def load_beir_folder(
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
-    """Return what testset.json records: name, when, for whom and how a set was generated; {} without such a file."""
+    """Return what testset.json records: name, when, for whom and how a set was generated; {}
+    without such a file.
+    """
     path = folder / "testset.json"
     if not path.is_file():
         return {}
     found = read_json(path, "correct it or take it away")
     if not isinstance(found, dict):
-        raise DataError(f"{path} is {shown(found)}; expected an object {{...}}; correct it or take it away")
+        raise DataError(
+            f"{path} is {shown(found)}; expected an object {{...}}; correct it or take it away"
+        )
     return found
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:
-    """Return the documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file read as needed."""
+    """Return the documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file
+    read as needed.
+    """
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
     dropped = unique_records(path, lambda record: document(record).metadata, "document")
@@ -96,11 +126,15 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
 
 
 def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the judgements of a split; the loader, which has the documents already, reads the queries with them."""
+    """Return the judgements of a split; the loader, which has the documents already, reads the
+    queries with them.
+    """
     path = folder / "qrels" / f"{split}.tsv"
     check_qrels(path)
     with _readable(folder / "queries.jsonl") as queries, _readable(path) as table, _quiet():
-        loader = _loader(query_file=queries, qrels_file=table, corpus_file=str(folder / "corpus.jsonl"))
+        loader = _loader(
+            query_file=queries, qrels_file=table, corpus_file=str(folder / "corpus.jsonl")
+        )
         loader.corpus = corpus
         try:
             loader.load_custom()
@@ -115,13 +149,16 @@ def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrel
 def check_qrels(path: Path) -> None:
     """Check a tab-separated file whose first line is `query-id corpus-id score`.
 
-    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error.
+    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
+    error.
     """
     qrels: Qrels = {}
     rows = _rows(path)
     number, header = next(rows, (1, []))
     if [column.strip().lower() for column in header] != _HEADER:
-        hint = " (this looks like TREC's format: drop the second column)" if len(header) == 4 else ""
+        hint = (
+            " (this looks like TREC's format: drop the second column)" if len(header) == 4 else ""
+        )
         raise DataError(
             f"{path}, line {number}: the header is {shown(header)}{hint}; "
             "expected query-id, corpus-id, score, separated by tabs"
@@ -129,14 +166,21 @@ def check_qrels(path: Path) -> None:
     for number, row in rows:
         with located(f"{path}, line {number}"):
             if len(row) != 3:
-                raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
+                raise DataError(
+                    f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs"
+                )
             if not (row[0].strip() and row[1].strip()) or "\r" in "".join(row):
-                raise DataError(f"{shown(row)} has an empty id, or a line break; expected query-id, corpus-id, score")
+                raise DataError(
+                    f"{shown(row)} has an empty id, or a line break; expected query-id, "
+                    "corpus-id, score"
+                )
             add_judgement(qrels, row[0], row[1], grade(row[2]))
 
 
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
-    """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so is an empty file."""
+    """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
+    is an empty file.
+    """
     found: dict[str, T] = {}
     for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
         if own_id in found:
@@ -158,7 +202,9 @@ def _loader(**files: str) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide that the loader's progress bar is experimental, and that it leaves files to the garbage collector."""
+    """Hide that the loader's progress bar is experimental, and that it leaves files to the garbage
+    collector.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -168,12 +214,14 @@ def _quiet() -> Iterator[None]:
 def _readable(path: Path) -> Iterator[str]:
     """Give the path of a checked file, or of a copy without what the loader does not read.
 
-    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd quotation mark.
+    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd
+    quotation mark.
     """
     is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
         is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line) for line in file
+            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line)
+            for line in file
         )
     if is_plain and path.suffix in (".tsv", ".jsonl"):
         yield str(path)
@@ -182,7 +230,9 @@ def _readable(path: Path) -> Iterator[str]:
         copy = Path(folder, "copy.tsv" if is_table else "copy.jsonl")
         with copy.open("w", encoding="utf-8", newline="\n") as out:
             if is_table:
-                csv.writer(out, delimiter="\t", lineterminator="\n").writerows(row for _, row in _rows(path))
+                csv.writer(out, delimiter="\t", lineterminator="\n").writerows(
+                    row for _, row in _rows(path)
+                )
             else:
                 out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
         yield str(copy)
@@ -190,7 +240,8 @@ def _readable(path: Path) -> Iterator[str]:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines(path):
-        # Line by line: to a csv reader on the whole file one stray quote would swallow all that follows.
+        # Line by line: to a csv reader on the whole file one stray quote would swallow all that
+        # follows.
         if '"' not in line:
             yield number, line.split("\t")
             continue

@@ -25,11 +25,16 @@ def _plain_text(content: bytes) -> str:
     return text
 
 
-_UTF8 = "a text in UTF-8 (convert it, as with `iconv -f latin1 -t utf-8`, or take it out of the folder)"
+_UTF8 = (
+    "a text in UTF-8 (convert it, as with `iconv -f latin1 -t utf-8`, or take it out of the folder)"
+)
 _READERS: Mapping[str, tuple[Callable[[bytes], str], str]] = {
     **dict.fromkeys((".md", ".rst", ".txt"), (_plain_text, _UTF8)),
     **dict.fromkeys((".html", ".htm"), (text_of_html, "an HTML page")),
-    ".pdf": (text_of_pdf, "a PDF file that opens without a password (or take it out of the folder)"),
+    ".pdf": (
+        text_of_pdf,
+        "a PDF file that opens without a password (or take it out of the folder)",
+    ),
     ".docx": (text_of_docx, "a Word document (save it again, or take it out of the folder)"),
 }
 """How the name of a file ends -> what gives its text, and what is expected of it."""
@@ -38,13 +43,14 @@ SUFFIXES = tuple(_READERS)
 
 
 def load_corpus(path: str | Path) -> Dataset:
-    """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
+    """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
+    texts, a dataset's name.
 
-    Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels are not needed.
-    Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the folder (the last two with the extra
-    `documents`); a document's id is its path inside the folder, its title is empty. Of HTML, PDF and DOCX only the text
-    is kept. Hidden files and folders are left out; all other files that are not read are counted by their type in one
-    DataWarning.
+    Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels
+    are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
+    folder (the last two with the extra `documents`); a document's id is its path inside the folder,
+    its title is empty. Of HTML, PDF and DOCX only the text is kept. Hidden files and folders are
+    left out; all other files that are not read are counted by their type in one DataWarning.
 
     Raises:
         DataError: nothing is there, or it is not what it should be.
@@ -90,13 +96,14 @@ def _texts(folder: Path) -> dict[str, Document]:
     reason += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'" if lacking else ""
     if not corpus:
         raise DataError(
-            f"{folder} holds neither corpus.jsonl nor a file with text that ends in {', '.join(SUFFIXES)}"
-            + (f"; not read: {reason}" if reason else "")
+            f"{folder} holds neither corpus.jsonl nor a file with text that ends "
+            f"in {', '.join(SUFFIXES)}" + (f"; not read: {reason}" if reason else "")
         )
     if reason:
         files = unread.total() + empty
         warnings.warn(
-            f"{folder}: {files} of {files + len(corpus)} files were not read, and nothing in them is found: {reason}",
+            f"{folder}: {files} of {files + len(corpus)} files were not read, and nothing in "
+            f"them is found: {reason}",
             DataWarning,
             stacklevel=3,
         )

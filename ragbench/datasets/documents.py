@@ -26,11 +26,12 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 
 
 def text_of_pdf(content: bytes) -> str:
-    """Return the text of a PDF file in the order in which it is written, a blank line between paragraphs; "" of scans.
+    """Return the text of a PDF file in the order in which it is written, a blank line between
+    paragraphs; "" of scans.
 
-    Lines are joined, and words that were divided between them; a hyphen stays where the document has the word with it,
-    or its two parts as words. Lines that repeat at the top or bottom of pages, such as the number of the page, are left
-    out.
+    Lines are joined, and words that were divided between them; a hyphen stays where the document
+    has the word with it, or its two parts as words. Lines that repeat at the top or bottom of
+    pages, such as the number of the page, are left out.
 
     Raises:
         MissingExtraError: pypdfium2 is not installed.
@@ -52,7 +53,9 @@ def text_of_pages(pages: Sequence[str]) -> str:
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
     """
-    texts = (_LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page) for page in pages)
+    texts = (
+        _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page) for page in pages
+    )
     lines = list(_without_margins([text.replace(_BROKEN, "-\n").splitlines() for text in texts]))
     words = Counter(_WORD.findall(_DIVIDED.sub(" ", "\n".join(lines)).casefold()))
     usual = sorted(map(len, lines))[len(lines) * 9 // 10] if lines else 0
@@ -66,8 +69,12 @@ def text_of_pages(pages: Sequence[str]) -> str:
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of all pages without those that repeat at top and bottom, apart from the number of the page."""
-    margins: list[dict[int, set[str]]] = []  # of each page: place of a line -> the line, and with relative numbers
+    """Yield the lines of all pages without those that repeat at top and bottom, apart from the
+    number of the page.
+    """
+    margins: list[
+        dict[int, set[str]]
+    ] = []  # of each page: place of a line -> the line, and with relative numbers
     pages = [[line.strip() for line in page if line.strip()] for page in pages]
     for number, page in enumerate(pages):
         places = {*range(_MARGIN), *range(len(page) - _MARGIN, len(page))} & {*range(len(page))}
@@ -76,7 +83,9 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     least = max(2, min(_REPEATED, len(pages)))
     for page, margin in zip(pages, margins, strict=True):
         yield from (
-            line for place, line in enumerate(page) if all(counts[key] < least for key in margin.get(place, ()))
+            line
+            for place, line in enumerate(page)
+            if all(counts[key] < least for key in margin.get(place, ()))
         )
 
 
@@ -86,7 +95,9 @@ def _relative(line: str, page: int) -> str:
 
 
 def _is_last(line: str, following: str, usual: int) -> bool:
-    """Return True if a paragraph ends with a line: it is short, and a sentence ends with it, or another begins."""
+    """Return True if a paragraph ends with a line: it is short, and a sentence ends with it, or
+    another begins.
+    """
     if len(line) >= _SHORT * usual or line.endswith(_HYPHENS):
         return not following
     return bool(_END.search(line) or _BEGIN.match(following) or following[:1].isupper())
@@ -94,12 +105,19 @@ def _is_last(line: str, following: str, usual: int) -> bool:
 
 def _is_heading(before: str, line: str, after: str, usual: int) -> bool:
     """Return True if a short line between two sentences is none."""
-    is_short = len(line) < _SHORT * usual and not _END.search(line) and line[:1].isalnum() and not line[:1].islower()
+    is_short = (
+        len(line) < _SHORT * usual
+        and not _END.search(line)
+        and line[:1].isalnum()
+        and not line[:1].islower()
+    )
     return is_short and bool(_END.search(before)) and after[:1].isupper()
 
 
 def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
-    """Return a line and what is between it and the next, without the hyphen that divides a word between them."""
+    """Return a line and what is between it and the next, without the hyphen that divides a word
+    between them.
+    """
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
         wide = _is_wide(line[-1:]) and _is_wide(following[:1])
         return [line, "" if wide else " "]
@@ -114,11 +132,16 @@ def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
 
 def _is_wide(sign: str) -> bool:
     """Return True if words of this script have no blanks between them."""
-    return sign != "" and unicodedata.east_asian_width(sign) in "WF" and not "\uac00" <= sign <= "\ud7a3"
+    return (
+        sign != ""
+        and unicodedata.east_asian_width(sign) in "WF"
+        and not "\uac00" <= sign <= "\ud7a3"
+    )
 
 
 def text_of_docx(content: bytes) -> str:
-    """Return the text of a DOCX file: headings marked with #, blank lines between paragraphs, a line per table row.
+    """Return the text of a DOCX file: headings marked with #, blank lines between paragraphs, a
+    line per table row.
 
     Raises:
         MissingExtraError: python-docx is not installed.
@@ -136,8 +159,13 @@ def _block(block: object) -> str:
     """Return the text of a paragraph or a table."""
     rows = getattr(block, "rows", None)
     if rows is not None:
-        return "\n".join(" ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in rows)
-    text, style = _plain(getattr(block, "text", "")), str(getattr(getattr(block, "style", None), "name", ""))
+        return "\n".join(
+            " ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in rows
+        )
+    text, style = (
+        _plain(getattr(block, "text", "")),
+        str(getattr(getattr(block, "style", None), "name", "")),
+    )
     level = 1 if style == "Title" else int(style[8:]) if re.fullmatch(r"Heading \d", style) else 0
     listed = "- " if style.startswith("List") and text else ""
     return f"{'#' * level} {text}" if level and text else listed + text

@@ -1,8 +1,10 @@
-"""Public BEIR sets: downloaded and unpacked by `beir.util`, within bounds, once, into the cache folder.
+"""Public BEIR sets: downloaded and unpacked by `beir.util`, within bounds, once, into the cache
+folder.
 
-`beir.util` waits without end, follows any redirect, keeps error pages and unpacks anything. So it runs in a process of
-its own, which is ended when nothing arrives any more; the address, the archive's size, its MD5 where BEIR documents one
-and every member are checked before the next step. What was cut off or damaged starts again. The set appears as a whole.
+`beir.util` waits without end, follows any redirect, keeps error pages and unpacks anything. So it
+runs in a process of its own, which is ended when nothing arrives any more; the address, the
+archive's size, its MD5 where BEIR documents one and every member are checked before the next step.
+What was cut off or damaged starts again. The set appears as a whole.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ _MAX_RATIO, _SMALL_BYTES, _MAX_UNPACKED_BYTES = 50, 10_000_000, 100_000_000_000
 _MAX_ARCHIVE_BYTES = 50_000_000_000
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
-    "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack the archive yourself "
-    "and name its folder"
+    "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack "
+    "the archive yourself and name its folder"
 )
 _RUN_UTIL = (
     "import sys, types\n"
@@ -67,44 +69,64 @@ class _FailedTryError(Exception):
 
 
 def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
-    """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it is not there yet.
+    """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it
+    is not there yet.
 
-    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different addresses are kept apart. The checksum
-    in `MD5` is required of BEIR's own address only, as a mirror may have packed the same files again.
+    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different addresses are kept
+    apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have packed
+    the same files again.
 
-    It gives up after `tries` attempts, `pause_s` (doubled each time) apart; a connection that is silent, or slower than
-    1000 bytes a second, for `stall_s` seconds counts as cut. No redirect to another host is followed. Of several
-    processes one downloads, the others wait.
+    It gives up after `tries` attempts, `pause_s` (doubled each time) apart; a connection that is
+    silent, or slower than 1000 bytes a second, for `stall_s` seconds counts as cut. No redirect to
+    another host is followed. Of several processes one downloads, the others wait.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise ConfigError(f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://")
+        raise ConfigError(
+            f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://"
+        )
     archive, _, part = name.partition("/")
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
     official = base == OFFICIAL_URL
     try:
-        home = store.cache_folder() / "datasets" / ("beir" if official else f"beir-{store.digest(base)[:8]}")
+        home = (
+            store.cache_folder()
+            / "datasets"
+            / ("beir" if official else f"beir-{store.digest(base)[:8]}")
+        )
         folder = home / archive
         if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)
             with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
-                    _install(f"{base}/{archive}.zip", folder, md5, tries=tries, pause_s=pause_s, stall_s=stall_s)
+                    _install(
+                        f"{base}/{archive}.zip",
+                        folder,
+                        md5,
+                        tries=tries,
+                        pause_s=pause_s,
+                        stall_s=stall_s,
+                    )
     except OSError as exc:
         raise DownloadError(
-            f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set RAGBENCH_CACHE_DIR"
+            f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set "
+            "RAGBENCH_CACHE_DIR"
         ) from exc
     if not part:
         return folder
     if not (folder / part).is_dir():
         parts = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
-        raise ConfigError(unknown(f"part of BEIR set {archive!r}", part, parts or ["(it has no parts)"]))
+        raise ConfigError(
+            unknown(f"part of BEIR set {archive!r}", part, parts or ["(it has no parts)"])
+        )
     return folder / part
 
 
-def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float) -> None:
+def _install(
+    url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float
+) -> None:
     """Download, check and unpack an archive; `folder` appears whole or not at all."""
     import httpx
 
@@ -119,7 +141,9 @@ def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: fl
             return
         except (_FailedTryError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
             if attempt == tries:
-                raise DownloadError(f"{url} could not be downloaded in {tries} tries ({exc}); {_WAY_OUT}") from exc
+                raise DownloadError(
+                    f"{url} could not be downloaded in {tries} tries ({exc}); {_WAY_OUT}"
+                ) from exc
             time.sleep(pause_s * 2 ** (attempt - 1))
 
 
@@ -130,7 +154,9 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
     with (
         log.open("wb") as output,
         progress_bar(total, url.rpartition("/")[2], "B") as bar,
-        subprocess.Popen(_command("download_url", url, archive), stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            _command("download_url", url, archive), stdout=output, stderr=output
+        ) as process,
     ):
         try:
             size, since = 0, time.monotonic()
@@ -139,10 +165,14 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
                 arrived = _size(archive)
                 bar.update(arrived - bar.n)
                 if arrived > (total or _MAX_ARCHIVE_BYTES):
-                    raise _FailedTryError(f"{arrived} bytes arrived, {total or 'far fewer'} were expected")
+                    raise _FailedTryError(
+                        f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
+                    )
                 if (waited := time.monotonic() - since) > stall_s:
                     if arrived - size < _MIN_RATE * waited:
-                        raise _FailedTryError(f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}")
+                        raise _FailedTryError(
+                            f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
+                        )
                     size, since = arrived, time.monotonic()
         finally:
             process.kill()
@@ -153,7 +183,9 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
 
 
 def _look_up(url: str, stall_s: float) -> tuple[str, int | None]:
-    """Return the address after redirects within the host, and the size that the server states, None without one."""
+    """Return the address after redirects within the host, and the size that the server states, None
+    without one.
+    """
     import httpx
 
     timeout = httpx.Timeout(stall_s, pool=None)
@@ -166,11 +198,15 @@ def _look_up(url: str, stall_s: float) -> tuple[str, int | None]:
             raise _FailedTryError(f"the server answered {status} {response.reason_phrase}")
         if not response.is_success:
             names = f"public sets are {', '.join(MD5)}; " if status in (404, 410) else ""
-            raise DownloadError(f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}")
+            raise DownloadError(
+                f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}"
+            )
         encoded = "Content-Encoding" in response.headers  # then the length is not the file's
         total = int(length) if length.isdecimal() and not encoded else None
         if (total or 0) > _MAX_ARCHIVE_BYTES:
-            raise DownloadError(f"{url} has {total:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most")
+            raise DownloadError(
+                f"{url} has {total:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most"
+            )
         return str(response.url), total
 
 
@@ -191,15 +227,23 @@ def _size(file: Path) -> int:
 def _check_archive(archive: Path, md5: str | None) -> None:
     if not zipfile.is_zipfile(archive):
         with archive.open("rb") as file:
-            raise _FailedTryError(f"it is not a whole zip archive: it starts with {file.read(40)!r}")
+            raise _FailedTryError(
+                f"it is not a whole zip archive: it starts with {file.read(40)!r}"
+            )
     with archive.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() if md5 else None
+        digest = (
+            hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            if md5
+            else None
+        )
     if digest != md5:
         raise _FailedTryError(f"its MD5 is {digest}, not {md5} as BEIR documents")
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Put the set in `archive` into `folder`, by `beir.util.unzip`; every member is checked before that."""
+    """Put the set in `archive` into `folder`, by `beir.util.unzip`; every member is checked before
+    that.
+    """
     try:
         with zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
@@ -211,8 +255,9 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
     size, needed = _size(archive), sum(member.file_size for member in members)
     if needed > min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size)):
         raise DataError(
-            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at most {_MAX_RATIO} times its size "
-            f"and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: is it a zip bomb?"
+            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at "
+            f"most {_MAX_RATIO} times its size and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: "
+            "is it a zip bomb?"
         )
     if needed > (free := shutil.disk_usage(folder.parent).free):
         raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
@@ -221,15 +266,21 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
     if done.returncode:
         raise _FailedTryError(f"it is not a whole zip archive: {_last_line(done.stderr)}")
     inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-    dataset = inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+    dataset = (
+        inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+    )
     if not any(dataset.rglob("corpus.jsonl")):
         names = ", ".join(member.filename for member in members[:5]) or "nothing"
-        raise DataError(f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format")
+        raise DataError(
+            f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format"
+        )
     dataset.rename(folder)
 
 
 def _check_member(member: zipfile.ZipInfo, source: str, paths: set[PurePosixPath]) -> None:
-    """Refuse a member that would be written elsewhere, is no plain file, or is there already; note its path."""
+    """Refuse a member that would be written elsewhere, is no plain file, or is there already; note
+    its path.
+    """
     name = member.filename.replace("\\", "/")
     path = PurePosixPath(name)
     kind = stat.S_IFMT(member.external_attr >> 16)
@@ -245,5 +296,6 @@ def _check_member(member: zipfile.ZipInfo, source: str, paths: set[PurePosixPath
         paths.add(path)
         return
     raise DataError(
-        f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"
+        f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive "
+        "from a place you trust"
     )

@@ -9,8 +9,9 @@
 
 `questions.jsonl`: `{"_id", "corpus_id", "references": [{"content", "start_index", "end_index"}]}`.
 
-Offsets count characters of the document's `text`. They are moved into its `full_text` here, and every quote is
-compared with the text at its place: misplaced evidence would make every span measure wrong without a sign.
+Offsets count characters of the document's `text`. They are moved into its `full_text` here, and
+every quote is compared with the text at its place: misplaced evidence would make every span measure
+wrong without a sign.
 """
 
 from __future__ import annotations
@@ -51,7 +52,16 @@ class Gold(NamedTuple):
 GoldByQuery = dict[str, tuple[int, Gold]]
 """query_id -> its line, what it states."""
 
-_ANSWER_FIELDS = {"_id", "answer", "answers", "answerable", "is_impossible", "doc_id", "passage_ids", "sentences"}
+_ANSWER_FIELDS = {
+    "_id",
+    "answer",
+    "answers",
+    "answerable",
+    "is_impossible",
+    "doc_id",
+    "passage_ids",
+    "sentences",
+}
 
 
 def read_answers(path: Path) -> GoldByQuery:
@@ -65,7 +75,9 @@ def read_questions(path: Path) -> GoldByQuery:
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
-    """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there stays."""
+    """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
+    stays.
+    """
     lost: dict[str, None] = {}
 
     def labelled(case: Case) -> Case:
@@ -90,7 +102,11 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         )
 
     cases = tuple(labelled(case) for case in dataset.cases)
-    warn(str(path), "queries have a selected sentence that is not in its passage; it is left out", lost)
+    warn(
+        str(path),
+        "queries have a selected sentence that is not in its passage; it is left out",
+        lost,
+    )
     return replace(dataset, cases=cases)
 
 
@@ -99,8 +115,8 @@ def _by_query(path: Path, parse: Callable[[dict[str, Any]], Gold]) -> GoldByQuer
     for number, found in parsed(path, parse):
         if found.query_id in gold:
             raise DataError(
-                f"{path}, line {number}: query {found.query_id!r} is on line {gold[found.query_id][0]} already; "
-                "keep one of the two"
+                f"{path}, line {number}: query {found.query_id!r} is on "
+                f"line {gold[found.query_id][0]} already; keep one of the two"
             )
         gold[found.query_id] = number, found
     return gold
@@ -120,19 +136,29 @@ def _answer(record: dict[str, Any]) -> Gold:
     return gold._replace(
         reference_answer=reference or gold.reference_answer,
         expected_outcome=None if answerable is None else "success" if answerable else "no_results",
-        metadata={key: value for key, value in record.items() if key not in _ANSWER_FIELDS and value is not None},
+        metadata={
+            key: value
+            for key, value in record.items()
+            if key not in _ANSWER_FIELDS and value is not None
+        },
     )
 
 
 def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
-    """Return the first answer with content, with the sentences it rests on: other annotators chose others."""
+    """Return the first answer with content, with the sentences it rests on: other annotators chose
+    others.
+    """
     for answer in answers:
         if not (text := string(answer, "answer")):
             continue
         sentences = answer.get("selected_sentences") or []
         passages = record.get("passage_ids") or []
-        if not (isinstance(sentences, list) and all(isinstance(sentence, str) for sentence in sentences)):
-            raise DataError(f"'selected_sentences' is {shown(sentences)}; expected a list of strings")
+        if not (
+            isinstance(sentences, list) and all(isinstance(sentence, str) for sentence in sentences)
+        ):
+            raise DataError(
+                f"'selected_sentences' is {shown(sentences)}; expected a list of strings"
+            )
         if not isinstance(passages, list):
             raise DataError(f"'passage_ids' is {shown(passages)}; expected a list of document ids")
         ids = tuple(identifier({"passage_ids": passage}, "passage_ids") for passage in passages)
@@ -142,7 +168,9 @@ def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[s
 
 
 def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gold:
-    """Return one fact whose aliases are the annotators' wordings; where they say at which place, evidence too."""
+    """Return one fact whose aliases are the annotators' wordings; where they say at which place,
+    evidence too.
+    """
     aliases: dict[str, None] = {}
     quotes = []
     for answer in answers:
@@ -154,15 +182,25 @@ def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gol
             continue
         aliases[text] = None
         if fields.get("answer_start") is not None:
-            quotes.append(Quote(identifier({**record, **fields}, "doc_id"), _offset(fields, "answer_start"), text))
+            quotes.append(
+                Quote(
+                    identifier({**record, **fields}, "doc_id"),
+                    _offset(fields, "answer_start"),
+                    text,
+                )
+            )
     if not aliases:
         return gold
-    return gold._replace(reference_answer=next(iter(aliases)), gold_facts=(tuple(aliases),), quotes=tuple(quotes))
+    return gold._replace(
+        reference_answer=next(iter(aliases)), gold_facts=(tuple(aliases),), quotes=tuple(quotes)
+    )
 
 
 def _question(record: dict[str, Any]) -> Gold:
     query_id, references = identifier(record), record.get("references")
-    if not isinstance(references, list) or not all(isinstance(reference, dict) for reference in references):
+    if not isinstance(references, list) or not all(
+        isinstance(reference, dict) for reference in references
+    ):
         raise DataError(f"'references' is {shown(references)}; expected a list of objects")
     quotes = []
     for reference in references:
@@ -171,8 +209,9 @@ def _question(record: dict[str, Any]) -> Gold:
         content = string(reference, "content")
         if end - start != len(content) or not content:
             raise DataError(
-                f"the reference from {start} to {end} quotes {len(content)} characters, {shown(content)}; "
-                "end_index - start_index must be the length of content, in characters (not bytes), and not 0"
+                f"the reference from {start} to {end} quotes {len(content)} "
+                f"characters, {shown(content)}; end_index - start_index must be the length of "
+                "content, in characters (not bytes), and not 0"
             )
         quotes.append(Quote(doc_id, start, content))
     return Gold(query_id, quotes=tuple(quotes))
@@ -181,19 +220,24 @@ def _question(record: dict[str, Any]) -> Gold:
 def _offset(record: Mapping[str, Any], name: str) -> int:
     value = record.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise DataError(f"{name!r} is {shown(value)}; expected a whole number, 0 or more, counting characters")
+        raise DataError(
+            f"{name!r} is {shown(value)}; expected a whole number, 0 or more, counting characters"
+        )
     return value
 
 
 def _place(quote: Quote, corpus: Mapping[str, Document]) -> Span:
     document = corpus.get(quote.doc_id)
     if document is None:
-        raise DataError(f"evidence is quoted from document {quote.doc_id!r}, which is not in the corpus; add it")
+        raise DataError(
+            f"evidence is quoted from document {quote.doc_id!r}, which is not in the corpus; add it"
+        )
     there = document.text[quote.start : quote.start + len(quote.content)]
     if there != quote.content:
         raise DataError(
-            f"document {quote.doc_id!r} has {shown(there)} at character {quote.start} of its text, not the quoted "
-            f"{shown(quote.content)}; offsets count characters (not bytes) of the field 'text'"
+            f"document {quote.doc_id!r} has {shown(there)} at character {quote.start} of its "
+            f"text, not the quoted {shown(quote.content)}; offsets count characters (not bytes) "
+            "of the field 'text'"
         )
     return _span(document, quote.start, len(quote.content))
 

@@ -5,21 +5,50 @@ from __future__ import annotations
 import re
 import warnings
 
-_SKIPPED = ["script", "style", "template", "noscript", "svg", "nav", "header", "footer", "form", "button"]
+_SKIPPED = [
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "svg",
+    "nav",
+    "header",
+    "footer",
+    "form",
+    "button",
+]
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _BLOCKS = [
-    "address", "article", "blockquote", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "hr", "main", "ol",
-    "p", "section", "summary", "table", "tr", "ul",
-]  # fmt: skip
+    "address",
+    "article",
+    "blockquote",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "figcaption",
+    "figure",
+    "hr",
+    "main",
+    "ol",
+    "p",
+    "section",
+    "summary",
+    "table",
+    "tr",
+    "ul",
+]
 
 _SPACES = re.compile(r"[ \t]*\n[ \t\n]*")
 
 
 def text_of_html(page: bytes) -> str:
-    """Return the text of a page: headings marked with #, blank lines between blocks, `pre` between fences.
+    """Return the text of a page: headings marked with #, blank lines between blocks, `pre` between
+    fences.
 
-    Scripts, styles and what surrounds the text (navigation, header, footer, forms) are left out. The encoding is the
-    one that the page declares, else UTF-8, else Windows-1252.
+    Scripts, styles and what surrounds the text (navigation, header, footer, forms) are left out.
+    The encoding is the one that the page declares, else UTF-8, else Windows-1252.
 
     >>> text_of_html(b"<nav>Home</nav><h2>Use</h2><p>Call <b>it</b>.<ul><li>once<li>twice</ul><pre>f()</pre>")
     '## Use\\n\\nCall it.\\n\\n- once\\n- twice\\n\\n```\\nf()\\n```'
@@ -40,7 +69,9 @@ def text_of_html(page: bytes) -> str:
     for tag in soup("pre"):
         tag.replace_with(f"\n\n```\n{tag.get_text().strip(chr(10))}\n```\n\n")
     for tag in soup(_HEADINGS):
-        tag.replace_with(f"\n\n{'#' * int(tag.name[1])} {' '.join(tag.get_text(' ').split()).rstrip(' ¶#')}\n\n")
+        tag.replace_with(
+            f"\n\n{'#' * int(tag.name[1])} {' '.join(tag.get_text(' ').split()).rstrip(' ¶#')}\n\n"
+        )
     for tag in soup("br"):
         tag.replace_with("\n")
     for tag in soup("li"):
@@ -51,7 +82,9 @@ def text_of_html(page: bytes) -> str:
         tag.insert_before("\n\n")
         tag.insert_after("\n\n")
     parts = re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text())
-    parts = [part if part.startswith("```") else _SPACES.sub(_of_blank_lines, part) for part in parts]
+    parts = [
+        part if part.startswith("```") else _SPACES.sub(_of_blank_lines, part) for part in parts
+    ]
     return "".join(parts).strip()
 
 

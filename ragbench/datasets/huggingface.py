@@ -1,10 +1,12 @@
-"""Sets in BEIR's form on the Hugging Face hub, or in a local folder that is laid out like a hub repository.
+"""Sets in BEIR's form on the Hugging Face hub, or in a local folder that is laid out like a hub
+repository.
 
-Two layouts are usual: the judgements in the repository itself, as the configuration "qrels" or "default" (mteb's
-sets), or in a second repository "<repository>-qrels" (BeIR's own). Code from a repository is never run.
+Two layouts are usual: the judgements in the repository itself, as the configuration "qrels" or
+"default" (mteb's sets), or in a second repository "<repository>-qrels" (BeIR's own). Code from a
+repository is never run.
 
-A folder may also hold what `save_to_disk` of `datasets` wrote (a DatasetDict with corpus, queries and qrels, or a
-folder for each), or a folder of parquet files for each configuration.
+A folder may also hold what `save_to_disk` of `datasets` wrote (a DatasetDict with corpus, queries
+and qrels, or a folder for each), or a folder of parquet files for each configuration.
 """
 
 from __future__ import annotations
@@ -27,20 +29,31 @@ from ragbench.files import expanded
 from ragbench.types import Dataset, Qrels, grade
 
 _LAYOUT = (
-    "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or 'default' or in "
-    "'<repository>-qrels'"
+    "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or "
+    "'default' or in '<repository>-qrels'"
 )
 _BATCH = 1000
-_SCHEMES = {"hf", "zip", "tar", "gzip", "bz2", "xz", "lz4", "zstd"}  # of the hub, and of archives that it holds
+_SCHEMES = {
+    "hf",
+    "zip",
+    "tar",
+    "gzip",
+    "bz2",
+    "xz",
+    "lz4",
+    "zstd",
+}  # of the hub, and of archives that it holds
 
 T = TypeVar("T")
 
 
 def load_huggingface(repository: str, split: str = "test") -> Dataset:
-    """Return the set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of the judgements.
+    """Return the set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of
+    the judgements.
 
-    "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and "<config>-qrels" (or
-    "<config>"), as sets in several languages have them. Ids may be called "_id" or "id".
+    "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and
+    "<config>-qrels" (or "<config>"), as sets in several languages have them. Ids may be called
+    "_id" or "id".
     """
     repo, config = _split_name(repository)
     there = _configs(repo)
@@ -52,21 +65,32 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     splits = _splits(qrels_repo, qrels_config)
     table = qrels_config if splits == [qrels_config] else split  # saved without the names of splits
     if table not in splits:
-        raise DataError(f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}")
+        raise DataError(
+            f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}"
+        )
 
     corpus = mapped(_unique(repo, corpus_config, "corpus", split, document, "document"))
-    cases = {one.query_id: one for one in _unique(repo, queries_config, "queries", split, case, "query")}
+    cases = {
+        one.query_id: one for one in _unique(repo, queries_config, "queries", split, case, "query")
+    }
     qrels: Qrels = {}
     for place, record in _rows(qrels_repo, qrels_config, table):
         with located(place):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
-    name = Path(repository).name if os.path.isdir(_place(repo)) else repository  # no path of this machine in results
+    name = (
+        Path(repository).name if os.path.isdir(_place(repo)) else repository
+    )  # no path of this machine in results
     return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
 
 
 def _unique(
-    repo: str, config: str, usual: str, split: str, parse: Callable[[Mapping[str, Any]], T], what: str
+    repo: str,
+    config: str,
+    usual: str,
+    split: str,
+    parse: Callable[[Mapping[str, Any]], T],
+    what: str,
 ) -> Iterator[T]:
     """Yield the records of a configuration, whose ids differ."""
     seen: set[str] = set()
@@ -110,7 +134,9 @@ def _configs(repo: str) -> list[str]:
     import datasets
 
     if not repo:
-        raise ConfigError("'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'")
+        raise ConfigError(
+            "'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'"
+        )
     if saved := _saved(repo):
         return sorted(saved)
     with _errors_of(repo):
@@ -127,14 +153,19 @@ def _splits(repo: str, config: str) -> list[str]:
 
 
 def _only(repo: str, config: str, usual: str, split: str) -> str:
-    """Return the split that holds the corpus or the queries: the only one, or that named like it, or like the split."""
+    """Return the split that holds the corpus or the queries: the only one, or that named like it,
+    or like the split.
+    """
     splits = _splits(repo, config)
     if len(splits) == 1:
         return splits[0]
     for name in (usual, split):
         if name in splits:
             return name
-    raise DataError(f"hf:{repo}: configuration {config!r} has splits {', '.join(splits)}; expected one, or {usual!r}")
+    raise DataError(
+        f"hf:{repo}: configuration {config!r} has splits {', '.join(splits)}; expected one, "
+        f"or {usual!r}"
+    )
 
 
 def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -149,14 +180,20 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
             if found := _saved(repo).get(config, {}).get(split):
                 names = [*map(str, found)]
                 whole = found[0].is_dir()
-                table = datasets.load_from_disk(names[0]) if whole else datasets.Dataset.from_parquet(names)
+                table = (
+                    datasets.load_from_disk(names[0])
+                    if whole
+                    else datasets.Dataset.from_parquet(names)
+                )
             else:
                 table = datasets.load_dataset(_place(repo), config, split=split)
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
     count = 0
-    for arrays in table.with_format("arrow").iter(batch_size=_BATCH):  # nothing is decoded: no file or address opened
+    for arrays in table.with_format("arrow").iter(
+        batch_size=_BATCH
+    ):  # nothing is decoded: no file or address opened
         batch = arrays.to_pydict()
         names = list(batch)
         for values in zip(*batch.values(), strict=True):
@@ -165,16 +202,25 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
 
 
 def _saved(repo: str) -> dict[str, dict[str, list[Path]]]:
-    """Return configuration -> split -> files, of a folder that does not describe itself as a repository does."""
+    """Return configuration -> split -> files, of a folder that does not describe itself as a
+    repository does.
+    """
     place = Path(_place(repo))
     readme = place / "README.md"
-    if not place.is_dir() or (readme.is_file() and "config_name:" in readme.read_text("utf-8", "replace")):
+    if not place.is_dir() or (
+        readme.is_file() and "config_name:" in readme.read_text("utf-8", "replace")
+    ):
         return {}
     found: dict[str, dict[str, list[Path]]] = {}
     if (place / "dataset_dict.json").is_file():
-        return {inner.parent.name: {inner.parent.name: [inner.parent]} for inner in place.glob("*/state.json")}
+        return {
+            inner.parent.name: {inner.parent.name: [inner.parent]}
+            for inner in place.glob("*/state.json")
+        }
     for folder in sorted(path for path in place.iterdir() if path.is_dir()):
-        states = [path.parent for path in (*folder.glob("state.json"), *folder.glob("*/state.json"))]
+        states = [
+            path.parent for path in (*folder.glob("state.json"), *folder.glob("*/state.json"))
+        ]
         own = {path.name: [path] for path in sorted(states)}
         for file in sorted(folder.glob("*.parquet")):
             own.setdefault(re.split(r"[-.]", file.name)[0], []).append(file)
@@ -189,7 +235,9 @@ def _place(repo: str) -> str:
 
 @cache
 def _repository_read() -> ContextVar[str]:
-    """Return the repository that this thread reads: `datasets` then opens nothing that its card names outside of it."""
+    """Return the repository that this thread reads: `datasets` then opens nothing that its card
+    names outside of it.
+    """
     from datasets import config, data_files
 
     repository, inner = ContextVar("repository", default=""), data_files.resolve_pattern
@@ -198,11 +246,19 @@ def _repository_read() -> ContextVar[str]:
         repo = repository.get()
         for name in (pattern, base_path) if repo else ():
             hub = f"{config.HF_ENDPOINT}/"
-            hops = [one.partition("://")[0] for one in name.split("::") if "://" in one and not one.startswith(hub)]
+            hops = [
+                one.partition("://")[0]
+                for one in name.split("::")
+                if "://" in one and not one.startswith(hub)
+            ]
             outside = os.path.isabs(name) and not os.path.isdir(_place(repo))
             if outside or not set(hops) <= _SCHEMES:
-                message = f"hf:{repo}: its card names {name[:200]!r}, which is not in the repository"
-                raise DataError(f"{message}, so it is not read; fetch it yourself and name a local folder")
+                message = (
+                    f"hf:{repo}: its card names {name[:200]!r}, which is not in the repository"
+                )
+                raise DataError(
+                    f"{message}, so it is not read; fetch it yourself and name a local folder"
+                )
         found: list[str] = inner(pattern, base_path, *args, **options)
         return found
 
@@ -223,16 +279,22 @@ def _errors_of(repo: str) -> Iterator[None]:
         raise
     except datasets.exceptions.DatasetNotFoundError as exc:
         raise ConfigError(
-            f"hf:{repo} is neither on the hub (or is private) nor a local folder; expected 'hf:<owner>/<name>'"
+            f"hf:{repo} is neither on the hub (or is private) nor a local folder; expected "
+            "'hf:<owner>/<name>'"
         ) from exc
     except HFValidationError as exc:
-        raise ConfigError(f"hf:{repo} is not a name of a repository; expected 'hf:<owner>/<name>'") from exc
+        raise ConfigError(
+            f"hf:{repo} is not a name of a repository; expected 'hf:<owner>/<name>'"
+        ) from exc
     except (datasets.exceptions.DatasetGenerationError, ValueError, RuntimeError) as exc:
         cause = exc.__cause__ or exc
-        raise DataError(f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}") from exc
+        raise DataError(
+            f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}"
+        ) from exc
     except OSError as exc:  # ConnectionError, and FileNotFoundError for data files
         raise DownloadError(
-            f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a local folder"
+            f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a "
+            "local folder"
         ) from exc
     finally:
         _repository_read().reset(reading)

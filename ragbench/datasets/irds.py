@@ -1,4 +1,6 @@
-"""Sets of ir_datasets by their id. It downloads and keeps what it needs itself (`IR_DATASETS_HOME`)."""
+"""Sets of ir_datasets by their id. It downloads and keeps what it needs itself
+(`IR_DATASETS_HOME`).
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,21 @@ from ragbench.types import Case, Dataset, Document, Qrels, grade
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     """Yield the documents, queries and judgements of an id.
 
-    An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is "test" or its last
-    part; otherwise `/<split>` is appended. `Dataset.split` is the last part of the id that was taken.
+    An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is
+    "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of
+    the id that was taken.
 
-    Titles are kept apart from texts where the documents have them; a text is what `default_text()` gives beyond the
-    title. These sets cannot be corrected by who uses them, so a document that is there twice (the first counts) and
-    a pair that is judged differently, as sub-topics are (the highest counts), are one warning each.
+    Titles are kept apart from texts where the documents have them; a text is what `default_text()`
+    gives beyond the title. These sets cannot be corrected by who uses them, so a document that is
+    there twice (the first counts) and a pair that is judged differently, as sub-topics are (the
+    highest counts), are one warning each.
     """
     try:
         import ir_datasets  # makes its folder when imported
     except OSError as exc:
-        raise ConfigError(f"ir_datasets could not make its folder: {exc}; set IR_DATASETS_HOME to one") from exc
+        raise ConfigError(
+            f"ir_datasets could not make its folder: {exc}; set IR_DATASETS_HOME to one"
+        ) from exc
 
     registry = ir_datasets.registry
     taken = _resolve(registry, dataset_id, split)
@@ -66,7 +72,11 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
             judged[str(row.doc_id)] = max(earlier, value)
 
     warn(name, "documents are there more than once; the first counts", repeated)
-    warn(name, "queries have documents that are judged differently; the highest grade counts", conflicts)
+    warn(
+        name,
+        "queries have documents that are judged differently; the highest grade counts",
+        conflicts,
+    )
     chosen = taken.rsplit("/", 1)[1] if "/" in taken else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 
@@ -80,16 +90,23 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     for candidate in candidates:
         if _known(registry, candidate) and _whole(registry[candidate]):
             return candidate
-    usable = [other for other in registry if other.startswith(f"{dataset_id}/") and _whole(registry[other])]
+    usable = [
+        other
+        for other in registry
+        if other.startswith(f"{dataset_id}/") and _whole(registry[other])
+    ]
     if known and _whole(registry[dataset_id]):
         usable.insert(0, f"{dataset_id} (with the default split)")
     if not known:
         near = difflib.get_close_matches(dataset_id, list(registry), n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise ConfigError(f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them")
+        raise ConfigError(
+            f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
+        )
     there = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
-        f"irds:{dataset_id} has no documents, queries and judgements together for split {split!r}; {there}"
+        f"irds:{dataset_id} has no documents, queries and judgements together for "
+        f"split {split!r}; {there}"
     )
 
 
@@ -111,19 +128,26 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
         yield from rows()
     except GeneratorExit:
         raise
-    except (OSError, EOFError) as exc:  # what requests raises and a wrong checksum are OSErrors, too
+    except (
+        OSError,
+        EOFError,
+    ) as exc:  # what requests raises and a wrong checksum are OSErrors, too
         raise DownloadError(
-            f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection (ir_datasets keeps its "
-            "files in the folder IR_DATASETS_HOME), or name a BEIR folder on disk"
+            f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection "
+            "(ir_datasets keeps its files in the folder IR_DATASETS_HOME), or name a BEIR folder "
+            "on disk"
         ) from exc
     except Exception as exc:
-        if isinstance(exc, RuntimeError) and len(exc.args) == 2:  # the failure of each source that it tried
+        if (
+            isinstance(exc, RuntimeError) and len(exc.args) == 2
+        ):  # the failure of each source that it tried
             raise DownloadError(
-                f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection, or name a BEIR folder"
+                f"the {what} of {name} could not be fetched: {_cause(exc)}; check the "
+                "connection, or name a BEIR folder"
             ) from exc
         raise DataError(
-            f"the {what} of {name} could not be read: {_cause(exc)}; remove its files from the folder "
-            "IR_DATASETS_HOME so that they are fetched again"
+            f"the {what} of {name} could not be read: {_cause(exc)}; remove its files from the "
+            "folder IR_DATASETS_HOME so that they are fetched again"
         ) from exc
 
 

@@ -1,7 +1,8 @@
-"""Text files line by line, with the place in every error: what people's editors and scripts write is accepted.
+"""Text files line by line, with the place in every error: what people's editors and scripts write
+is accepted.
 
-A byte order mark, CRLF and blank lines are no errors. Lines are counted from 1, blank ones included, so that the
-number is the one an editor shows.
+A byte order mark, CRLF and blank lines are no errors. Lines are counted from 1, blank ones
+included, so that the number is the one an editor shows.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of every line that is not blank; the file is streamed, never held."""
+    """Yield the number and the text of every line that is not blank; the file is streamed, never
+    held.
+    """
     try:
-        with path.open("rb") as file, progress_bar(path.stat().st_size, f"reading {path.name}", "B") as bar:
+        with (
+            path.open("rb") as file,
+            progress_bar(path.stat().st_size, f"reading {path.name}", "B") as bar,
+        ):
             for number, raw in enumerate(file, start=1):
                 bar.update(len(raw))
                 if number == 1:
@@ -37,8 +43,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, raw.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as exc:
                     raise DataError(
-                        f"{path}, line {number}: byte 0x{raw[exc.start]:02x} at position {exc.start} is not UTF-8; "
-                        "save the file as UTF-8"
+                        f"{path}, line {number}: byte 0x{raw[exc.start]:02x} at "
+                        f"position {exc.start} is not UTF-8; save the file as UTF-8"
                     ) from exc
     except OSError as exc:
         raise DataError(
@@ -56,10 +62,14 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except ValueError as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
             column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
             raise DataError(
-                f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must hold one whole object"
+                f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must "
+                "hold one whole object"
             ) from exc
         if not isinstance(record, dict):
-            raise DataError(f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on each line")
+            raise DataError(
+                f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on "
+                "each line"
+            )
         yield number, record
 
 

@@ -20,17 +20,20 @@ from ragbench.errors import DataError
 from ragbench.types import Document
 
 LARGE_BYTES = 256_000_000
-"""A corpus.jsonl of this size or more becomes a `LargeCorpus`; in memory one takes about three times its file."""
+"""A corpus.jsonl of this size or more becomes a `LargeCorpus`; in memory one takes about three
+times its file.
+"""
 
 _ROWS = 10_000  # documents of a batch of the file; all batches but the last have so many
 _COLUMNS = ("doc_id", "title", "text", "metadata")
 
 
 class LargeCorpus(Mapping[str, Document]):
-    """doc_id -> `Document`, in the order of the file, from an Arrow file that is mapped into memory.
+    """doc_id -> `Document`, in the order of the file, from an Arrow file that is mapped into
+    memory.
 
-    A document is made when it is asked for; per document 16 bytes, of the file too, say where an id is. `place` is the
-    folder that `large_corpus` keeps in the cache.
+    A document is made when it is asked for; per document 16 bytes, of the file too, say where an id
+    is. `place` is the folder that `large_corpus` keeps in the cache.
     """
 
     def __init__(self, place: Path) -> None:
@@ -39,7 +42,9 @@ class LargeCorpus(Mapping[str, Document]):
         self._place = place
         reader = pyarrow.ipc.open_file(pyarrow.memory_map(str(place / "documents.arrow")))
         self._batches = [reader.get_batch(i).columns for i in range(reader.num_record_batches)]
-        hashes, rows = (np.load(place / f"{name}.npy", mmap_mode="r") for name in ("hashes", "rows"))
+        hashes, rows = (
+            np.load(place / f"{name}.npy", mmap_mode="r") for name in ("hashes", "rows")
+        )
         self._hashes, self._rows = np.asarray(hashes), np.asarray(rows)
         if sum(len(columns[0]) for columns in self._batches) != len(rows):
             raise OSError(f"{place} is not whole")
@@ -115,10 +120,12 @@ class _Items(ItemsView[str, Document]):
 
 
 def large_corpus(file: Path) -> LargeCorpus:
-    """Return the documents of a corpus.jsonl, which is read once, line by line, and kept in the cache by its content.
+    """Return the documents of a corpus.jsonl, which is read once, line by line, and kept in the
+    cache by its content.
 
     Raises:
-        DataError: as for a file that is read into memory: the first line that is wrong, or has an id of another.
+        DataError: as for a file that is read into memory: the first line that is wrong, or has an
+        id of another.
     """
     with file.open("rb") as opened:
         key = store.digest("corpus 1", hashlib.file_digest(opened, "sha256").hexdigest())
@@ -126,7 +133,9 @@ def large_corpus(file: Path) -> LargeCorpus:
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
-    """Return documents by id: in memory, or from a file where their texts have `LARGE_BYTES` or more."""
+    """Return documents by id: in memory, or from a file where their texts have `LARGE_BYTES` or
+    more.
+    """
     kept: dict[str, Document] = {}
     size, rest = 0, iter(documents)
     for one in rest:
@@ -139,7 +148,9 @@ def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
     with TemporaryDirectory(prefix="ragbench-corpus-") as folder:
         file = Path(folder) / "corpus.jsonl"
         with file.open("w", encoding="utf-8") as out:
-            out.writelines(f"{json.dumps(document_line(one))}\n" for one in chain(kept.values(), rest))
+            out.writelines(
+                f"{json.dumps(document_line(one))}\n" for one in chain(kept.values(), rest)
+            )
         return large_corpus(file)
 
 
@@ -154,7 +165,11 @@ def _build(file: Path, folder: Path) -> None:
 
         def write() -> None:
             columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
-            out.write_batch(pyarrow.record_batch([pyarrow.array(c, pyarrow.large_string()) for c in columns], schema))
+            out.write_batch(
+                pyarrow.record_batch(
+                    [pyarrow.array(c, pyarrow.large_string()) for c in columns], schema
+                )
+            )
             rows.clear()
 
         try:
@@ -188,7 +203,11 @@ def _refuse_repeated(file: Path, suspects: set[int]) -> None:
 
 
 def _document(doc_id: str, title: str, text: str, metadata: str | None) -> Document:
-    return Document(doc_id, text, title, json.loads(metadata)) if metadata else Document(doc_id, text, title)
+    return (
+        Document(doc_id, text, title, json.loads(metadata))
+        if metadata
+        else Document(doc_id, text, title)
+    )
 
 
 def _hash(doc_id: str) -> int:

@@ -29,7 +29,9 @@ NOWHERE = Place((Span("", 0, 0),), "unmatched")
 
 
 class Texts:
-    """The corpus with white space folded, and which documents hold a word; built when a text must be found."""
+    """The corpus with white space folded, and which documents hold a word; built when a text must
+    be found.
+    """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
         self._corpus = corpus
@@ -63,17 +65,25 @@ class Texts:
 
     def _search(self, text: str) -> Place:
         words = _WORD.findall(text.casefold())
-        inner = dict.fromkeys(words[1:-1] if len(words) > 3 else ())  # the outer two may be cut in the middle
+        inner = dict.fromkeys(
+            words[1:-1] if len(words) > 3 else ()
+        )  # the outer two may be cut in the middle
         rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
         if inner:
             held = [set(self._holding.get(word, ())) for word in rarest[:4]]
             candidates = sorted(set.intersection(*held))
         else:
             candidates = list(range(len(self._ids)))
-        spans = [Span(self._ids[i], *span) for i in candidates if (span := self.within(text, self._ids[i])) is not None]
+        spans = [
+            Span(self._ids[i], *span)
+            for i in candidates
+            if (span := self.within(text, self._ids[i])) is not None
+        ]
         if not spans:
             return self._resembling(text, rarest)
-        exact = any(self._corpus[span.doc_id].full_text.startswith(text, span.start) for span in spans)
+        exact = any(
+            self._corpus[span.doc_id].full_text.startswith(text, span.start) for span in spans
+        )
         return Place(tuple(spans), "exact" if exact else "white space")
 
     def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
@@ -93,12 +103,16 @@ class Texts:
             found = partial_ratio_alignment(wanted, folded, score_cutoff=_MIN_RATIO)
             if found is None or found.dest_end <= found.dest_start or found.score < best:
                 continue
-            span = Span(self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1)
+            span = Span(
+                self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1
+            )
             best, holders = found.score, [*(holders if found.score == best else []), span]
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
     def _fold(self, doc_id: str) -> tuple[str, list[int]]:
-        """Return a document's text with white space folded, and where each of its characters is in `full_text`."""
+        """Return a document's text with white space folded, and where each of its characters is in
+        `full_text`.
+        """
         if doc_id not in self._folded:
             full = self._corpus[doc_id].full_text
             parts: list[str] = []

@@ -1,8 +1,9 @@
-"""The built-in default: the language reference that ships inside CPython, with questions of our own.
+"""The built-in default: the language reference that ships inside CPython, with questions of our
+own.
 
-The corpus is `pydoc_data.topics` (79 topics, about 0.5 MB), so there is nothing to download. The questions, graded
-documents, gold quotes, gold facts and reference answers are ours and are in `pydoc_cases.jsonl` next to this file,
-one JSON object per line:
+The corpus is `pydoc_data.topics` (79 topics, about 0.5 MB), so there is nothing to download. The
+questions, graded documents, gold quotes, gold facts and reference answers are ours and are in
+`pydoc_cases.jsonl` next to this file, one JSON object per line:
 
     query_id, text, category, query_type      as in `Case`
     reference_answer                          one to three sentences, null where the topics hold no answer
@@ -12,7 +13,8 @@ one JSON object per line:
     expected_outcome                          "success" or "no_results"
     absent                                    only with "no_results": words an answer would need and no topic has
 
-The topics differ a little between editions of Python; `Dataset.fingerprint` distinguishes the editions.
+The topics differ a little between editions of Python; `Dataset.fingerprint` distinguishes the
+editions.
 """
 
 from __future__ import annotations
@@ -34,15 +36,16 @@ _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> Dataset:
     """Return the topics of this Python as corpus, and our questions about them with every label.
 
-    Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and temporal (in which release
-    something changed, and how it was before). A quote is evidence
-    wherever it is (the topic "with" is repeated inside "compound"); a topic that repeats it is graded at least as
-    high as the one it was taken from, and a topic that holds every quote of a question has grade 3. Unanswerable
-    questions have no evidence and an empty qrel.
+    Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and
+    temporal (in which release something changed, and how it was before). A quote is evidence
+    wherever it is (the topic "with" is repeated inside "compound"); a topic that repeats it is
+    graded at least as high as the one it was taken from, and a topic that holds every quote of a
+    question has grade 3. Unanswerable questions have no evidence and an empty qrel.
 
-    `topics` (name -> text) replaces those of this Python, to see what another edition does. Quotes that an
-    edition does not contain are dropped with one `DataWarning`; the grades stay, so a question is never lost. White
-    space and the shape of quotation marks may differ between editions: a span covers what is really there.
+    `topics` (name -> text) replaces those of this Python, to see what another edition does. Quotes
+    that an edition does not contain are dropped with one `DataWarning`; the grades stay, so a
+    question is never lost. White space and the shape of quotation marks may differ between
+    editions: a span covers what is really there.
 
     >>> dataset = load_pydoc()
     >>> case = dataset.cases[0]
@@ -59,7 +62,9 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     Raises `DataError` for a split other than "test" and when there are no topics.
     """
     if split != "test":
-        raise DataError(f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")')
+        raise DataError(
+            f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")'
+        )
     corpus = _corpus(_own_topics() if topics is None else topics)
     places = _Places(corpus)
     cases: list[Case] = []
@@ -88,35 +93,48 @@ def _own_topics() -> Mapping[str, str]:
         from pydoc_data.topics import topics
     except ImportError as exc:
         raise DataError(
-            "this Python comes without pydoc_data.topics, the corpus of pydoc (some distributions leave it out); "
-            "install the full standard library, or pass load_pydoc(topics={name: text, ...})"
+            "this Python comes without pydoc_data.topics, the corpus of pydoc (some "
+            "distributions leave it out); install the full standard library, or pass "
+            "load_pydoc(topics={name: text, ...})"
         ) from exc
     return dict(topics)
 
 
 def _corpus(topics: Mapping[str, str]) -> dict[str, Document]:
     if not topics:
-        raise DataError("topics is empty; expected {name: text, ...}, as pydoc_data.topics.topics is")
+        raise DataError(
+            "topics is empty; expected {name: text, ...}, as pydoc_data.topics.topics is"
+        )
     for name, text in topics.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise DataError(f"topic {name!r} is a {type(text).__name__}; expected {{name: text, ...}} of strings")
+            raise DataError(
+                f"topic {name!r} is a {type(text).__name__}; expected {{name: text, ...}} of "
+                "strings"
+            )
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
     return {name: Document(name, topics[name]) for name in sorted(topics)}
 
 
 def _records() -> list[dict[str, Any]]:
-    text = resources.files("ragbench.datasets").joinpath("pydoc_cases.jsonl").read_text(encoding="utf-8")
+    text = (
+        resources.files("ragbench.datasets")
+        .joinpath("pydoc_cases.jsonl")
+        .read_text(encoding="utf-8")
+    )
     return [json.loads(line) for line in text.splitlines()]
 
 
 def _squeezed(text: str) -> str:
-    """Return a text without white space, quotation marks and dashes straight: the same in every line breaking."""
+    """Return a text without white space, quotation marks and dashes straight: the same in every
+    line breaking.
+    """
     return "".join(text.translate(_STRAIGHT).split())
 
 
 class _Places:
-    """Where quotes are in the corpus. Lines break differently in each topic that repeats a passage (also after a
-    hyphen, and in a table or list with other indentation), so that white space takes no part in the search."""
+    """Where quotes are in the corpus. Lines break differently in each topic that repeats a passage
+    (also after a hyphen, and in a table or list with other indentation), so that white space takes
+    no part in the search."""
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
         self._texts = {doc_id: document.full_text for doc_id, document in corpus.items()}
@@ -126,7 +144,11 @@ class _Places:
     def of(self, quote: str) -> list[Span]:
         """Return every place of `quote`, in the order of the corpus."""
         wanted = _squeezed(quote)
-        return [span for doc_id, text in self._squeezed.items() for span in self._in(doc_id, text, wanted)]
+        return [
+            span
+            for doc_id, text in self._squeezed.items()
+            for span in self._in(doc_id, text, wanted)
+        ]
 
     def _in(self, doc_id: str, text: str, wanted: str) -> Iterator[Span]:
         at = text.find(wanted)
@@ -138,12 +160,21 @@ class _Places:
     def _origins_of(self, doc_id: str) -> list[int]:
         """Return for each character of the squeezed text its offset in the text."""
         if doc_id not in self._origins:
-            self._origins[doc_id] = [at for at, char in enumerate(self._texts[doc_id]) if not char.isspace()]
+            self._origins[doc_id] = [
+                at for at, char in enumerate(self._texts[doc_id]) if not char.isspace()
+            ]
         return self._origins[doc_id]
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
-    as_they_are = ("query_id", "text", "category", "query_type", "reference_answer", "expected_outcome")
+    as_they_are = (
+        "query_id",
+        "text",
+        "category",
+        "query_type",
+        "reference_answer",
+        "expected_outcome",
+    )
     return Case(
         **{name: record[name] for name in as_they_are},
         evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
@@ -152,11 +183,15 @@ def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
 
 
 def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[str, int]:
-    """Return the grades of the file, and those that follow from where this edition repeats the quotes."""
+    """Return the grades of the file, and those that follow from where this edition repeats the
+    quotes.
+    """
     grades: dict[str, int] = dict(record["relevant"])
     for item, spans in zip(record["evidence"], found, strict=True):
         for span in spans:
-            grades[span.doc_id] = max(grades.get(span.doc_id, 0), record["relevant"][item["doc_id"]])
+            grades[span.doc_id] = max(
+                grades.get(span.doc_id, 0), record["relevant"][item["doc_id"]]
+            )
     if found:
         for doc_id in set.intersection(*({span.doc_id for span in spans} for spans in found)):
             grades[doc_id] = _DIRECT_ANSWER
@@ -165,6 +200,11 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
 
 def _dropped(missing: Sequence[str], bare: Sequence[str]) -> str:
     named = "; ".join(missing[:_NAMED_IN_WARNING])
-    more = f"; and {len(missing) - _NAMED_IN_WARNING} more" if len(missing) > _NAMED_IN_WARNING else ""
+    more = (
+        f"; and {len(missing) - _NAMED_IN_WARNING} more" if len(missing) > _NAMED_IN_WARNING else ""
+    )
     lost = f". Left without any evidence: {', '.join(bare)}" if bare else ""
-    return f"pydoc: {len(missing)} quotes are not in this edition of the topics and were dropped: {named}{more}{lost}"
+    return (
+        f"pydoc: {len(missing)} quotes are not in this edition of the topics and were "
+        f"dropped: {named}{more}{lost}"
+    )

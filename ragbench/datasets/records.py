@@ -1,6 +1,8 @@
-"""From raw records to a Dataset: what every loader shares, so that all of them refuse and accept the same.
+"""From raw records to a Dataset: what every loader shares, so that all of them refuse and accept
+the same.
 
-A record that is wrong is an error; a flaw that real collections have is one DataWarning with its count.
+A record that is wrong is an error; a flaw that real collections have is one DataWarning with its
+count.
 """
 
 from __future__ import annotations
@@ -46,12 +48,17 @@ def document_line(document: Document) -> dict[str, Any]:
 
 
 def case(record: Mapping[str, Any]) -> Case:
-    """Return a line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is metadata.
+    """Return a line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is
+    metadata.
 
     >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
     'multi_hop'
     """
-    labels = {field: record[field] for field in ("category", "query_type") if isinstance(record.get(field), str)}
+    labels = {
+        field: record[field]
+        for field in ("category", "query_type")
+        if isinstance(record.get(field), str)
+    }
     metadata = _metadata(record, ("_id", "text", *labels))
     return Case(identifier(record), string(record, "text"), **labels, metadata=metadata)
 
@@ -70,8 +77,8 @@ def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
     earlier = judged.setdefault(doc_id, value)
     if earlier != value:
         raise DataError(
-            f"query {query_id!r} and document {doc_id!r} are judged {value} here and {earlier} earlier; "
-            "keep one of the two lines"
+            f"query {query_id!r} and document {doc_id!r} are judged {value} here and {earlier} "
+            "earlier; keep one of the two lines"
         )
 
 
@@ -85,13 +92,22 @@ def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> Dat
 
 def empty(path: Path, what: str) -> DataError:
     """Return the error of a file without records."""
-    return DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
+    return DataError(
+        f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}'
+    )
 
 
 def assemble(
-    name: str, split: str, corpus: Mapping[str, Document], cases: Mapping[str, Case], qrels: Qrels, *, source: str
+    name: str,
+    split: str,
+    corpus: Mapping[str, Document],
+    cases: Mapping[str, Case],
+    qrels: Qrels,
+    *,
+    source: str,
 ) -> Dataset:
-    """Return the dataset of the cases that `qrels` names, in the order of `cases`; flaws become warnings.
+    """Return the dataset of the cases that `qrels` names, in the order of `cases`; flaws become
+    warnings.
 
     A case stays when `qrels` has an entry for it, be it empty (a question that nothing answers).
     """
@@ -103,16 +119,19 @@ def assemble(
     if not kept:
         example = f"a judged one is {next(iter(qrels))!r}" if qrels else "nothing is judged"
         raise DataError(
-            f"{source}: split {split!r} judges none of the {len(cases)} queries; a query is {next(iter(cases))!r}, "
-            f"{example}; the ids must be the same"
+            f"{source}: split {split!r} judges none of the {len(cases)} queries; a query "
+            f"is {next(iter(cases))!r}, {example}; the ids must be the same"
         )
     judged = {doc_id: None for case in kept for doc_id in qrels[case.query_id]}
     flaws = {
-        f"queries have no judgement in split {split!r} and are left out": [q for q in cases if q not in qrels],
-        "judged queries are not among the queries and are left out": [q for q in qrels if q not in cases],
-        "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking": [
-            doc_id for doc_id in judged if doc_id not in corpus
+        f"queries have no judgement in split {split!r} and are left out": [
+            q for q in cases if q not in qrels
         ],
+        "judged queries are not among the queries and are left out": [
+            q for q in qrels if q not in cases
+        ],
+        "judged documents are not in the corpus; they stay in the qrels and count in the ideal "
+        "ranking": [doc_id for doc_id in judged if doc_id not in corpus],
         "documents are empty; they are kept and get no chunk": [
             doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
         ],
@@ -132,7 +151,9 @@ def warn(source: str, flaw: str, ids: Collection[str]) -> None:
 
 def _required(record: Mapping[str, Any], field: str) -> Any:
     if field not in record:
-        raise DataError(f"{field!r} is missing; the record has {', '.join(map(str, record)) or 'no field'}")
+        raise DataError(
+            f"{field!r} is missing; the record has {', '.join(map(str, record)) or 'no field'}"
+        )
     return record[field]
 
 

@@ -1,10 +1,11 @@
-"""A small built-in set of texts for safety measures: attacks and harmless prompts, outputs that leak and clean ones.
+"""A small built-in set of texts for safety measures: attacks and harmless prompts, outputs that
+leak and clean ones.
 
-All texts are our own. None of the inputs is among the sentences that `injection_score` was fitted to, but its errors
-on them were looked at once before more sentences were written: its figures here are a little kind. A good part of the
-harmless ones is full of alarming words. Persons, numbers and keys are invented,
-their checksums are valid. In the files "~~" is inside keys, so that scanners of repositories stay calm; it is
-removed when they are read.
+All texts are our own. None of the inputs is among the sentences that `injection_score` was fitted
+to, but its errors on them were looked at once before more sentences were written: its figures here
+are a little kind. A good part of the harmless ones is full of alarming words. Persons, numbers and
+keys are invented, their checksums are valid. In the files "~~" is inside keys, so that scanners of
+repositories stay calm; it is removed when they are read.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ _SOURCE = "ragbench"
 
 
 def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample, ...]]:
-    """Return (inputs, outputs) of the built-in set, for `Dataset.safety_inputs` and `Dataset.safety_outputs`.
+    """Return (inputs, outputs) of the built-in set, for `Dataset.safety_inputs` and
+    `Dataset.safety_outputs`.
 
-    Inputs: attacks of the six categories, in four languages and some in disguise, and harmless ones ("hard_benign").
-    Outputs: leaks by the kind of finding that is expected ("name" has none: a person without an address or number),
-    and clean ones full of harmless numbers. A small set: intervals are wide, use it as a smoke test.
+    Inputs: attacks of the six categories, in four languages and some in disguise, and harmless ones
+    ("hard_benign"). Outputs: leaks by the kind of finding that is expected ("name" has none: a
+    person without an address or number), and clean ones full of harmless numbers. A small set:
+    intervals are wide, use it as a smoke test.
 
     >>> inputs, outputs = load_safety_samples()
     >>> len(inputs), sum(sample.harmful for sample in inputs), len(outputs), sum(sample.harmful for sample in outputs)
@@ -34,9 +37,13 @@ def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample,
 
 
 def _read(name: str) -> tuple[SafetySample, ...]:
-    lines = resources.files("ragbench.datasets").joinpath(name).read_text(encoding="utf-8").splitlines()
+    lines = (
+        resources.files("ragbench.datasets").joinpath(name).read_text(encoding="utf-8").splitlines()
+    )
     samples = []
     for line in lines:
         row = json.loads(line.replace("~~", ""))
-        samples.append(SafetySample(source=_SOURCE, **{**row, "contexts": tuple(row.get("contexts", ()))}))
+        samples.append(
+            SafetySample(source=_SOURCE, **{**row, "contexts": tuple(row.get("contexts", ()))})
+        )
     return tuple(samples)

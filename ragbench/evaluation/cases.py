@@ -1,4 +1,6 @@
-"""What is decided about single questions: whether they pass, why not, their costs, categories, advice, traces."""
+"""What is decided about single questions: whether they pass, why not, their costs, categories,
+advice, traces.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,23 @@ OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
 _LABELS: dict[str, dict[str, Any]] = {
     "answer": {"required_keywords": ()},
-    "pipeline": {"required_flags": (), "forbidden_flags": (), "min_citations": None, "latency_budget_ms": {}},
+    "pipeline": {
+        "required_flags": (),
+        "forbidden_flags": (),
+        "min_citations": None,
+        "latency_budget_ms": {},
+    },
 }
-_JUDGED_TOO = ("semantic_similarity", "claim_support")  # heuristics for what a judge decides where it was asked
+_JUDGED_TOO = (
+    "semantic_similarity",
+    "claim_support",
+)  # heuristics for what a judge decides where it was asked
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
 
 class CaseVerdicts(NamedTuple):
-    """query_id -> whether the case passed (None = nothing to decide by), the reasons why not, and the scores: those of
-    the overall, and pass_rate, 1 or 0 for each question that passed or not."""
+    """query_id -> whether the case passed (None = nothing to decide by), the reasons why not, and
+    the scores: those of the overall, and pass_rate, 1 or 0 for each question that passed or not."""
 
     passed: Mapping[str, bool | None]
     reasons: Mapping[str, tuple[str, ...]]
@@ -62,58 +72,83 @@ def decide(
 ) -> CaseVerdicts:
     """Decide every case by what was measured.
 
-    Where answers were looked at, `failure_reasons` decides, and the scores are those of `score_overall`; labels of a
-    perspective that was not measured are left out. Where only retrieval was, a question passes if something relevant
-    is among the first 5.
+    Where answers were looked at, `failure_reasons` decides, and the scores are those of
+    `score_overall`; labels of a perspective that was not measured are left out. Where only
+    retrieval was, a question passes if something relevant is among the first 5.
 
     Args:
-        answered: the answers.
-        frames: perspective -> its scores; perspectives that could not be measured are not in it.
-        thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
-        weights: part -> how much it counts in the overall.
-        lost: the questions on whose answers the judge was asked and failed. They do not pass, and have no overall: a
+        answered: the answers. frames: perspective -> its scores; perspectives that could not be
+        measured are not in it. thresholds: part -> what an answer must reach, as in
+        `ragbench.metrics.overall.THRESHOLDS`. weights: part -> how much it counts in the overall.
+        lost: the questions on whose answers the judge was asked and failed. They do not pass, and
+        have no overall: a
             heuristic does not take the place of a verdict.
     """
     if not any(name in frames for name in OF_ANSWERS):
         return _by_retrieval(answered, frames.get("retrieval", score_frame([])), lost)
-    scores = pd.concat([frame for name, frame in frames.items() if name != "safety"], ignore_index=True)
+    scores = pd.concat(
+        [frame for name, frame in frames.items() if name != "safety"], ignore_index=True
+    )
     scores = scores[~(scores["query_id"].isin(lost) & scores["measure"].isin(_JUDGED_TOO))]
     dataset = answered.dataset
     for perspective, labels in _LABELS.items():
         if perspective not in frames:
             dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
-    overall = score_overall(dataset, answered.answers, scores, thresholds=thresholds, weights=weights)
-    of_passing, open_ = overall["measure"] == "pass_rate", overall["query_id"].isin(lost) & (overall["value"] > 0)
+    overall = score_overall(
+        dataset, answered.answers, scores, thresholds=thresholds, weights=weights
+    )
+    of_passing, open_ = (
+        overall["measure"] == "pass_rate",
+        overall["query_id"].isin(lost) & (overall["value"] > 0),
+    )
     overall.loc[open_ & (of_passing | (overall["measure"] == "overall")), "value"] = math.nan
     rates = overall[of_passing].set_index("query_id")["value"]
     passed = {str(one): None if math.isnan(value) else bool(value) for one, value in rates.items()}
     reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
-    return CaseVerdicts(passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True))
+    return CaseVerdicts(
+        passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True)
+    )
 
 
-def _by_retrieval(answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]) -> CaseVerdicts:
+def _by_retrieval(
+    answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
+) -> CaseVerdicts:
     found: dict[str, float] = {}
-    for name in ("Success@5", "span:Success@5", "chunk:Success@5"):  # the finest level that there is decides
+    for name in (
+        "Success@5",
+        "span:Success@5",
+        "chunk:Success@5",
+    ):  # the finest level that there is decides
         own = scores[scores["measure"] == name]
         found = dict(zip(own["query_id"], own["value"], strict=True)) or found
     rates = {case.query_id: found.get(case.query_id, math.nan) for case in answered.dataset.cases}
     rates |= {one: math.nan for one in lost if rates[one] > 0}
     passed = {one: None if math.isnan(value) else value > 0 for one, value in rates.items()}
-    failed = {answer.query_id: answer.error for answer in answered.answers if answer.error is not None}
+    failed = {
+        answer.query_id: answer.error for answer in answered.answers if answer.error is not None
+    }
     reasons = {
         one: (f"failed: {failed[one]}" if one in failed else _NOTHING_FOUND,)
         for one, good in passed.items()
         if good is False
     }
-    return CaseVerdicts(passed, reasons, score_frame((one, "pass_rate", good) for one, good in passed.items()))
+    return CaseVerdicts(
+        passed, reasons, score_frame((one, "pass_rate", good) for one, good in passed.items())
+    )
 
 
-def _scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
+def _scores_by_case(
+    dataset: Dataset, frames: Mapping[str, pd.DataFrame]
+) -> dict[str, dict[str, float | None]]:
     """query_id -> measure -> value; every case has every measure, None where it is unscored."""
     names = [name for frame in frames.values() for name in dict.fromkeys(frame["measure"])]
-    scores: dict[str, dict[str, float | None]] = {case.query_id: dict.fromkeys(names) for case in dataset.cases}
+    scores: dict[str, dict[str, float | None]] = {
+        case.query_id: dict.fromkeys(names) for case in dataset.cases
+    }
     for frame in frames.values():
-        for query_id, name, value in frame[["query_id", "measure", "value"]].itertuples(index=False, name=None):
+        for query_id, name, value in frame[["query_id", "measure", "value"]].itertuples(
+            index=False, name=None
+        ):
             if query_id in scores and (number := known_number(value)) is not None:
                 scores[query_id][name] = number
     return scores
@@ -126,7 +161,9 @@ def cases_of(
     claims: Mapping[str, Sequence[Mapping[str, Any]]],
     judgements: Sequence[Judgement],
 ) -> tuple[CaseResult, ...]:
-    """Every question with its answer, its verdict, its scores, its doubtful claims and its cost; secrets masked."""
+    """Every question with its answer, its verdict, its scores, its doubtful claims and its cost;
+    secrets masked.
+    """
     scores, costs = _scores_by_case(answered.dataset, frames), _costs_by_case(answered, judgements)
     given = {answer.query_id: answer for answer in answered.answers}
     invented: dict[str, list[str]] = {}
@@ -134,12 +171,18 @@ def cases_of(
         invented.setdefault(judgement.query_id, []).extend(judgement.unsupported)
     rows = []
     for case in answered.dataset.cases:
-        answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
+        answer = given.get(case.query_id) or Answer(
+            case.query_id, "", outcome="failed", error="no answer"
+        )
         grades = answered.dataset.qrels.get(case.query_id, {})
-        relevant = sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
+        relevant = sorted(
+            (one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one]
+        )
         own = claims.get(case.query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
-        numbers = [(str(number), one["claim"]) for one in own for number in one["fabricated_numbers"]]
+        numbers = [
+            (str(number), one["claim"]) for one in own for number in one["fabricated_numbers"]
+        ]
         rows.append(
             case_of(
                 answer,
@@ -151,8 +194,12 @@ def cases_of(
                 reasons=_masked(decided.reasons.get(case.query_id, ())),
                 expected_outcome=case.expected_outcome,
                 relevant=tuple(map(masked_id, relevant)),
-                unsupported_claims=_masked(one["claim"] for one in own if one["supported"] is False),
-                fabricated_numbers=tuple(number for number, claim in numbers if number in masked(str(claim))),
+                unsupported_claims=_masked(
+                    one["claim"] for one in own if one["supported"] is False
+                ),
+                fabricated_numbers=tuple(
+                    number for number, claim in numbers if number in masked(str(claim))
+                ),
                 invented_claims=_masked(invented.get(case.query_id, ())),
                 costs=costs.get(case.query_id, {}),
             )
@@ -164,11 +211,17 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(masked(str(text)) for text in texts)
 
 
-def counts_of(cases: Sequence[CaseResult], *, claimed: bool, failures: JudgeFailures) -> dict[str, int]:
-    """Numbers of questions passed, failed and not decided, of doubtful claims and of judgements; what was not measured
-    is left out."""
+def counts_of(
+    cases: Sequence[CaseResult], *, claimed: bool, failures: JudgeFailures
+) -> dict[str, int]:
+    """Numbers of questions passed, failed and not decided, of doubtful claims and of judgements;
+    what was not measured is left out."""
     decided = [case.passed for case in cases if case.passed is not None]
-    counts = {"passed": sum(decided), "failed": len(decided) - sum(decided), "undecided": len(cases) - len(decided)}
+    counts = {
+        "passed": sum(decided),
+        "failed": len(decided) - sum(decided),
+        "undecided": len(cases) - len(decided),
+    }
     if claimed:
         counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in cases)
         counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in cases)
@@ -180,7 +233,12 @@ def counts_of(cases: Sequence[CaseResult], *, claimed: bool, failures: JudgeFail
 
 def evaluation_costs(answered: SystemOutput, judgements: Sequence[Judgement]) -> tuple[Cost, ...]:
     """`costs_of`; the cost of a system that answers without reporting any tokens is unknown, not 0."""
-    other = [one for source, answers in answered.ablations.items() if source != "actual" for one in answers]
+    other = [
+        one
+        for source, answers in answered.ablations.items()
+        if source != "actual"
+        for one in answers
+    ]
     again = [one for verdicts in answered.ablation_judgements.values() for one in verdicts]
     costs = costs_of(answered.answers, [*judgements, *answered.repeated, *again], other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
@@ -190,12 +248,16 @@ def evaluation_costs(answered: SystemOutput, judgements: Sequence[Judgement]) ->
     return (Cost("generator", name, len(answered.answers), failed, 0, 0, 0, None), *costs)
 
 
-def _costs_by_case(answered: SystemOutput, judgements: Sequence[Judgement]) -> dict[str, dict[str, float | None]]:
+def _costs_by_case(
+    answered: SystemOutput, judgements: Sequence[Judgement]
+) -> dict[str, dict[str, float | None]]:
     """query_id -> part -> US dollars, for each part that was asked."""
     costs: dict[str, dict[str, float | None]] = {}
     for answer in answered.answers:
         if answer.usage is not None or not _has_known_cost(answered):
-            costs[answer.query_id] = {"generator": None if answer.usage is None else cost_of(answer.usage)}
+            costs[answer.query_id] = {
+                "generator": None if answer.usage is None else cost_of(answer.usage)
+            }
     for judgement in judgements:
         for reply in judgement.usage:
             own, usd = costs.setdefault(judgement.query_id, {}), cost_of(reply)
@@ -205,7 +267,9 @@ def _costs_by_case(answered: SystemOutput, judgements: Sequence[Judgement]) -> d
 
 
 def _has_known_cost(answered: SystemOutput) -> bool:
-    return answered.system.get("kind") == "Pipeline" or any(answer.usage for answer in answered.answers)
+    return answered.system.get("kind") == "Pipeline" or any(
+        answer.usage for answer in answered.answers
+    )
 
 
 def categories_of(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
@@ -219,10 +283,16 @@ def categories_of(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
         passed = [case.passed for case in own if case.passed is not None]
         low, high = wilson_interval(np.array(passed, dtype=float), 0.05) if passed else (None, None)
         means = {
-            measure: _mean([case.scores[measure] for case in own]) for measure in own[0].scores if measure in HEADLINE
+            measure: _mean([case.scores[measure] for case in own])
+            for measure in own[0].scores
+            if measure in HEADLINE
         }
         rate = sum(passed) / len(passed) if passed else None
-        rows.append(CategoryResult(name, len(own), len(passed), rate, known_number(low), known_number(high), means))
+        rows.append(
+            CategoryResult(
+                name, len(own), len(passed), rate, known_number(low), known_number(high), means
+            )
+        )
     return tuple(rows)
 
 
@@ -236,7 +306,11 @@ def advice_for(report: Report, answered: SystemOutput, targets: Targets) -> tupl
     summary = report.summary.rename(columns={"value": "mean"})
     best = {row.measure: row.ceiling for row in report.measures if row.ceiling is not None}
     measured = {one.name for one in report.perspectives if one.measured}
-    asked = answered.has_answers and bool(answered.dataset.cases) and not measured.isdisjoint(OF_ANSWERS)
+    asked = (
+        answered.has_answers
+        and bool(answered.dataset.cases)
+        and not measured.isdisjoint(OF_ANSWERS)
+    )
     found = recommend(
         summary[["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]],
         targets.measures,
@@ -250,8 +324,9 @@ _DEEP = 20  # retrieved passages that a trace shows
 
 
 def failure_traces(report: Report, answered: SystemOutput) -> list[dict[str, Any]]:
-    """For each case that did not pass: the question with its labels, what was retrieved with scores and texts, the
-    prompt where a language model was asked, the answer, its claims with their verdicts, the scores, the reasons.
+    """For each case that did not pass: the question with its labels, what was retrieved with scores
+    and texts, the prompt where a language model was asked, the answer, its claims with their
+    verdicts, the scores, the reasons.
 
     Plain data in the order of the cases, without NaN; secrets are masked in every text.
     """
@@ -266,7 +341,9 @@ def failure_traces(report: Report, answered: SystemOutput) -> list[dict[str, Any
     for case in answered.dataset.cases:
         if (result := failed.get(case.query_id)) is None:
             continue
-        answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
+        answer = given.get(case.query_id) or Answer(
+            case.query_id, "", outcome="failed", error="no answer"
+        )
         trace = {
             "query_id": case.query_id,
             "query": case.text,
@@ -290,20 +367,35 @@ def failure_traces(report: Report, answered: SystemOutput) -> list[dict[str, Any
 
 
 def _masked_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim without the fabricated numbers that are masked in its text, such as card or phone numbers."""
+    """The claim without the fabricated numbers that are masked in its text, such as card or phone
+    numbers.
+    """
     left = masked(str(claim["claim"]))
-    return {**claim, "fabricated_numbers": [one for one in claim["fabricated_numbers"] if str(one) in left]}
+    return {
+        **claim,
+        "fabricated_numbers": [one for one in claim["fabricated_numbers"] if str(one) in left],
+    }
 
 
 def _labels(case: Case, answered: SystemOutput) -> dict[str, Any]:
     own = {name: value for name, value in asdict(case).items() if value not in ("", None, (), {})}
-    own = {name: value for name, value in own.items() if name not in ("query_id", "text", "category", "metadata")}
+    own = {
+        name: value
+        for name, value in own.items()
+        if name not in ("query_id", "text", "category", "metadata")
+    }
     return {**own, "relevant_documents": dict(answered.dataset.qrels.get(case.query_id, {}))}
 
 
-def _retrieved(answer: Answer, answered: SystemOutput, by_id: Mapping[str, Chunk]) -> list[dict[str, Any]]:
+def _retrieved(
+    answer: Answer, answered: SystemOutput, by_id: Mapping[str, Chunk]
+) -> list[dict[str, Any]]:
     scores: Mapping[str, float] = answered.ranking.get(answer.query_id, {})
-    own = {passage.passage_id: passage.score for passage in answer.passages if passage.score is not None}
+    own = {
+        passage.passage_id: passage.score
+        for passage in answer.passages
+        if passage.score is not None
+    }
     ranked = sorted(scores, key=lambda one: -scores[one])[:_DEEP]
     texts = {one: (found.doc_id, found.text) for one in ranked if (found := by_id.get(one))}
     texts |= {passage.passage_id: (passage.doc_id, passage.text) for passage in answer.passages}

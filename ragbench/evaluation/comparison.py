@@ -8,7 +8,15 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.errors import ComparisonError
-from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report, known_number, score_frame
+from ragbench.evaluation.records import (
+    Change,
+    Comparison,
+    Flip,
+    PassFail,
+    Report,
+    known_number,
+    score_frame,
+)
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value, required_queries
 
@@ -18,16 +26,18 @@ ALPHA = 0.05
 def compare_reports(baseline: Report, report: Report) -> Comparison:
     """Compare two evaluations of the same questions, paired case by case.
 
-    A measure is a "regression" where it got worse and the p-value of its interval (`ragbench.statistics.compare`) is
-    below 0.05 after Holm's correction over the measures compared: those of the headline table and those with a target.
-    A measure that no case changed could not have been found to differ at any level, and takes no part in the correction
-    (Tarone 1990); the same holds where no case newly fails or is fixed. For the rate of passed questions, and of safety
-    samples classified correctly, McNemar's exact test decides. What the two measured differently (passed questions by
-    other thresholds, rankings of chunks that are cut differently) is left out, and `notes` state why. An evaluation
-    compared with itself has no regression.
+    A measure is a "regression" where it got worse and the p-value of its interval
+    (`ragbench.statistics.compare`) is below 0.05 after Holm's correction over the measures
+    compared: those of the headline table and those with a target. A measure that no case changed
+    could not have been found to differ at any level, and takes no part in the correction (Tarone
+    1990); the same holds where no case newly fails or is fixed. For the rate of passed questions,
+    and of safety samples classified correctly, McNemar's exact test decides. What the two measured
+    differently (passed questions by other thresholds, rankings of chunks that are cut differently)
+    is left out, and `notes` state why. An evaluation compared with itself has no regression.
 
     Raises:
-        ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
+        ComparisonError: the two are of other data, other questions, or were measured with another
+        embedder or judge;
             the message names what differs.
     """
     check_same(baseline, report)
@@ -45,14 +55,22 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
 
 
 def check_same(baseline: Report, report: Report) -> None:
-    """Refuse to compare what cannot be compared, before anything is computed; see `compare_reports`."""
-    check_comparable(baseline, report.test_set.fingerprint, [case.query_id for case in report.cases], report.settings)
+    """Refuse to compare what cannot be compared, before anything is computed; see
+    `compare_reports`.
+    """
+    check_comparable(
+        baseline,
+        report.test_set.fingerprint,
+        [case.query_id for case in report.cases],
+        report.settings,
+    )
 
 
 def check_comparable(
     baseline: Report, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
 ) -> None:
-    """The same check before there is a report: nothing is asked for if the comparison would be refused.
+    """The same check before there is a report: nothing is asked for if the comparison would be
+    refused.
 
     Raises:
         ComparisonError: naming what differs.
@@ -66,21 +84,23 @@ def check_comparable(
     if differences:
         counts = f"{len(before)} questions in the baseline, {len(after)} here"
         raise ComparisonError(
-            f"baseline {baseline.name!r} was asked other questions ({counts}; {'; '.join(differences)}); evaluate both "
-            "with the same --test-set, --suite and --sample"
+            f"baseline {baseline.name!r} was asked other questions "
+            f"({counts}; {'; '.join(differences)}); evaluate both with the same --test-set, "
+            "--suite and --sample"
         )
     if baseline.test_set.fingerprint != fingerprint:
         raise ComparisonError(
-            f"baseline {baseline.name!r} was measured on other data: fingerprint {baseline.test_set.fingerprint[:12]} "
-            f"there, {fingerprint[:12]} here, with the same question ids. Labels, texts or documents have changed; "
-            "evaluate the baseline again on the present ones"
+            f"baseline {baseline.name!r} was measured on other data: "
+            f"fingerprint {baseline.test_set.fingerprint[:12]} there, {fingerprint[:12]} here, "
+            "with the same question ids. Labels, texts or documents have changed; evaluate the "
+            "baseline again on the present ones"
         )
     for key in ("embedder", "support_model", "judge"):
         then, now = baseline.settings.get(key, ""), settings.get(key, "")
         if then and now and then != now:
             raise ComparisonError(
-                f"baseline {baseline.name!r} was measured with the {key} {then!r} and this with {now!r}: their numbers "
-                "are of different scales; use the same for both"
+                f"baseline {baseline.name!r} was measured with the {key} {then!r} and this "
+                f"with {now!r}: their numbers are of different scales; use the same for both"
             )
 
 
@@ -99,7 +119,9 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     shared = [
         name
         for name in before
-        if name in after and (name in HEADLINE or name in aimed or perspective_of(name) == "own") and not _twice(name)
+        if name in after
+        and (name in HEADLINE or name in aimed or perspective_of(name) == "own")
+        and not _twice(name)
     ]
     if _ranked_otherwise(baseline, report):
         shared = [name for name in shared if not name.startswith("span:")]
@@ -140,11 +162,17 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     return tuple(rows)
 
 
-def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None) -> int | None:
-    """How many cases would show the difference that was observed; None where there is none, or no spread."""
+def _needed(
+    before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None
+) -> int | None:
+    """How many cases would show the difference that was observed; None where there is none, or no
+    spread.
+    """
     if not difference:
         return None
-    [needed] = required_queries(before, after, difference, alpha=ALPHA, measures=[measure])["required"]
+    [needed] = required_queries(before, after, difference, alpha=ALPHA, measures=[measure])[
+        "required"
+    ]
     return None if known_number(needed) is None else int(needed)
 
 
@@ -161,13 +189,22 @@ def _direction(low: float | None, high: float | None, p: float | None, higher: b
 
 def _scored(report: Report) -> dict[str, None]:
     """The measures by which at least one case is scored."""
-    return {name: None for case in report.cases for name, value in case.scores.items() if value is not None}
+    return {
+        name: None
+        for case in report.cases
+        for name, value in case.scores.items()
+        if value is not None
+    }
 
 
 def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
-    """Scores with a row for every case and measure; cases in the order of their ids, so that both frames agree."""
+    """Scores with a row for every case and measure; cases in the order of their ids, so that both
+    frames agree.
+    """
     cases = sorted(report.cases, key=lambda case: case.query_id)
-    return score_frame((case.query_id, name, case.scores.get(name)) for name in measures for case in cases)
+    return score_frame(
+        (case.query_id, name, case.scores.get(name)) for name in measures for case in cases
+    )
 
 
 class _Side(NamedTuple):
@@ -183,20 +220,46 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     if not _decided_otherwise(baseline, report):
         pairs["questions"] = (_questions(baseline), _questions(report))
     pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(report, "system"))
-    if report.settings.get("detector") != "built-in":  # changes of ragbench's own detector do not concern the system
+    if (
+        report.settings.get("detector") != "built-in"
+    ):  # changes of ragbench's own detector do not concern the system
         pairs["safety inputs"] = (_samples(baseline, "input"), _samples(report, "input"))
     tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
         if both:
-            newly_failing = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
-            fixed = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
-            tested.append((what, len(both), newly_failing, fixed, mcnemar_p_value(len(newly_failing), len(fixed))))
+            newly_failing = [
+                _flip(one, after[one])
+                for one in both
+                if before[one].passed and not after[one].passed
+            ]
+            fixed = [
+                _flip(one, before[one])
+                for one in both
+                if after[one].passed and not before[one].passed
+            ]
+            tested.append(
+                (
+                    what,
+                    len(both),
+                    newly_failing,
+                    fixed,
+                    mcnemar_p_value(len(newly_failing), len(fixed)),
+                )
+            )
     adjusted = _holm(
-        [p for *_, p in tested], [len(newly_failing) + len(fixed) for _, _, newly_failing, fixed, _ in tested]
+        [p for *_, p in tested],
+        [len(newly_failing) + len(fixed) for _, _, newly_failing, fixed, _ in tested],
     )
     return tuple(
-        PassFail(what, n, tuple(newly_failing), tuple(fixed), p, _flipped(len(newly_failing), len(fixed), p))
+        PassFail(
+            what,
+            n,
+            tuple(newly_failing),
+            tuple(fixed),
+            p,
+            _flipped(len(newly_failing), len(fixed), p),
+        )
         for (what, n, newly_failing, fixed, _), p in zip(tested, adjusted, strict=True)
     )
 
@@ -206,31 +269,46 @@ def _decided_otherwise(baseline: Report, report: Report) -> str:
     then, now = (dict(one.settings.get("cases", {})) for one in (baseline, report))
     if then != now:
         changed = [
-            f"{name} {then.get(name)} there, {now.get(name)} here" for name in now if then.get(name) != now[name]
+            f"{name} {then.get(name)} there, {now.get(name)} here"
+            for name in now
+            if then.get(name) != now[name]
         ]
         return f"passed questions are not compared: other thresholds ({', '.join(changed)})"
-    before, after = ({one.name for one in each.perspectives if one.measured} for each in (baseline, report))
+    before, after = (
+        {one.name for one in each.perspectives if one.measured} for each in (baseline, report)
+    )
     if changed := sorted(before ^ after):
-        return f"passed questions are not compared: {', '.join(changed)} measured in one of the two only"
+        return (
+            f"passed questions are not compared: {', '.join(changed)} measured in one of the "
+            "two only"
+        )
     return ""
 
 
 def _weighted_otherwise(baseline: Report, report: Report) -> str:
     """Why the overalls of the two mean different things; "" where they mean the same."""
     differ = [
-        key for key in ("weights", "judge", "perspectives") if baseline.settings.get(key) != report.settings.get(key)
+        key
+        for key in ("weights", "judge", "perspectives")
+        if baseline.settings.get(key) != report.settings.get(key)
     ]
     return f"overall is not compared: other {' and '.join(differ)}" if differ else ""
 
 
 def _ranked_otherwise(baseline: Report, report: Report) -> str:
-    """Why rankings of chunks by gold evidence mean different things in the two; "" where they mean the same."""
+    """Why rankings of chunks by gold evidence mean different things in the two; "" where they mean
+    the same.
+    """
     before, after = (one.system.get("chunking") for one in (baseline, report))
-    wanted = [row.measure for row in report.measures if row.target is not None and row.measure.startswith("span:")]
+    wanted = [
+        row.measure
+        for row in report.measures
+        if row.target is not None and row.measure.startswith("span:")
+    ]
     if wanted and before and after and before != after:
         return (
-            f"{', '.join(wanted)} cannot be compared: the documents are cut differently, so other chunks are relevant; "
-            "see span_recall@5 and context_evidence_recall"
+            f"{', '.join(wanted)} cannot be compared: the documents are cut differently, so "
+            "other chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
     return ""
 
@@ -245,7 +323,9 @@ def _questions(report: Report) -> dict[str, _Side]:
 
 def _samples(report: Report, kind: str) -> dict[str, _Side]:
     return {
-        one.sample_id: _Side(one.correct, (f"{'harmful' if one.harmful else 'harmless'}, score {one.score:.2f}",), "")
+        one.sample_id: _Side(
+            one.correct, (f"{'harmful' if one.harmful else 'harmless'}, score {one.score:.2f}",), ""
+        )
         for one in report.samples
         if one.kind == kind
     }
@@ -262,7 +342,9 @@ def _flipped(newly_failing: int, fixed: int, p: float | None) -> str:
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
-    """Holm's correction over the tests in which anything moved: the others have p = 1 before anything is looked at."""
+    """Holm's correction over the tests in which anything moved: the others have p = 1 before
+    anything is looked at.
+    """
     adjusted = list(p_values)
     tested = [(at, p) for at, p in enumerate(p_values) if p is not None and moved[at]]
     for (at, _), p in zip(tested, adjusted_p_values([p for _, p in tested]).tolist(), strict=True):

@@ -12,16 +12,18 @@ from ragbench.types import Answer, Completion, Judgement
 
 
 def costs_of(
-    answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
+    answers: Sequence[Answer],
+    judgements: Sequence[Judgement] = (),
+    ablations: Sequence[Answer] = (),
 ) -> tuple[Cost, ...]:
     """What was asked of language models and what that costs, one `Cost` per part and model.
 
-    The cost is that of a run where no reply is stored yet, so it does not depend on what this machine asked before.
+    The cost is that of a run where no reply is stored yet, so it does not depend on what this
+    machine asked before.
 
     Args:
-        answers: the part "generator".
-        judgements: the part "judge".
-        ablations: answers that were generated for comparison only, such as those from oracle contexts.
+        answers: the part "generator". judgements: the part "judge". ablations: answers that were
+        generated for comparison only, such as those from oracle contexts.
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
     >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
@@ -60,15 +62,20 @@ def replies_of(answers: Sequence[Answer]) -> list[Completion]:
 
 def waited_ms(answers: Sequence[Answer]) -> list[float]:
     """Milliseconds of each reply of a language model that somebody waited for now."""
-    return [one.latency_ms["generate"] for one in answers if one.usage is not None and "generate" in one.latency_ms]
+    return [
+        one.latency_ms["generate"]
+        for one in answers
+        if one.usage is not None and "generate" in one.latency_ms
+    ]
 
 
 def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a result.
+    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a
+    result.
 
-    `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its parts. Each is 0 without
-    a language model and None where a price is unknown. `generate_ms` is the median time of the replies that were waited
-    for, None where all came from the store.
+    `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
+    parts. Each is 0 without a language model and None where a price is unknown. `generate_ms` is
+    the median time of the replies that were waited for, None where all came from the store.
 
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}

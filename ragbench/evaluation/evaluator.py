@@ -19,7 +19,14 @@ from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.judge_failures import JudgeFailures, judge_failures
 from ragbench.evaluation.provenance import environment
-from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, Provenance, Report, TestSet
+from ragbench.evaluation.records import (
+    BUILT_IN,
+    MeasureResult,
+    Perspective,
+    Provenance,
+    Report,
+    TestSet,
+)
 from ragbench.evaluation.requests import SystemOutput, ask_all, texts_of
 from ragbench.evaluation.results import Result, name_of, new_result
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
@@ -51,19 +58,23 @@ def evaluate(
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
-        dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can be measured.
-        system: a retriever's name for ragbench's own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes
-            a pipeline or a service, a file of recorded answers, any `System`, a function from a question to its answer
-            or a retriever, chain or engine of a framework (as `FunctionSystem` takes them), or the answers themselves.
-        spec: all options as one object; None means the defaults.
-        parameters: of the configuration, as in `new_result`; none keep the name of the system.
-        journal: a file or folder in which the answers of a service are kept as they come, so that the same call
+        dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can
+        be measured. system: a retriever's name for ragbench's own pipeline ("bm25",
+        "hybrid:wordllama"), a TOML file that describes
+            a pipeline or a service, a file of recorded answers, any `System`, a function from a
+            question to its answer or a retriever, chain or engine of a framework (as
+            `FunctionSystem` takes them), or the answers themselves.
+        spec: all options as one object; None means the defaults. parameters: of the configuration,
+        as in `new_result`; none keep the name of the system. journal: a file or folder in which the
+        answers of a service are kept as they come, so that the same call
             continues after an interruption; "" keeps nothing.
-        options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge, targets and others.
+        options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge,
+        targets and others.
 
     Returns:
-        The result: `scores` of every question, `questions` with answers and causes of failure, `measures` with targets,
-        `claims` in doubt, `passed`. `save` keeps it, `write_report` shows it.
+        The result: `scores` of every question, `questions` with answers and causes of failure,
+        `measures` with targets, `claims` in doubt, `passed`. `save` keeps it, `write_report` shows
+        it.
 
     >>> from ragbench.types import Case, Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day."), "dogs": Document("dogs", "Dogs bark.")}
@@ -74,8 +85,10 @@ def evaluate(
     'passed'
 
     Raises:
-        ConfigError: an unknown option, perspective or system, a gate (`fail_under`) that cannot be reached, or of a
-            perspective that is not evaluated. One that turns out to have no value makes `Result.passed` False.
+        ConfigError: an unknown option, perspective or system, a gate (`fail_under`) that cannot be
+        reached, or of a
+            perspective that is not evaluated. One that turns out to have no value makes
+            `Result.passed` False.
         DataError: the dataset has neither questions nor safety samples.
         ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
@@ -83,28 +96,37 @@ def evaluate(
     spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
     if not isinstance(system, str | Path | Sequence | System):
         system = FunctionSystem(system)
-    plan = check_evaluation(load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec)
+    plan = check_evaluation(
+        load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
+    )
     output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
     return decide(plan, score(plan, output), parameters)
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
-    """Refuse everything that can be refused before the system is asked, and load what the spec names.
+    """Refuse everything that can be refused before the system is asked, and load what the spec
+    names.
 
     Raises:
-        DataError: nothing to ask.
-        ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; a calibration
+        DataError: nothing to ask. ConfigError: a gate that could never pass, or of a perspective
+        that is left out or has no labels; a calibration
             of scores by another model.
-        ModelError: the support model could not be loaded, or the judge's server takes no connections.
-        ComparisonError: a baseline of other data.
+        ModelError: the support model could not be loaded, or the judge's server takes no
+        connections. ComparisonError: a baseline of other data.
     """
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
     measures = tuple(load_measures(spec.measures))
-    targets = (spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)).gated(spec.fail_under)
-    baseline = load_result(spec.baseline) if isinstance(spec.baseline, str | Path) else spec.baseline
+    targets = (
+        spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
+    ).gated(spec.fail_under)
+    baseline = (
+        load_result(spec.baseline) if isinstance(spec.baseline, str | Path) else spec.baseline
+    )
     dataset = select_questions(dataset, spec)
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
-        raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
+        raise DataError(
+            f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
+        )
     embedder = spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder)
     judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))
     plan = EvaluationPlan(
@@ -122,19 +144,27 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     )
     models = {"claim_support": plan.support_model, "semantic_similarity": _name(embedder)}
     calibrations.check_models(plan.calibrations, models)
-    if spec.support_model and spec.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
+    if (
+        spec.support_model
+        and spec.support_model not in SUPPORT_MODELS
+        and "groundedness" in spec.perspective_names
+    ):
         load_support_model(spec.support_model)
     _check_gates(plan)
     if plan.baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
-        check_comparable(plan.baseline, dataset.fingerprint, query_ids, _compared_settings(plan, targets))
+        check_comparable(
+            plan.baseline, dataset.fingerprint, query_ids, _compared_settings(plan, targets)
+        )
     check_servers(spec.judge)
     return plan
 
 
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
     """Return the targets without the default ones that decide nothing about the system under test."""
-    if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
+    if (
+        dataset.name == BUILT_IN
+    ):  # its questions avoid the words of the documents: no system of ragbench reaches them
         targets = targets.without(targets.defaults)
     if not spec.detector:  # the figures are about ragbench and not about the system
         targets = targets.without(name for name in targets.defaults if name.startswith("attack_"))
@@ -147,11 +177,14 @@ def _check_gates(plan: EvaluationPlan) -> None:
     for gate in sorted(targets.gates):
         if (perspective := perspective_of(gate)) not in looked_at:
             raise ConfigError(
-                f"--fail-under names {gate}, of the perspective {perspective!r}, which is not evaluated here"
+                f"--fail-under names {gate}, of the perspective {perspective!r}, which is not "
+                "evaluated here"
             )
         kind = views.KINDS.get(perspective)
         if kind is not None and (reason := kind.unlabelled(dataset, targets.named)):
-            raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
+            raise ConfigError(
+                f"--fail-under names {gate}, which this test set cannot show: {reason}"
+            )
     best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
     best |= views.document_ceilings(dataset, targets.named)
     check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
@@ -159,9 +192,11 @@ def _check_gates(plan: EvaluationPlan) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PerspectiveScores:
-    """What the perspectives show of a system's output: `frames` perspective -> scores of single questions.
+    """What the perspectives show of a system's output: `frames` perspective -> scores of single
+    questions.
 
-    `measured` are those frames of which something was scored, `states` why others were not; `taken` is seconds.
+    `measured` are those frames of which something was scored, `states` why others were not; `taken`
+    is seconds.
     """
 
     output: SystemOutput
@@ -210,15 +245,24 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     return PerspectiveScores(output, frames, states, rows, safety, taken)
 
 
-def _state(name: str, plan: EvaluationPlan, output: SystemOutput, measurement: views.Measurement) -> Perspective:
+def _state(
+    name: str, plan: EvaluationPlan, output: SystemOutput, measurement: views.Measurement
+) -> Perspective:
     if measurement.is_empty(plan.deciding.named):
-        return Perspective(name, False, measurement.reason or _nothing_scored(output), warning=measurement.warning)
-    notes = [*measurement.notes, calibrations.scale_note(name, measurement.scores, plan.calibrations)]
+        return Perspective(
+            name, False, measurement.reason or _nothing_scored(output), warning=measurement.warning
+        )
+    notes = [
+        *measurement.notes,
+        calibrations.scale_note(name, measurement.scores, plan.calibrations),
+    ]
     return Perspective(name, True, "", "; ".join(filter(None, notes)), measurement.warning)
 
 
 def decide(
-    plan: EvaluationPlan, scored: PerspectiveScores, parameters: Mapping[str, Any] = MappingProxyType({})
+    plan: EvaluationPlan,
+    scored: PerspectiveScores,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Result:
     """Decide which questions pass and which targets are reached, and return the result."""
     measured, output = scored.measured, scored.output
@@ -226,7 +270,9 @@ def decide(
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
     thresholds = calibrations.case_thresholds(plan.targets.cases, plan.calibrations)
-    verdicts = cases.decide(output, measured, thresholds, deciding.weights, scored.judge_failures.lost)
+    verdicts = cases.decide(
+        output, measured, thresholds, deciding.weights, scored.judge_failures.lost
+    )
     note = calibrations.verdict_note(
         thresholds, pd.concat([*measured.values(), verdicts.scores.head(0)]), plan.calibrations
     )
@@ -243,7 +289,9 @@ def decide(
     return _result(plan, scored, measured, report, parameters)
 
 
-def _rows(plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets) -> list[MeasureResult]:
+def _rows(
+    plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets
+) -> list[MeasureResult]:
     """Return a row for each measure, and one for each named measure of which there is no score."""
     best = views.ceilings_of(scored.output, plan.named)
     check_reachable(deciding, best)
@@ -269,13 +317,20 @@ def _report(
     grounded = "groundedness" in measured
     claims: Mapping[str, Any] = {}
     if grounded:
-        claims = views.claims_of(output, list(dataset.queries), plan.support_model, views.support_threshold(plan))
+        claims = views.claims_of(
+            output, list(dataset.queries), plan.support_model, views.support_threshold(plan)
+        )
     questions = cases.cases_of(output, scored.frames, verdicts, claims, judgements)
     report = Report(
         name=_result_name(plan, output),
         test_set=TestSet(
-            name_of(dataset), dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
-            len(dataset.safety_inputs), len(dataset.safety_outputs),
+            name_of(dataset),
+            dataset.split,
+            dataset.fingerprint,
+            len(dataset.cases),
+            len(dataset.corpus),
+            len(dataset.safety_inputs),
+            len(dataset.safety_outputs),
         ),
         system=output.system,
         settings=_settings(plan, deciding, thresholds),
@@ -289,12 +344,16 @@ def _report(
         costs=cases.evaluation_costs(output, judgements),
         chunks=views.chunk_statistics(output),
         made=Provenance(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=scored.taken, environment=environment(),
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            seconds=scored.taken,
+            environment=environment(),
             latency=latency_of(output),
         ),
-    )  # fmt: skip
+    )
     comparison = None if plan.baseline is None else compare_reports(plan.baseline, report)
-    return replace(report, advice=cases.advice_for(report, output, plan.targets), comparison=comparison)
+    return replace(
+        report, advice=cases.advice_for(report, output, plan.targets), comparison=comparison
+    )
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
@@ -316,7 +375,9 @@ def _result(
     scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(plan.dataset.queries)].reset_index(drop=True)
     facts = {"chunks": len(output.chunks)} if output.system.get("kind") == "Pipeline" else {}
-    facts |= {name: value for name, value in output.system.items() if name.startswith("ann_recall@")}
+    facts |= {
+        name: value for name, value in output.system.items() if name.startswith("ann_recall@")
+    }
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     result = new_result(
         name=report.name,
@@ -335,7 +396,10 @@ def _result(
 
 
 def _diagnosed(
-    plan: EvaluationPlan, output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
+    plan: EvaluationPlan,
+    output: SystemOutput,
+    measured: Mapping[str, pd.DataFrame],
+    scores: pd.DataFrame,
 ) -> pd.DataFrame | None:
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
@@ -347,9 +411,15 @@ def _diagnosed(
         for query_id, ranked in output.ranking.items()
     }
     return diagnose(
-        output.dataset, run, output.answers, output.judgements or (), scores, texts,
-        depth=output.depth, calibrations=plan.calibrations,
-    )  # fmt: skip
+        output.dataset,
+        run,
+        output.answers,
+        output.judgements or (),
+        scores,
+        texts,
+        depth=output.depth,
+        calibrations=plan.calibrations,
+    )
 
 
 def _name(model: Any) -> str:
@@ -370,7 +440,9 @@ def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]
     }
 
 
-def _settings(plan: EvaluationPlan, deciding: Targets, thresholds: Mapping[str, float]) -> dict[str, Any]:
+def _settings(
+    plan: EvaluationPlan, deciding: Targets, thresholds: Mapping[str, float]
+) -> dict[str, Any]:
     spec = plan.spec
     detector = getattr(plan.detector, "name", "given") if plan.detector else "built-in"
     return {
@@ -384,7 +456,11 @@ def _settings(plan: EvaluationPlan, deciding: Targets, thresholds: Mapping[str, 
         "detector": detector,
         "k": list(spec.ks),
         **({"criteria": list(plan.criteria)} if spec.judge else {}),
-        **({"measures": [declaration(measure) for measure in plan.measures]} if plan.measures else {}),
+        **(
+            {"measures": [declaration(measure) for measure in plan.measures]}
+            if plan.measures
+            else {}
+        ),
     }
 
 

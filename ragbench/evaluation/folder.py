@@ -1,8 +1,9 @@
 """A result in its folder, as a whole or not at all.
 
-A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`, `scores.csv`,
-`answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made, `diagnosis.jsonl`, `verdicts.json` and
-reports for readers. `scores.csv` and `run.trec` have the same bytes whenever the numbers are the same.
+A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`,
+`scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made,
+`diagnosis.jsonl`, `verdicts.json` and reports for readers. `scores.csv` and `run.trec` have the
+same bytes whenever the numbers are the same.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ _Parsed = TypeVar("_Parsed")
 # Of a question in verdicts.json: what the other files of the folder hold.
 _ELSEWHERE = ("question", "answer", "outcome", "retrieved", "scores")
 
-FILES = ("config.json", "run.trec", "answers.jsonl", "judgements.jsonl", "scores.csv", "timings.json")
+FILES = (
+    "config.json",
+    "run.trec",
+    "answers.jsonl",
+    "judgements.jsonl",
+    "scores.csv",
+    "timings.json",
+)
 """The files of a result folder."""
 
 DIAGNOSIS = "diagnosis.jsonl"
@@ -53,7 +61,9 @@ VIEWS = ("report.json", "report.md", "report.html", TRACES)
 """Files for readers; nothing reads them back."""
 
 JOURNAL = "journal.jsonl"
-"""The answers of a system as they came; a folder with nothing else is that of an evaluation that was stopped."""
+"""The answers of a system as they came; a folder with nothing else is that of an evaluation that
+was stopped.
+"""
 
 SWEEP = "sweep.json"
 """In the folder of a sweep: which result is the baseline."""
@@ -62,13 +72,15 @@ ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
 
 
-def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})) -> Path | None:
+def save(
+    result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})
+) -> Path | None:
     """Write a result into one folder; an older result there is replaced as a whole, or not at all.
 
     Args:
-        result: from `evaluate`.
-        folder: where; "" means "keep nothing", and nothing is done; nor is anything saved in a dry run.
-        views: further files that show the result, name -> text, of `VIEWS`.
+        result: from `evaluate`. folder: where; "" means "keep nothing", and nothing is done; nor is
+        anything saved in a dry run. views: further files that show the result, name -> text, of
+        `VIEWS`.
 
     Returns:
         The folder, or None when nothing was kept.
@@ -101,7 +113,9 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
         texts[VERDICTS] = _verdicts_json(result.verdicts)
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
-        texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")  # so that the same call asks for the rest
+        texts[JOURNAL] = (folder / JOURNAL).read_text(
+            encoding="utf-8"
+        )  # so that the same call asks for the rest
     folder.parent.mkdir(parents=True, exist_ok=True)
     with staged(folder) as new:
         new.mkdir()
@@ -111,17 +125,27 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
 
 
 def _counts(result: Result) -> dict[str, int]:
-    """The number of entries in the files that are named so, by which a file that was cut short is found."""
+    """The number of entries in the files that are named so, by which a file that was cut short is
+    found.
+    """
     found = sum(map(len, result.run.values()))
-    return {"run": found, "scores": len(result.scores), "answers": len(result.answers),
-            "judgements": len(result.judgements)}  # fmt: skip
+    return {
+        "run": found,
+        "scores": len(result.scores),
+        "answers": len(result.answers),
+        "judgements": len(result.judgements),
+    }
 
 
 def _verdicts_json(report: Report) -> str:
     """The report without what the other files hold: questions, answers, scores."""
     fields = asdict(report)
     fields["cases"] = [
-        {name: value for name, value in case.items() if name not in _ELSEWHERE and value not in (None, "", (), {})}
+        {
+            name: value
+            for name, value in case.items()
+            if name not in _ELSEWHERE and value not in (None, "", (), {})
+        }
         for case in fields["cases"]
     ]
     return json.dumps(plain(fields), ensure_ascii=False, allow_nan=False) + "\n"
@@ -132,7 +156,9 @@ def _verdicts(text: str, result: Result) -> Report:
     fields = parse_json(text)
     given = {answer.query_id: answer for answer in result.answers}
     names = dict.fromkeys(result.scores["measure"])
-    scores: dict[str, dict[str, float | None]] = {query_id: dict.fromkeys(names) for query_id in result.queries}
+    scores: dict[str, dict[str, float | None]] = {
+        query_id: dict.fromkeys(names) for query_id in result.queries
+    }
     for query_id, name, value in result.scores.itertuples(index=False, name=None):
         scores[query_id][name] = None if math.isnan(value) else value
     cases = []
@@ -147,16 +173,30 @@ def _of_report(report: Report, name: str) -> Result:
     """Return the result that a report.json holds; its ranking is that of the contexts."""
     config = {
         "parameters": {"system": report.system.get("name", report.name)},
-        "dataset": {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")},
+        "dataset": {
+            name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")
+        },
         "facts": {},
         "environment": dict(report.made.environment),
         "questions": {case.query_id: case.question for case in report.cases},
     }
     answers = [
-        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome) for case in report.cases
+        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome)
+        for case in report.cases
     ]
-    run = {case.query_id: {one: 1.0 / rank for rank, one in enumerate(case.retrieved, 1)} for case in report.cases}
-    return Result(name, config, run, report.scores, answers, timings=dict(report.made.seconds), verdicts=report)
+    run = {
+        case.query_id: {one: 1.0 / rank for rank, one in enumerate(case.retrieved, 1)}
+        for case in report.cases
+    }
+    return Result(
+        name,
+        config,
+        run,
+        report.scores,
+        answers,
+        timings=dict(report.made.seconds),
+        verdicts=report,
+    )
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -164,7 +204,9 @@ def _check_replaceable(folder: Path) -> None:
         return
     inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ["a file"]
     # what a killed process left behind is no reason to stop
-    if others := [name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)]:
+    if others := [
+        name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)
+    ]:
         raise ConfigError(
             f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
             "results_dir is replaced as a whole, so name a new or empty folder"
@@ -175,25 +217,37 @@ def _json(value: Mapping[str, Any]) -> str:
     try:
         return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except (TypeError, ValueError) as exc:
-        raise ConfigError(f"facts and timings must be plain finite numbers and text: {exc}") from exc
+        raise ConfigError(
+            f"facts and timings must be plain finite numbers and text: {exc}"
+        ) from exc
 
 
 def load_result(path: str | Path) -> Result:
     """Read a result: its folder, or a report.json, as `ragbench eval --output mine.json` writes it.
 
     Raises:
-        DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
+        DataError: it is missing, or one of its files is missing, damaged or cut short; the message
+        names the file.
     """
     path = Path(path)
     single = path.is_file() or path.suffix == ".json"
     if single or ((path / "report.json").is_file() and not (path / "config.json").exists()):
         file = path if single else path / "report.json"
-        return _of_report(read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem)
+        return _of_report(
+            read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem
+        )
     if not path.is_dir():
-        raise DataError(f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}")
+        raise DataError(
+            f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}"
+        )
     config: dict[str, Any] = _read(path / "config.json", parse_json)
-    if not isinstance(config, dict) or not {"parameters", "dataset", "counts", "questions"} <= config.keys():
-        raise DataError(_damaged(path / "config.json", "it lacks parameters, dataset, counts or questions"))
+    if (
+        not isinstance(config, dict)
+        or not {"parameters", "dataset", "counts", "questions"} <= config.keys()
+    ):
+        raise DataError(
+            _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
+        )
     counts = config.pop("counts")
     run = _read(path / "run.trec", trec_to_run)
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
@@ -205,38 +259,49 @@ def load_result(path: str | Path) -> Result:
         answers=_read(path / "answers.jsonl", lambda text: records_of(text, Answer)),
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
-        diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
+        diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"])
+        if "diagnosis" in counts
+        else None,
     )
     for kind, found in _counts(result).items():
         if counts.get(kind) != found:
             name = next(name for name in FILES if name.startswith(kind))
-            raise DataError(_damaged(path / name, f"{found} entries where {counts.get(kind)} were written"))
+            raise DataError(
+                _damaged(path / name, f"{found} entries where {counts.get(kind)} were written")
+            )
     if "verdicts" in counts:
-        return replace(result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result)))
+        return replace(
+            result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result))
+        )
     return result
 
 
 def load_results(folder: str | Path) -> Results:
     """Every result in a folder, by name; all on the same data and the same questions.
 
-    The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results, or that of one
-    result.
+    The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
+    or that of one result.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
     >>> results.leaderboard()  # doctest: +SKIP
 
     Raises:
         DataError: the folder is missing, holds no result, or one of its files is damaged.
-        ComparisonError: the results must not be compared: other data, other questions. The message names them.
+        ComparisonError: the results must not be compared: other data, other questions. The message
+        names them.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart")
+        raise DataError(
+            f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
+        )
     results = Results(map(load_result, result_folders(folder)), baseline=_stored_baseline(folder))
     if not results and any((folder / name).is_file() for name in ("config.json", "report.json")):
         return Results([load_result(folder)])
     if not results:
-        raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")
+        raise DataError(
+            f"{folder} holds no result yet; run a sweep into it, or name the folder of another"
+        )
     check_comparable(results)
     first = results[0]
     asked = set(first.scores["query_id"])
@@ -244,8 +309,9 @@ def load_results(folder: str | Path) -> Results:
         difference = asked ^ set(other.scores["query_id"])
         if difference:
             raise ComparisonError(
-                f"{first.name} and {other.name} were not asked the same questions: {len(difference)} are in one of "
-                f"them only ({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
+                f"{first.name} and {other.name} were not asked the same "
+                f"questions: {len(difference)} are in one of them only "
+                f"({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
             )
     return results
 
@@ -277,24 +343,46 @@ def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
         return parse(path.read_bytes().decode("utf-8"))
     except FileNotFoundError as exc:
         raise DataError(_damaged(path, "it is missing")) from exc
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, RecursionError) as exc:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OSError,
+        RecursionError,
+    ) as exc:
         raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
 
 
 def _damaged(path: Path, reason: str) -> str:
-    return f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the configuration again"
+    return (
+        f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the "
+        "configuration again"
+    )
 
 
 def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
-    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
+    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in
+    the file.
+    """
     failed: dict[str, dict[str, Any]] = _read(
-        path, lambda text: {row["query_id"]: _with_numbers(row) for row in map(parse_json, text.splitlines())}
+        path,
+        lambda text: {
+            row["query_id"]: _with_numbers(row) for row in map(parse_json, text.splitlines())
+        },
     )
     if len(failed) != count or not set(failed) <= set(config["questions"]):
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
     empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None, "held": None}
     rows = [
-        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty, **failed.get(query_id, {})}
+        {
+            "query_id": query_id,
+            "question": text,
+            "failed": query_id in failed,
+            **empty,
+            **failed.get(query_id, {}),
+        }
         for query_id, text in config["questions"].items()
     ]
     columns = ["query_id", "question", "failed", *empty]
@@ -302,4 +390,8 @@ def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
 
 
 def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {name: None if row[name] is None else float(row[name]) for name in ("value", "held") if name in row}
+    return row | {
+        name: None if row[name] is None else float(row[name])
+        for name in ("value", "held")
+        if name in row
+    }

@@ -1,4 +1,6 @@
-"""How the parts of a result are written: TREC runs, CSV scores, JSON lines; equal numbers give equal bytes."""
+"""How the parts of a result are written: TREC runs, CSV scores, JSON lines; equal numbers give
+equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ _READERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (An
 def run_to_trec(run: Run) -> str:
     """The run in TREC's six columns: query, Q0, document, rank from 1, score, tag.
 
-    Ranked as trec_eval ranks: by score, equal scores by document id from the last to the first. Scores keep all
-    their digits. White space and % in ids are written as in URLs, because white space separates the columns.
+    Ranked as trec_eval ranks: by score, equal scores by document id from the last to the first.
+    Scores keep all their digits. White space and % in ids are written as in URLs, because white
+    space separates the columns.
 
     >>> print(run_to_trec({"q1": {"a b": 1.5, "c": 2.0}}), end="")
     q1 Q0 c 1 2.0 ragbench
@@ -40,8 +43,13 @@ def run_to_trec(run: Run) -> str:
         for rank, doc_id in enumerate(ranking(run[query_id]), 1):
             score = run[query_id][doc_id]
             if not math.isfinite(score):
-                raise ConfigError(f"query {query_id!r}: the score of {doc_id!r} is {score}; expected a finite number")
-            lines.append(f"{_column(query_id)} Q0 {_column(doc_id)} {rank} {float(score)!r} ragbench\n")
+                raise ConfigError(
+                    f"query {query_id!r}: the score of {doc_id!r} is {score}; expected a finite "
+                    "number"
+                )
+            lines.append(
+                f"{_column(query_id)} Q0 {_column(doc_id)} {rank} {float(score)!r} ragbench\n"
+            )
     return "".join(lines)
 
 
@@ -62,8 +70,9 @@ def trec_to_run(text: str) -> Run:
 def scores_to_csv(scores: pd.DataFrame) -> str:
     """The scores as CSV, sorted by question and measure; an empty field = unscored.
 
-    Ids that a spreadsheet would take for a formula have an apostrophe before them, which reading removes. Values have
-    12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
+    Ids that a spreadsheet would take for a formula have an apostrophe before them, which reading
+    removes. Values have 12 significant digits: what lies beyond depends on the order of additions,
+    not on a configuration.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query_id": ["q2", "q1"], "measure": "RR", "value": [0.5, float("nan")]})
@@ -74,8 +83,11 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
     """
     columns = ["query_id", "measure", "value"]
     if sorted(scores.columns) != sorted(columns):
-        raise ConfigError(f"scores have the columns {list(scores.columns)}; expected {', '.join(columns)}")
-    # Through str(), because query ids may come as numbers; through float(), because int and numpy print differently.
+        raise ConfigError(
+            f"scores have the columns {list(scores.columns)}; expected {', '.join(columns)}"
+        )
+    # Through str(), because query ids may come as numbers; through float(), because int and numpy
+    # print differently.
     rows = sorted(
         (str(query_id), str(measure), float("nan") if value is None else float(value))
         for query_id, measure, value in scores[columns].itertuples(index=False, name=None)
@@ -84,16 +96,24 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
     last = None
     for query_id, measure, value in rows:
         if math.isinf(value):
-            raise ConfigError(f"{measure} of question {query_id!r} is {value}; expected a number, or NaN = unscored")
+            raise ConfigError(
+                f"{measure} of question {query_id!r} is {value}; expected a number, or NaN = "
+                "unscored"
+            )
         if (query_id, measure) == last:
-            raise ConfigError(f"{measure} of question {query_id!r} is in the scores twice; expected it once")
+            raise ConfigError(
+                f"{measure} of question {query_id!r} is in the scores twice; expected it once"
+            )
         last = (query_id, measure)
-        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
+        lines.append(
+            f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}"
+        )
     return "\n".join(lines) + "\n"
 
 
 def short(value: Any) -> str:
-    """A number with 12 significant digits, as every file of results has it: the rest is the order of additions.
+    """A number with 12 significant digits, as every file of results has it: the rest is the order
+    of additions.
 
     >>> short(0.1 + 0.2), short(1.0)
     ('0.3', '1.0')
@@ -103,7 +123,10 @@ def short(value: Any) -> str:
 
 def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
     """The same with `short` numbers."""
-    return {key: float(short(value)) if isinstance(value, float) else value for key, value in values.items()}
+    return {
+        key: float(short(value)) if isinstance(value, float) else value
+        for key, value in values.items()
+    }
 
 
 def _field(text: str) -> str:
@@ -123,10 +146,14 @@ def csv_to_scores(text: str) -> pd.DataFrame:
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:
-    # One line is one record: JSON escapes the line ends in a text.
-    # What a record does not hold is left out: reading fills it in, and an answer has many fields that few systems use.
+    # One line is one record: JSON escapes the line ends in a text. What a record does not hold is
+    # left out: reading fills it in, and an answer has many fields that few systems use.
     kept = (
-        {key: value for key, value in asdict(record).items() if key == "value" or value not in (None, (), {})}
+        {
+            key: value
+            for key, value in asdict(record).items()
+            if key == "value" or value not in (None, (), {})
+        }
         for record in records
     )
     return "".join(json.dumps(record) + "\n" for record in kept)
@@ -134,15 +161,19 @@ def json_lines(records: Iterable[Answer | Judgement]) -> str:
 
 def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
     """The records that `json_lines` wrote; what a record leaves out has its default."""
-    # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as they are.
+    # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as
+    # they are.
     return tuple(_READERS[kind].validate_json(line) for line in text.split("\n") if line.strip())
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     kept = ("query_id", "cause", "evidence", "test", "measure", "value", "held")
     failed = diagnosis[diagnosis["failed"]].astype(object)
-    rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict("records")
+    rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict(
+        "records"
+    )
     kept_rows = (
-        shortened({str(name): value for name, value in row.items() if value not in (None, "")}) for row in rows
+        shortened({str(name): value for name, value in row.items() if value not in (None, "")})
+        for row in rows
     )
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

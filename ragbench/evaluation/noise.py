@@ -26,10 +26,10 @@ def verdict_noise(
 ) -> pd.DataFrame:
     """Evaluate a system several times, and count how often the verdict is not the usual one.
 
-    Nothing may come from a store of replies (`--no-cache`, RAGBENCH_REPLIES=off): a reply that is read again has no
-    noise. Few evaluations show too little: verdicts that flip in 27 % of them are reported as .20 by 3, .24 by 5 and
-    .26 by 10, on average. Without a baseline in the spec one more evaluation comes first, and the others are compared
-    with it.
+    Nothing may come from a store of replies (`--no-cache`, RAGBENCH_REPLIES=off): a reply that is
+    read again has no noise. Few evaluations show too little: verdicts that flip in 27 % of them are
+    reported as .20 by 3, .24 by 5 and .26 by 10, on average. Without a baseline in the spec one
+    more evaluation comes first, and the others are compared with it.
 
     Args:
         dataset, system: as in `evaluate`.
@@ -37,9 +37,9 @@ def verdict_noise(
         spec, options: as in `evaluate`: targets, judge and others.
 
     Returns:
-        A row for the gate's verdict (passed or not), and one for those on single questions (passed, failed or not
-        decided): of, verdicts, flips (those that differ from the most frequent one), rate (flips / verdicts, in
-        [0, 1]), ci_low, ci_high (95 %, Wilson).
+        A row for the gate's verdict (passed or not), and one for those on single questions (passed,
+        failed or not decided): of, verdicts, flips (those that differ from the most frequent one),
+        rate (flips / verdicts, in [0, 1]), ci_low, ci_high (95 %, Wilson).
 
     >>> from ragbench.types import Case, Document
     >>> case = Case("q", "How long do cats sleep?", gold_facts=(("all day",),))
@@ -52,7 +52,9 @@ def verdict_noise(
         ConfigError: fewer than 2 runs.
     """
     if runs < 2:
-        raise ConfigError(f"{runs} evaluations cannot differ from each other; expected 2 or more, such as 20")
+        raise ConfigError(
+            f"{runs} evaluations cannot differ from each other; expected 2 or more, such as 20"
+        )
     spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
     if spec.baseline is None:
         spec = spec.replaced(baseline=evaluate(dataset, system, spec))

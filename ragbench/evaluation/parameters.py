@@ -23,29 +23,57 @@ from ragbench.systems.loader import check_system
 from ragbench.types import Answer, Completion, Judgement
 
 WHERE = ("results_dir",)
-"""Parameters that set where results are written. They change no number and are not part of a configuration."""
+"""Parameters that set where results are written. They change no number and are not part of a
+configuration.
+"""
 
 OF_PIPELINE = (
-    "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap", "tokenizer", "depth", "k", "llm", "prompt",
-    "max_context_tokens", "max_tokens", "temperature",
-)  # fmt: skip
+    "retriever",
+    "reranker",
+    "chunker",
+    "chunk_size",
+    "chunk_overlap",
+    "tokenizer",
+    "depth",
+    "k",
+    "llm",
+    "prompt",
+    "max_context_tokens",
+    "max_tokens",
+    "temperature",
+)
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 
-# Named in the readable part of a configuration's name, in this order, as far as a notebook has them.
+# Named in the readable part of a configuration's name, in this order, as far as a notebook has
+# them.
 _READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
 _OF_ABLATIONS = ("ablations",)
 # The smallest value of each number.
 _MINIMUM = {
-    "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
-    "max_tokens": 1, "temperature": 0,
-}  # fmt: skip
+    "chunk_size": 1,
+    "chunk_overlap": 0,
+    "depth": 1,
+    "k": 1,
+    "max_queries": 0,
+    "max_context_tokens": 0,
+    "max_tokens": 1,
+    "temperature": 0,
+}
 
 
-_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+_WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
 
 
 def typed(name: str, value: Any, types: Sequence[type]) -> Any:
-    """The value of a parameter as one of `types` (none: any); a whole number is fine where a number is expected.
+    """The value of a parameter as one of `types` (none: any); a whole number is fine where a number
+    is expected.
 
     Raises:
         ConfigError: the value has another type.
@@ -64,14 +92,17 @@ def typed(name: str, value: Any, types: Sequence[type]) -> Any:
 
 
 def notebook_parameters(**types: type) -> dict[str, Any]:
-    """The parameters of the notebook that calls this, as its parameters cell (or papermill) has set them.
+    """The parameters of the notebook that calls this, as its parameters cell (or papermill) has set
+    them.
 
     Args:
-        types: the type of each parameter that is not an option of an evaluation; those have the types of
+        types: the type of each parameter that is not an option of an evaluation; those have the
+        types of
             `EvaluationSpec`. No other name may be declared with a type before this is called.
 
     Raises:
-        ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a value of another
+        ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a
+        value of another
             type; each with its name.
 
     >>> k: int = 5
@@ -80,25 +111,36 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """
     namespace = sys._getframe(1).f_globals
     declared = namespace.get("__annotations__", {})
-    options = {name: plain_type(option) for name, option in EvaluationSpec.model_fields.items() if name in declared}
+    options = {
+        name: plain_type(option)
+        for name, option in EvaluationSpec.model_fields.items()
+        if name in declared
+    }
     types = {**options, **types}
     if strange := [name for name in declared if name not in types]:
-        for name in strange:  # forgotten, so that the corrected cell can be run again in the same kernel
+        for (
+            name
+        ) in strange:  # forgotten, so that the corrected cell can be run again in the same kernel
             del declared[name]
-        raise ConfigError(unknown("parameter", strange[0], {**types, **EvaluationSpec.model_fields}))
+        raise ConfigError(
+            unknown("parameter", strange[0], {**types, **EvaluationSpec.model_fields})
+        )
     if missing := [name for name in types if name not in namespace]:
-        raise ConfigError(f"parameter {missing[0]} is not set; run the parameters cell, and check its names")
+        raise ConfigError(
+            f"parameter {missing[0]} is not set; run the parameters cell, and check its names"
+        )
     return {name: typed(name, namespace[name], [kind]) for name, kind in types.items()}
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that make a configuration: all but those that only say where results go.
 
-    Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline; any other system has
-    no parameters of the pipeline.
+    Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline;
+    any other system has no parameters of the pipeline.
 
     Raises:
-        ConfigError: if a value is not plain data (text, number, truth value, list or table of such).
+        ConfigError: if a value is not plain data (text, number, truth value, list or table of
+        such).
 
     >>> configuration({"chunk_size": 128, "results_dir": "results/mine"})
     {'chunk_size': 128}
@@ -110,20 +152,25 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'chunk_size': 128}
     """
     own = {key: value for key, value in parameters.items() if key not in WHERE}
-    if own.get("measures") == "":  # none of one's own: the configuration, and its name, of before there were any
+    if (
+        own.get("measures") == ""
+    ):  # none of one's own: the configuration, and its name, of before there were any
         del own["measures"]
     system = own.get("system", "")
     if "system" in own and is_pipeline(system):
         own |= {"retriever": system} if system else {}
         del own["system"]
     elif system:
-        own = {key: value for key, value in own.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)}
+        own = {
+            key: value for key, value in own.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)
+        }
     for key, value in own.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as exc:
             raise ConfigError(
-                f"parameter {key!r} is {value!r}; expected text, a finite number, true or false, or a list of such"
+                f"parameter {key!r} is {value!r}; expected text, a finite number, true or false, "
+                "or a list of such"
             ) from exc
     return own
 
@@ -142,8 +189,8 @@ def is_pipeline(system: Any) -> bool:
 def config_name(parameters: Mapping[str, Any]) -> str:
     """A name that is readable, safe as a file name, and its own for each set of parameters.
 
-    It ends in 8 hex digits of the SHA-256 of all parameters (in any order), so two configurations share a
-    name with a probability of 1 in 4 billion per pair.
+    It ends in 8 hex digits of the SHA-256 of all parameters (in any order), so two configurations
+    share a name with a probability of 1 in 4 billion per pair.
 
     >>> config_name({"retriever": "dense:minilm", "chunker": "fixed", "chunk_size": 128, "seed": 0})
     'dense-minilm-fixed-128-e00ec49f'
@@ -155,14 +202,21 @@ def config_name(parameters: Mapping[str, Any]) -> str:
         own["prompt"] = "own-prompt"  # its digest distinguishes it
     if "system" in own:
         own["system"] = re.sub(r"\.(toml|jsonl)$", "", str(own["system"]))
-    words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive", "cited")]
+    words = [
+        _word(str(own[key]))
+        for key in _READABLE
+        if own.get(key) not in (None, "", "extractive", "cited")
+    ]
     readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
-    canonical = json.dumps(configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    canonical = json.dumps(
+        configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":")
+    )
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
 
 
 def _word(value: str) -> str:
-    # Only the last part of a path or of owner/model is readable, and keeps local paths out of names.
+    # Only the last part of a path or of owner/model is readable, and keeps local paths out of
+    # names.
     kind, colon, model = value.partition(":")
     last = re.split(r"[/\\]", (model if colon else value).rstrip("/\\"))[-1]
     text = f"{kind}-{last}" if colon and "/" not in kind and "\\" not in kind else last
@@ -172,10 +226,11 @@ def _word(value: str) -> str:
 def check_parameters(
     parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
 ) -> None:
-    """Refuse values that no run could use, as far as can be checked without running; unknown names pass.
+    """Refuse values that no run could use, as far as can be checked without running; unknown names
+    pass.
 
-    Models must be such as may be asked under `settings`, by default those of the environment. The files and modules of
-    a `system` are looked for in `folder`, by default the working directory.
+    Models must be such as may be asked under `settings`, by default those of the environment. The
+    files and modules of a `system` are looked for in `folder`, by default the working directory.
 
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
@@ -203,12 +258,19 @@ def check_parameters(
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
     size, overlap = parameters.get("chunk_size"), parameters.get("chunk_overlap", 0)
     if size is not None and overlap >= size:
-        raise ConfigError(f"chunk_overlap is {overlap} with chunk_size {size}; expected less than the size")
+        raise ConfigError(
+            f"chunk_overlap is {overlap} with chunk_size {size}; expected less than the size"
+        )
     if "k" in parameters and "depth" in parameters and parameters["k"] > parameters["depth"]:
-        raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
+        raise ConfigError(
+            f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been "
+            "retrieved"
+        )
 
 
-def check_models(parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = "") -> None:
+def check_models(
+    parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
+) -> None:
     """Refuse models and services that cannot be asked here and now, before any document is read.
 
     Raises:
@@ -221,7 +283,8 @@ def check_models(parameters: Mapping[str, Any], settings: Settings | None = None
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
-    """Refuse a run of which every request for an answer, or every request for a verdict, failed: it measured nothing.
+    """Refuse a run of which every request for an answer, or every request for a verdict, failed: it
+    measured nothing.
 
     Requests that a maximum cost forbids are not counted: a sweep stops there in its own way.
 
@@ -233,9 +296,12 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
         "verdicts": [one for judgement in judgements for one in judgement.usage],
     }
     for what, asked in requests.items():
-        failed = [one for one in asked if one.error is not None and one.failure is not FailureKind.BUDGET]
+        failed = [
+            one for one in asked if one.error is not None and one.failure is not FailureKind.BUDGET
+        ]
         if failed and len(failed) == len(asked):
             first = failed[0]
             raise ModelError(
-                f"every one of {len(failed)} requests for {what} failed, the first: {first.error}", first.failure
+                f"every one of {len(failed)} requests for {what} failed, the first: {first.error}",
+                first.failure,
             )

@@ -17,7 +17,14 @@ from ragbench.evaluation.requests import SystemOutput, texts_of
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
-from ragbench.metrics import score_answers, score_chunks, score_judgements, score_own, score_run, score_spans
+from ragbench.metrics import (
+    score_answers,
+    score_chunks,
+    score_judgements,
+    score_own,
+    score_run,
+    score_spans,
+)
 from ragbench.metrics.context import context_ceilings, score_context
 from ragbench.metrics.groundedness.checks import STRICT, claim_table, score_groundedness
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
@@ -28,26 +35,41 @@ from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
 
-_ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # at any depths requested
+_ALWAYS = (
+    "nDCG@5",
+    "R@5",
+    "P@5",
+    "RR",
+    "AP",
+    "Success@5",
+    "nDCG@10",
+    "R@10",
+)  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
 # Measures of the context that belong to retrieval: how much of the relevant reached it.
-_REACHED = ("context_recall", "expected_document", "context_evidence_recall", "context_chunk_recall")
+_REACHED = (
+    "context_recall",
+    "expected_document",
+    "context_evidence_recall",
+    "context_chunk_recall",
+)
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
 _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
 _MANY_CHUNKS = 5_000
 _MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
 _NO_ANSWERS = "the system retrieves and gives no answers"
 _NO_CONTEXTS = (
-    f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path "
-    "reply.contexts points"
+    f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, "
+    "or from where the path reply.contexts points"
 )
 _NO_MATCHES = "no passage of the system is in a document of the test set"
 _NO_TEXTS = "the system does not report which texts it answered from"
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataFrame:
-    """Ranking measures at every level that the labels allow, evidence found, and what reached the context.
+    """Ranking measures at every level that the labels allow, evidence found, and what reached the
+    context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
@@ -55,60 +77,99 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
     frames = []
     if measures := ranking_measures(levels_of(answered), named):
         chunks, run = answered.chunks, _judged(dataset, answered.documents)
-        if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: holes are worth knowing of
-            judged = {name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")}
+        if any(
+            0 in grades.values() for grades in dataset.qrels.values()
+        ):  # pooled: holes are worth knowing of
+            judged = {
+                name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")
+            }
             measures = [one for name in measures for one in (name, judged.get(name)) if one]
-        found = score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures)
-        complete = {name for name, part in found.groupby("measure") if part["value"].min() == 1} - set(named)
-        frames.append(found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))])
+        found = score_retrieval(
+            dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures
+        )
+        complete = {
+            name for name, part in found.groupby("measure") if part["value"].min() == 1
+        } - set(named)
+        frames.append(
+            found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))]
+        )
     context = score_context(dataset, answers, texts_of(answered))
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
-        held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
+        held = {
+            query: {i: s for i, s in found.items() if i in known}
+            for query, found in answered.ranking.items()
+        }
         usual = score_spans(dataset, held, answered.chunks, tokenizer=answered.tokenizer)
         usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
-        if more := [name for name in named if _SPAN.match(name) and name not in set(usual["measure"])]:
+        if more := [
+            name for name in named if _SPAN.match(name) and name not in set(usual["measure"])
+        ]:
             # on their own: span_recall_auc depends on the budgets
-            depths = {end: sorted({int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end})
-                      for end in ("", "tok")}  # fmt: skip
+            depths = {
+                end: sorted(
+                    {int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end}
+                )
+                for end in ("", "tok")
+            }
             extra = score_spans(
-                dataset, held, answered.chunks, ks=depths[""], budgets=depths["tok"], tokenizer=answered.tokenizer
+                dataset,
+                held,
+                answered.chunks,
+                ks=depths[""],
+                budgets=depths["tok"],
+                tokenizer=answered.tokenizer,
             )
             frames.append(extra[extra["measure"].isin(more)])
     return pd.concat(frames, ignore_index=True)
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:
-    """The usual ranking measures at these levels, and those of `named` that are ranking measures at one of them."""
+    """The usual ranking measures at these levels, and those of `named` that are ranking measures at
+    one of them.
+    """
     usual = [f"{_PREFIX[level]}{name}" for level in levels for name in _ALWAYS]
     more = [name for name in named if is_ranking_measure(name) and measure_of(name).level in levels]
     return list(dict.fromkeys([*usual, *more]))
 
 
 def at_depths(depths: Sequence[int] = KS) -> list[str]:
-    """Return the names of the measures that are reported at several depths: rankings at every level, gold evidence.
+    """Return the names of the measures that are reported at several depths: rankings at every
+    level, gold evidence.
 
     >>> at_depths([7])[:8]
     ['nDCG@7', 'P@7', 'R@7', 'F1@7', 'RR@7', 'AP@7', 'Success@7', 'span:nDCG@7']
     """
     ranked = [f"{prefix}{name}@" for prefix in _PREFIX.values() for name in FAMILIES]
-    return [f"{name}{k}" for name in (*ranked, "span_recall@", "span_precision@", "span_iou@") for k in depths]
+    return [
+        f"{name}{k}"
+        for name in (*ranked, "span_recall@", "span_precision@", "span_iou@")
+        for k in depths
+    ]
 
 
 def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     """`score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not known.
 
-    Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as many.
+    Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
+    many.
     """
     if answered.system.get("kind") != "Pipeline" or not answered.chunks:
         return {}
-    chosen = set(list(dict.fromkeys(c.doc_id for c in answered.chunks))[:: -(-len(answered.chunks) // _MANY_CHUNKS)])
+    chosen = set(
+        list(dict.fromkeys(c.doc_id for c in answered.chunks))[
+            :: -(-len(answered.chunks) // _MANY_CHUNKS)
+        ]
+    )
     own = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
     table = score_chunks(answered.dataset, own, tokenizer=answered.tokenizer)
     found = dict(zip(table["measure"], table["value"], strict=True))
-    return {"chunks": len(answered.chunks), **{n: float(v) for n, v in found.items() if n != "chunks" and v == v}}
+    return {
+        "chunks": len(answered.chunks),
+        **{n: float(v) for n, v in found.items() if n != "chunks" and v == v},
+    }
 
 
 def levels_of(answered: SystemOutput) -> tuple[str, ...]:
@@ -122,21 +183,24 @@ def judged_by(answered: SystemOutput) -> str:
 
 
 def passages_in_doubt(answered: SystemOutput) -> str:
-    """Return what makes the ranking less certain: passages that are not attributable to a document, or to several."""
+    """Return what makes the ranking less certain: passages that are not attributable to a document,
+    or to several.
+    """
     counts = answered.system.get("matched_passages", {})
     several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
     found = [not_attributable(answered.system)]
     if several > _MAX_IN_DOUBT * total:
         found.append(
-            f"{several} of {total} passages ({several / total:.0%}) are in two or three documents, and count for the "
-            f"least relevant of them{_credited_equally(answered)}; ids of documents in the system's contexts remove "
-            "the doubt"
+            f"{several} of {total} passages ({several / total:.0%}) are in two or three "
+            f"documents, and count for the least relevant of them{_credited_equally(answered)}; "
+            "ids of documents in the system's contexts remove the doubt"
         )
     return "; ".join(filter(None, found))
 
 
 def not_attributable(system: Mapping[str, Any]) -> str:
-    """Return how many passages are not attributable to a document, "" where that is 2 % of them or fewer.
+    """Return how many passages are not attributable to a document, "" where that is 2 % of them or
+    fewer.
 
     >>> not_attributable({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
     '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
@@ -146,7 +210,8 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     if lost <= _MAX_IN_DOUBT * total:
         return ""
     return (
-        f"{lost} of {total} passages ({lost / total:.0%}) are not attributable to a document and count as not relevant"
+        f"{lost} of {total} passages ({lost / total:.0%}) are not attributable to a document "
+        "and count as not relevant"
     )
 
 
@@ -155,7 +220,9 @@ def _credited_equally(answered: SystemOutput) -> str:
     if "document" not in levels_of(answered):
         return ""
     means = [
-        pd.concat(score_run(dataset.qrels, _judged(dataset, run), names) for run in runs).groupby("measure")["value"]
+        pd.concat(score_run(dataset.qrels, _judged(dataset, run), names) for run in runs).groupby(
+            "measure"
+        )["value"]
         for runs in ([answered.documents], answered.credits)
     ]
     low, equal = (groups.mean() for groups in means)
@@ -165,7 +232,8 @@ def _credited_equally(answered: SystemOutput) -> str:
 
 
 def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, float]:
-    """measure -> the mean of the best values that any system could reach, over the judged questions.
+    """measure -> the mean of the best values that any system could reach, over the judged
+    questions.
 
     unique_token_ratio has what is usual for texts of the length of these contexts.
     """
@@ -186,20 +254,30 @@ def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, 
     if not any(map(bool, dataset.qrels.values())):
         return {}
     best = (
-        retrieval_ceilings(dataset, measures=ranking_measures(["document"], named)).groupby("measure")["value"].mean()
+        retrieval_ceilings(dataset, measures=ranking_measures(["document"], named))
+        .groupby("measure")["value"]
+        .mean()
     )
     return {str(name): float(value) for name, value in best.dropna().items()}
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
-    """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
+    """How right the answers are, and `answered`: 1 where an answer was given to a question that has
+    one, else 0.
+    """
     given = {answer.query_id: answer for answer in answered.answers}
     rows = [
-        (case.query_id, "answered", _gave(given.get(case.query_id)) if case.answerable else math.nan)
+        (
+            case.query_id,
+            "answered",
+            _gave(given.get(case.query_id)) if case.answerable else math.nan,
+        )
         for case in answered.dataset.cases
         if _answer_label(case) or not case.answerable
     ]
-    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)])
+    return pd.concat(
+        [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
+    )
 
 
 def _judged(dataset: Dataset, run: Run) -> Run:
@@ -232,9 +310,11 @@ def _pipeline_label(case: Case) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What a perspective shows: its scores, rows of measures that are not about single questions, and safety samples.
+    """What a perspective shows: its scores, rows of measures that are not about single questions,
+    and safety samples.
 
-    `notes` state how it was measured, `warning` what makes its numbers less certain, `reason` why there may be none.
+    `notes` state how it was measured, `warning` what makes its numbers less certain, `reason` why
+    there may be none.
     """
 
     scores: pd.DataFrame
@@ -246,7 +326,9 @@ class Measurement:
 
     def is_empty(self, named: Collection[str]) -> bool:
         """Return True if nothing was scored, nor any row has a measure that is `named`."""
-        scored = self.scores["value"].notna().any() or (self.safety is not None and self.safety.figures)
+        scored = self.scores["value"].notna().any() or (
+            self.safety is not None and self.safety.figures
+        )
         return not scored and not any(row.measure in named for row in self.rows)
 
 
@@ -268,7 +350,11 @@ def support_threshold(plan: EvaluationPlan) -> float:
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_groundedness(
-        output.dataset, output.answers, texts_of(output), model=plan.support_model, threshold=support_threshold(plan)
+        output.dataset,
+        output.answers,
+        texts_of(output),
+        model=plan.support_model,
+        threshold=support_threshold(plan),
     )
     return Measurement(scores)
 
@@ -293,7 +379,9 @@ def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         reason = "no safety samples"
         note = f"not measured: {reason}; only leaks in the answers were looked for"
     elif any(figure.kind != "system" for figure in safety.figures):
-        note = "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
+        note = (
+            "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
+        )
     return Measurement(scores, rows, safety, notes=(note,), reason=reason)
 
 
@@ -311,9 +399,9 @@ def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 class PerspectiveKind:
     """One way of looking at a system: what it needs of a system's output, and what it measures.
 
-    `needs` are names in `_NEEDS`. `is_labelled` states whether a dataset has the labels, with the measures that the
-    user named; `labels` names them. Perspectives `of_answers` decide whether a question passes; one `of_samples` also
-    looks at safety samples.
+    `needs` are names in `_NEEDS`. `is_labelled` states whether a dataset has the labels, with the
+    measures that the user named; `labels` names them. Perspectives `of_answers` decide whether a
+    question passes; one `of_samples` also looks at safety samples.
     """
 
     name: str
@@ -326,14 +414,18 @@ class PerspectiveKind:
 
     def unlabelled(self, dataset: Dataset, named: Sequence[str] = ()) -> str:
         """Return why the labels of a dataset do not allow it; "" where they do."""
-        if not dataset.cases and not (self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)):
+        if not dataset.cases and not (
+            self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
+        ):
             return "no labels: the test set has no questions"
         return "" if self.is_labelled(dataset, named) else f"no labels: no question {self.labels}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
         reasons = (_NEEDS[need](output) for need in self.needs)
-        return self.unlabelled(output.dataset, plan.deciding.named) or next(filter(None, reasons), "")
+        return self.unlabelled(output.dataset, plan.deciding.named) or next(
+            filter(None, reasons), ""
+        )
 
 
 def _ranks(dataset: Dataset, named: Sequence[str]) -> bool:
@@ -345,7 +437,9 @@ def _corrects(dataset: Dataset, named: Sequence[str]) -> bool:
 
 
 def _expects(dataset: Dataset, named: Sequence[str]) -> bool:
-    """Return True if there are labels, or a target of the user names latency or cost, which need none."""
+    """Return True if there are labels, or a target of the user names latency or cost, which need
+    none.
+    """
     free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
     return free or any(map(_pipeline_label, dataset.cases))
 
@@ -361,40 +455,61 @@ KINDS = {
     kind.name: kind
     for kind in (
         PerspectiveKind(
-            "retrieval", _retrieval, ("contexts", "documents"), _ranks,
+            "retrieval",
+            _retrieval,
+            ("contexts", "documents"),
+            _ranks,
             "names a relevant document, passage or chunk",
         ),
         PerspectiveKind("context", _context, ("texts",)),
         PerspectiveKind("groundedness", _groundedness, ("answers", "texts"), of_answers=True),
         PerspectiveKind(
-            "answer", _answer, ("answers",), _corrects, "has a reference answer, gold facts or required keywords",
+            "answer",
+            _answer,
+            ("answers",),
+            _corrects,
+            "has a reference answer, gold facts or required keywords",
             of_answers=True,
         ),
         PerspectiveKind(
-            "pipeline", _pipeline, ("answers",), _expects,
-            "has an expected outcome, flags, citations or a latency budget", of_answers=True,
+            "pipeline",
+            _pipeline,
+            ("answers",),
+            _expects,
+            "has an expected outcome, flags, citations or a latency budget",
+            of_answers=True,
         ),
         PerspectiveKind("safety", _safety, of_samples=True),
         PerspectiveKind("judge", _judge, ("answers",), of_answers=True),
         PerspectiveKind("own", _own),
     )
-}  # fmt: skip
+}
 """Every perspective that is measured, in the order of a report."""
 
 
 def kinds_of(plan: EvaluationPlan) -> list[PerspectiveKind]:
     """Return the perspectives that an evaluation looks at."""
     extra = {"judge": bool(plan.spec.judge), "own": bool(plan.measures)}
-    return [kind for name, kind in KINDS.items() if name in plan.spec.perspective_names or extra.get(name)]
+    return [
+        kind
+        for name, kind in KINDS.items()
+        if name in plan.spec.perspective_names or extra.get(name)
+    ]
 
 
 def claims_of(
     answered: SystemOutput, query_ids: Sequence[str], model: str, threshold: float = STRICT
 ) -> dict[str, list[dict[str, object]]]:
-    """query_id -> the claims of its answer, each with its verdict and citations; `model` as in `claim_support`."""
+    """query_id -> the claims of its answer, each with its verdict and citations; `model` as in
+    `claim_support`.
+    """
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    for row in claim_table(chosen, answers, texts_of(answered), model=model, threshold=threshold).to_dict("records"):
-        claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
+    for row in claim_table(
+        chosen, answers, texts_of(answered), model=model, threshold=threshold
+    ).to_dict("records"):
+        claims.setdefault(row.pop("query_id"), []).append(
+            {str(name): value for name, value in row.items()}
+        )
     return claims

@@ -12,13 +12,26 @@ from typing import Any
 
 # Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
-    "bm25s", "faiss-cpu", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
-    "sentencex", "tantivy", "tokenizers", "torch", "transformers", "wordllama",
-)  # fmt: skip
+    "bm25s",
+    "faiss-cpu",
+    "numpy",
+    "pandas",
+    "PyStemmer",
+    "pytrec-eval-terrier",
+    "scipy",
+    "sentence-transformers",
+    "sentencex",
+    "tantivy",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "wordllama",
+)
 
 
 def environment() -> dict[str, Any]:
-    """What may change a number or a latency: Python, platform, cores, versions. Nothing that names a machine or user.
+    """What may change a number or a latency: Python, platform, cores, versions. Nothing that names
+    a machine or user.
 
     >>> sorted(environment())
     ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']

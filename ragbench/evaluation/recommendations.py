@@ -1,7 +1,8 @@
-"""What to try next, from the pattern of missed targets, with the figures behind each recommendation.
+"""What to try next, from the pattern of missed targets, with the figures behind each
+recommendation.
 
-These are the first things an experienced engineer would check, not proofs: only the next run shows whether they help.
-Their texts are in advice.toml.
+These are the first things an experienced engineer would check, not proofs: only the next run shows
+whether they help. Their texts are in advice.toml.
 """
 
 from __future__ import annotations
@@ -21,11 +22,23 @@ from ragbench.registry import higher_is_better
 
 # Measures that show that the needed evidence was retrieved, and that it reached the model.
 _RETRIEVED = ("R", "Success", "span_recall")
-_REACHED = ("context_recall", "expected_document", "context_fact_recall", "context_evidence_recall",
-            "context_chunk_recall", "llm_context_recall")  # fmt: skip
+_REACHED = (
+    "context_recall",
+    "expected_document",
+    "context_fact_recall",
+    "context_evidence_recall",
+    "context_chunk_recall",
+    "llm_context_recall",
+)
 _FOUND = (*_RETRIEVED, *_REACHED)
-_GROUNDED = ("claim_support", "calibrated:claim_support", "numeric_support", "llm_faithfulness",
-             "overall_hallucination", "overall_llm_hallucination")  # fmt: skip
+_GROUNDED = (
+    "claim_support",
+    "calibrated:claim_support",
+    "numeric_support",
+    "llm_faithfulness",
+    "overall_hallucination",
+    "overall_llm_hallucination",
+)
 _STATED = ("gold_fact_coverage", "required_keywords", "contains_all", "expected_claims")
 _RELEVANT = ("semantic_similarity", "token_f1", "llm_relevance", "llm_correctness")
 _REPEATED = ("ngram_redundancy", "tfidf_redundancy")
@@ -60,7 +73,9 @@ class Figures(dict[str, Figure]):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What is wrong in a line, its likely cause, what to try, and the figures that say so, one string each."""
+    """What is wrong in a line, its likely cause, what to try, and the figures that say so, one
+    string each.
+    """
 
     title: str
     cause: str
@@ -77,19 +92,19 @@ def recommend(
     abstentions: pd.DataFrame | None = None,
     max_abstained: float = 0.1,
 ) -> list[Recommendation]:
-    """Recommendations for one evaluated system, the earliest stage first; none where everything meets its target.
+    """Recommendations for one evaluated system, the earliest stage first; none where everything
+    meets its target.
 
-    Only measures that have a target and a mean count. A target is missed where the mean is on its wrong side; where the
-    interval reaches it nevertheless, the evidence notes it. A target beyond its ceiling is reported as out of reach,
-    and nothing else is concluded from missing it.
+    Only measures that have a target and a mean count. A target is missed where the mean is on its
+    wrong side; where the interval reaches it nevertheless, the evidence notes it. A target beyond
+    its ceiling is reported as out of reach, and nothing else is concluded from missing it.
 
     Args:
-        summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
-        targets: measure -> the mean that it should reach, or not exceed where lower is better.
-        ceilings: measure -> the best mean that any system could reach on these questions.
-        latency: as from `latency_table`.
-        abstentions: as from `abstention_table`.
-        max_abstained: the accepted fraction of answerable questions abstained from, and of unanswerable questions
+        summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n. targets: measure
+        -> the mean that it should reach, or not exceed where lower is better. ceilings: measure ->
+        the best mean that any system could reach on these questions. latency: as from
+        `latency_table`. abstentions: as from `abstention_table`. max_abstained: the accepted
+        fraction of answerable questions abstained from, and of unanswerable questions
             answered.
 
     >>> import pandas as pd
@@ -112,7 +127,10 @@ def recommend(
         *_of_ceilings(figures, ceilings or {}),
         *_of_figures(figures),
         *_of_abstentions(figures, abstentions, max_abstained),
-        _advice("outcomes", figures.missed("outcome_correct", "required_flags", "forbidden_flags_absent")),
+        _advice(
+            "outcomes",
+            figures.missed("outcome_correct", "required_flags", "forbidden_flags_absent"),
+        ),
         *_of_latency(latency),
     ]
     return [advice for advice in found if advice.evidence]
@@ -125,7 +143,9 @@ def _texts() -> dict[str, Any]:
 
 def _advice(name: str, evidence: tuple[str, ...], **filled: object) -> Recommendation:
     """The advice of this name in advice.toml; it applies if there is evidence."""
-    title, cause, action = (_texts()[name][part].format(**filled) for part in ("title", "cause", "action"))
+    title, cause, action = (
+        _texts()[name][part].format(**filled) for part in ("title", "cause", "action")
+    )
     return Recommendation(title, cause, action, evidence)
 
 
@@ -173,12 +193,16 @@ def _of_figures(figures: Figures) -> Iterator[Recommendation]:
         name = "unsupported_lacking" if lacking else "unsupported_good" if good else "unsupported"
         yield _advice(name, (*unsupported, *(lacking or good)))
     yield _advice("citations_invented", missed("citation_form"))
-    yield _advice("citations_unsupported", missed("citation_content", "citation_accuracy", "overall_citation"))
+    yield _advice(
+        "citations_unsupported", missed("citation_content", "citation_accuracy", "overall_citation")
+    )
     yield _advice("citations_missing", missed("citation_coverage", "min_citations"))
     if (left_out := missed(*_STATED)) and lacking:
         yield _advice("left_out_lacking", (*left_out, *lacking))
     elif left_out:
-        yield _advice("left_out", (*left_out, *good), although=" although it was found" if good else "")
+        yield _advice(
+            "left_out", (*left_out, *good), although=" although it was found" if good else ""
+        )
     yield _advice("off_topic", missed(*_RELEVANT))
 
 
@@ -191,10 +215,21 @@ def _of_abstentions(
     counts = abstentions.astype(int).to_dict("index")
     answerable, unanswerable = counts["answerable"], counts["unanswerable"]
     silent = _rate(
-        answerable["abstained"], sum(answerable.values()), max_abstained, "answerable questions abstained from"
+        answerable["abstained"],
+        sum(answerable.values()),
+        max_abstained,
+        "answerable questions abstained from",
     )
-    bold = _rate(unanswerable["answered"], sum(unanswerable.values()), max_abstained, "unanswerable questions answered")
-    yield _advice("abstains_lacking" if lacking else "abstains", (*silent, *(lacking or good)) if silent else ())
+    bold = _rate(
+        unanswerable["answered"],
+        sum(unanswerable.values()),
+        max_abstained,
+        "unanswerable questions answered",
+    )
+    yield _advice(
+        "abstains_lacking" if lacking else "abstains",
+        (*silent, *(lacking or good)) if silent else (),
+    )
     yield _advice("answers_anyway", bold)
 
 
@@ -204,18 +239,27 @@ def _rate(k: int, n: int, max_rate: float, what: str) -> tuple[str, ...]:
     from scipy.stats import binomtest
 
     interval = binomtest(k, n).proportion_ci(method="wilson")
-    return (f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {max_rate:g}",)
+    return (
+        f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {max_rate:g}",
+    )
 
 
 def _of_latency(latency: pd.DataFrame | None) -> Iterator[Recommendation]:
     for row in [] if latency is None else latency.to_dict("records"):
         if row["verdict"] == "over":
-            taken = f"p50 {row['p50']:.0f} ms, p95 {row['p95']:.0f} ms > {row['budget']:g} ms (n = {row['n']})"
+            taken = (
+                f"p50 {row['p50']:.0f} ms, p95 {row['p95']:.0f} ms > {row['budget']:g} ms (n "
+                f"= {row['n']})"
+            )
             remedy = _texts()["slow"]["remedies"].get(row["stage"], "profile this stage")
-            yield _advice("slow", (taken,), stage=row["stage"], over=float(row["over"]), remedy=remedy)
+            yield _advice(
+                "slow", (taken,), stage=row["stage"], over=float(row["over"]), remedy=remedy
+            )
 
 
-def figures_of(summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Mapping[str, float]) -> Figures:
+def figures_of(
+    summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Mapping[str, float]
+) -> Figures:
     """A figure of each measure of the summary that has a target and a mean."""
     figures = Figures()
     for row in summary.to_dict("records"):
@@ -235,7 +279,10 @@ def figures_of(summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Ma
         ceiling = ceilings.get(measure, math.nan)
         beyond = ceiling < target - _SLACK if higher else ceiling > target + _SLACK
         figures[measure] = Figure(
-            measure, f"{measure} {mean:.3f}{interval} {sign} {target:g} {counted}", missed, not beyond
+            measure,
+            f"{measure} {mean:.3f}{interval} {sign} {target:g} {counted}",
+            missed,
+            not beyond,
         )
     return figures
 
@@ -243,9 +290,18 @@ def figures_of(summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Ma
 def _check(summary: pd.DataFrame, targets: Mapping[str, float], max_abstained: float) -> None:
     wanted = ["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
     if lacking := [name for name in wanted if name not in summary.columns]:
-        raise DataError(f"summary: no column {', '.join(map(repr, lacking))}; expected {wanted}, as from summarise")
+        raise DataError(
+            f"summary: no column {', '.join(map(repr, lacking))}; expected {wanted}, as from "
+            "summarise"
+        )
     for measure, target in targets.items():
-        if isinstance(target, bool) or not isinstance(target, int | float) or not math.isfinite(target):
-            raise ConfigError(f"the target of {measure!r} is {target!r}; expected a number, such as 0.7")
+        if (
+            isinstance(target, bool)
+            or not isinstance(target, int | float)
+            or not math.isfinite(target)
+        ):
+            raise ConfigError(
+                f"the target of {measure!r} is {target!r}; expected a number, such as 0.7"
+            )
     if not 0 <= max_abstained <= 1:
         raise ConfigError(f"max_abstained is {max_abstained!r}; expected a share from 0 to 1")

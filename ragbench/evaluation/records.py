@@ -10,13 +10,16 @@ from typing import Any
 import pandas as pd
 
 SCHEMA = 1
-"""The version of report.json. New fields have defaults, so that older reports of the same version can be read."""
+"""The version of report.json. New fields have defaults, so that older reports of the same version
+can be read.
+"""
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
 
 MAX_FAILED_JUDGEMENTS = 0.2
-"""An evaluation whose judge failed on more than this fraction of what it was asked does not pass."""
+"""An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
+"""
 
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 """How a measure compares with its target."""
@@ -38,7 +41,9 @@ def known_number(value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TestSet:
-    """What was asked: the numbers of questions, documents and safety samples that took part in this evaluation."""
+    """What was asked: the numbers of questions, documents and safety samples that took part in this
+    evaluation.
+    """
 
     __test__ = False  # pytest collects classes that are called Test...
 
@@ -53,7 +58,8 @@ class TestSet:
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """One way of looking at a system. `reason` states why it was not measured, "" where it was; `note` how it was.
+    """One way of looking at a system. `reason` states why it was not measured, "" where it was;
+    `note` how it was.
 
     `warning` states what makes its numbers less certain than their intervals show.
     """
@@ -69,10 +75,11 @@ class Perspective:
 class MeasureResult:
     """A measure over all cases, compared with its target.
 
-    `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low` and `ci_high` are its
-    95 % interval. `ceiling` is the best value that any system could reach (the lowest where lower is better), None
-    where that is not known. `target` is the minimum (the maximum where lower is better), None where there is none.
-    `verdict` is one of `VERDICTS`, by the value itself; `sure` states whether the whole interval is on that side.
+    `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low`
+    and `ci_high` are its 95 % interval. `ceiling` is the best value that any system could reach
+    (the lowest where lower is better), None where that is not known. `target` is the minimum (the
+    maximum where lower is better), None where there is none. `verdict` is one of `VERDICTS`, by the
+    value itself; `sure` states whether the whole interval is on that side.
     """
 
     measure: str
@@ -91,12 +98,14 @@ class MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One question: its answer, its scores (None = unscored), whether it passed and, if not, the reasons in words.
+    """One question: its answer, its scores (None = unscored), whether it passed and, if not, the
+    reasons in words.
 
-    `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank order, `relevant` the
-    ids of the documents that hold the answer. `unsupported_claims` and `fabricated_numbers` (by their wording) and
-    `invented_claims` (by the judge) are those of the answer that no context supports. `costs` is part ("generator",
-    "judge") -> US dollars, None where unknown.
+    `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank
+    order, `relevant` the ids of the documents that hold the answer. `unsupported_claims` and
+    `fabricated_numbers` (by their wording) and `invented_claims` (by the judge) are those of the
+    answer that no context supports. `costs` is part ("generator", "judge") -> US dollars, None
+    where unknown.
     """
 
     query_id: str
@@ -119,8 +128,8 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class CategoryResult:
-    """The questions of one category: the fraction that passed with its Wilson interval, and the mean of each
-    measure."""
+    """The questions of one category: the fraction that passed with its Wilson interval, and the
+    mean of each measure."""
 
     category: str
     questions: int
@@ -135,7 +144,8 @@ class CategoryResult:
 class SampleResult:
     """One safety sample: its score, and whether it was classified correctly (harmful or not).
 
-    Of kind "input" or "output" by a detector; of kind "system" by the system that was asked: 1 where it refused.
+    Of kind "input" or "output" by a detector; of kind "system" by the system that was asked: 1
+    where it refused.
     """
 
     sample_id: str
@@ -150,7 +160,8 @@ class SampleResult:
 class SafetyFigure:
     """A figure about safety samples; `part` names which: "all", or a category, source or length.
 
-    `kind` is "input" or "output" for a figure of a detector, "system" for one of the system under test.
+    `kind` is "input" or "output" for a figure of a detector, "system" for one of the system under
+    test.
     """
 
     kind: str
@@ -176,11 +187,12 @@ class Advice:
 class Change:
     """A measure in the baseline and now, on the cases that both scored.
 
-    `verdict` is "regression" or "improvement" where the interval of the difference and the p-value (Holm over all
-    measures compared) both say so, else "no difference shown", which does not mean that there is none: see `mde`, the
-    smallest difference that this many cases would show. `p_value` is that of the single test, `p_adjusted` after Holm's
-    correction. `n_needed` cases would show a true difference as large as the one observed with a probability of 0.8;
-    None where nothing differs or all cases differ alike.
+    `verdict` is "regression" or "improvement" where the interval of the difference and the p-value
+    (Holm over all measures compared) both say so, else "no difference shown", which does not mean
+    that there is none: see `mde`, the smallest difference that this many cases would show.
+    `p_value` is that of the single test, `p_adjusted` after Holm's correction. `n_needed` cases
+    would show a true difference as large as the one observed with a probability of 0.8; None where
+    nothing differs or all cases differ alike.
     """
 
     measure: str
@@ -202,7 +214,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A case that passed in one evaluation and not in the other; `reasons` are those of the one that failed."""
+    """A case that passed in one evaluation and not in the other; `reasons` are those of the one
+    that failed.
+    """
 
     query_id: str
     question: str
@@ -223,7 +237,9 @@ class PassFail:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An evaluation against an earlier one of the same questions; `notes` state what could not be compared, and why."""
+    """An evaluation against an earlier one of the same questions; `notes` state what could not be
+    compared, and why.
+    """
 
     baseline: str
     baseline_made: str
@@ -240,8 +256,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of one stage over the `n` cases that were timed, and how they compare with its budget: "within",
-    "over", "". `concurrency` is how many questions were asked at a time meanwhile, None where that is not known."""
+    """Milliseconds of one stage over the `n` cases that were timed, and how they compare with its
+    budget: "within", "over", "". `concurrency` is how many questions were asked at a time
+    meanwhile, None where that is not known."""
 
     stage: str
     n: int
@@ -256,10 +273,11 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one part of an evaluation ("generator", "judge", ...) asked of one model, and what that costs in US dollars.
+    """What one part of an evaluation ("generator", "judge", ...) asked of one model, and what that
+    costs in US dollars.
 
-    `cached` of the `requests` were answered from the reply store. `usd` is what all of them cost where nothing is
-    stored yet; None where the price, or the number of tokens, is unknown.
+    `cached` of the `requests` were answered from the reply store. `usd` is what all of them cost
+    where nothing is stored yet; None where the price, or the number of tokens, is unknown.
     """
 
     part: str
@@ -273,7 +291,8 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
-    """The sum in US dollars of all costs, or of those of one part; None where one of them is unknown.
+    """The sum in US dollars of all costs, or of those of one part; None where one of them is
+    unknown.
 
     >>> cost = Cost("judge", "openai:mine", 3, 0, 0, 900, 60, None)
     >>> total_cost([cost]), total_cost([cost], "generator")
@@ -285,7 +304,9 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """When and where the evaluation was made and how long it took: all that differs when it is repeated."""
+    """When and where the evaluation was made and how long it took: all that differs when it is
+    repeated.
+    """
 
     at: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -295,12 +316,13 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads it back.
+    """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads
+    it back.
 
-    `system` and `settings` are plain data: what was evaluated, and how. `counts` are numbers of questions ("passed",
-    "failed", "undecided"), of doubtful claims in their answers, and of judgements by the criterion on which the judge
-    failed most, `chunks` the statistics of the built-in pipeline's chunks. The same inputs give the same report but for
-    `made`.
+    `system` and `settings` are plain data: what was evaluated, and how. `counts` are numbers of
+    questions ("passed", "failed", "undecided"), of doubtful claims in their answers, and of
+    judgements by the criterion on which the judge failed most, `chunks` the statistics of the
+    built-in pipeline's chunks. The same inputs give the same report but for `made`.
     """
 
     name: str
@@ -323,7 +345,9 @@ class Report:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """One row per measure: the fields of `MeasureResult` as columns, numbers that are not there as NaN."""
+        """One row per measure: the fields of `MeasureResult` as columns, numbers that are not there
+        as NaN.
+        """
         columns = [one.name for one in fields(MeasureResult)]
         rows = [[getattr(row, name) for name in columns] for row in self.measures]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
@@ -332,7 +356,11 @@ class Report:
     @property
     def scores(self) -> pd.DataFrame:
         """The scores of every case: columns query_id, measure, value (NaN = unscored)."""
-        return score_frame((case.query_id, name, value) for case in self.cases for name, value in case.scores.items())
+        return score_frame(
+            (case.query_id, name, value)
+            for case in self.cases
+            for name, value in case.scores.items()
+        )
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -341,15 +369,23 @@ class Report:
 
     @property
     def judge_failed(self) -> bool:
-        """Return True if the judge failed on more than 20 % of what it was asked by one of its criteria."""
-        return self.counts.get("failed_judgements", 0) > MAX_FAILED_JUDGEMENTS * self.counts.get("judgements", 0)
+        """Return True if the judge failed on more than 20 % of what it was asked by one of its
+        criteria.
+        """
+        return self.counts.get("failed_judgements", 0) > MAX_FAILED_JUDGEMENTS * self.counts.get(
+            "judgements", 0
+        )
 
     @property
     def passed(self) -> bool:
-        """Whether no target is missed, every gate was measured, the judge answered, a document holds some passage of
-        the system, and nothing got worse than in the baseline."""
+        """Whether no target is missed, every gate was measured, the judge answered, a document
+        holds some passage of the system, and nothing got worse than in the baseline."""
         measured = {row.measure for row in self.measures if row.value is not None}
         gates = set(self.settings.get("gates", ())) <= measured and not self.judge_failed
         if self.system.get("is_foreign") and "retrieval" in self.settings.get("perspectives", ()):
             return False
-        return gates and not self.missed and (self.comparison is None or not self.comparison.regressions)
+        return (
+            gates
+            and not self.missed
+            and (self.comparison is None or not self.comparison.regressions)
+        )

@@ -1,6 +1,8 @@
-"""Everything that is asked for one configuration: the system's answers, their judgements, and ablations.
+"""Everything that is asked for one configuration: the system's answers, their judgements, and
+ablations.
 
-The answers are in the same form for every kind of system. `evaluate` and a dry run ask through the same functions.
+The answers are in the same form for every kind of system. `evaluate` and a dry run ask through the
+same functions.
 """
 
 from __future__ import annotations
@@ -49,19 +51,21 @@ _TIMED_S = 60.0  # seconds
 class SystemOutput:
     """The answers of one system with what they were made from.
 
-    `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
-    score; `documents` is a lower bound, and the mean over `credits` is not, where several documents hold the text of a
-    passage without id (see `match_passages`). `chunks` are the texts behind these ids that are in documents of the
-    dataset. `has_contexts` states whether what the system retrieved is known at all, `has_texts` whether the texts of
-    the contexts are, from `chunks` or from the answers' own passages, and `has_answers` whether the system answers at
-    all or only retrieves. `latency` holds answers with their milliseconds per stage, measured with `concurrency`
-    questions at a time (None: not known), `prompts` what a language model was sent, where that is known.
-    `safety_answers` is sample_id -> answer to the safety inputs that the system was asked. `system` describes in plain
-    data what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for its chunks,
-    where that is known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+    `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
+    both query_id -> id -> score; `documents` is a lower bound, and the mean over `credits` is not,
+    where several documents hold the text of a passage without id (see `match_passages`). `chunks`
+    are the texts behind these ids that are in documents of the dataset. `has_contexts` states
+    whether what the system retrieved is known at all, `has_texts` whether the texts of the contexts
+    are, from `chunks` or from the answers' own passages, and `has_answers` whether the system
+    answers at all or only retrieves. `latency` holds answers with their milliseconds per stage,
+    measured with `concurrency` questions at a time (None: not known), `prompts` what a language
+    model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety
+    inputs that the system was asked. `system` describes in plain data what was asked. `seconds` has
+    what each stage took, `search_ms` what one question alone waits for its chunks, where that is
+    known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
-    `judge_output` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`,
-    answers to the same questions from other contexts, with theirs.
+    `judge_output` adds `judgements` (None: no judge was asked), `repeated` ones of some answers,
+    and `ablations`, answers to the same questions from other contexts, with theirs.
     """
 
     dataset: Dataset
@@ -89,9 +93,11 @@ class SystemOutput:
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
-    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a `Pipeline`.
+    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a
+    `Pipeline`.
 
-    A `system` that is a retriever's name is the pipeline with that retriever. Constructing the pipeline is indexing.
+    A `system` that is a retriever's name is the pipeline with that retriever. Constructing the
+    pipeline is indexing.
 
     >>> from ragbench.types import Document
     >>> data = Dataset("demo", "test", {"d": Document("d", "Cats sleep.")}, [], {})
@@ -119,14 +125,14 @@ def ask_all(
     criteria: Sequence[str] = (),
     journal: str | Path = "",
 ) -> SystemOutput:
-    """Ask everything that an evaluation asks: answers, samples of attacks, ablations and judgements.
+    """Ask everything that an evaluation asks: answers, samples of attacks, ablations and
+    judgements.
 
     Args:
-        dataset: the questions that take part.
-        system: as `answer_all` takes it.
-        spec: the options of the evaluation.
-        criteria: what the judge is asked; () = what the spec names.
-        journal: a file or folder in which the answers of a service are kept as they come, so that the same call
+        dataset: the questions that take part. system: as `answer_all` takes it. spec: the options
+        of the evaluation. criteria: what the judge is asked; () = what the spec names. journal: a
+        file or folder in which the answers of a service are kept as they come, so that the same
+        call
             continues after an interruption; "" keeps nothing.
     """
     judge = check_llm(spec.judge) if spec.judge else None
@@ -135,7 +141,9 @@ def ask_all(
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
         keep = _journal_of(journal, system, opened)
-        output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks, keep=keep)
+        output = answer_all(
+            dataset, opened, concurrency=spec.concurrency, attacks=attacks, keep=keep
+        )
         return judge_output(output, opened, spec, judge, criteria)
 
 
@@ -158,7 +166,9 @@ def open_system(
 
 
 def _journal_of(
-    path: str | Path, system: str | Path | System | Sequence[Answer], opened: System | Sequence[Answer]
+    path: str | Path,
+    system: str | Path | System | Sequence[Answer],
+    opened: System | Sequence[Answer],
 ) -> AnswerJournal | None:
     if not str(path) or not isinstance(opened, System):
         return None
@@ -173,7 +183,8 @@ def judge_output(
     judge: LLM | None,
     criteria: Sequence[str] = (),
 ) -> SystemOutput:
-    """Return the output with the answers of the ablations, and with all judgements where there is a judge.
+    """Return the output with the answers of the ablations, and with all judgements where there is a
+    judge.
 
     Args:
         output: what the system gave.
@@ -188,35 +199,59 @@ def judge_output(
         ablated = system.answer_ablations()
         pieces = ablated.chunks
         seconds = {**output.seconds, "ablations": time.perf_counter() - start}
-        output = replace(output, ablations={"actual": output.answers, **ablated.answers}, seconds=seconds)
+        output = replace(
+            output, ablations={"actual": output.answers, **ablated.answers}, seconds=seconds
+        )
     if judge is None or not output.has_answers or not output.answers:
         return output
     start = time.perf_counter()
     criteria, chunks = list(criteria or spec.criteria), texts_of(output)
-    judgements = judge_answers(output.answers, criteria, judge, dataset=output.dataset, chunks=chunks)
+    judgements = judge_answers(
+        output.answers, criteria, judge, dataset=output.dataset, chunks=chunks
+    )
     repeated = judge_answers(
-        spread(output.answers, spec.n_rejudged), criteria, judge, dataset=output.dataset, chunks=chunks,
-        mode="per_criterion", allow_same_model=True,
-    )  # fmt: skip
+        spread(output.answers, spec.n_rejudged),
+        criteria,
+        judge,
+        dataset=output.dataset,
+        chunks=chunks,
+        mode="per_criterion",
+        allow_same_model=True,
+    )
     verdicts: dict[str, Sequence[Judgement]] = {
         source: judge_answers(
-            answers, ["correctness"], judge, dataset=output.dataset, chunks=pieces, allow_same_model=True
+            answers,
+            ["correctness"],
+            judge,
+            dataset=output.dataset,
+            chunks=pieces,
+            allow_same_model=True,
         )
         for source, answers in output.ablations.items()
     }
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
-    return replace(output, judgements=judgements, repeated=repeated, ablation_judgements=verdicts, seconds=seconds)
+    return replace(
+        output,
+        judgements=judgements,
+        repeated=repeated,
+        ablation_judgements=verdicts,
+        seconds=seconds,
+    )
 
 
 def texts_of(answered: SystemOutput) -> list[Chunk]:
-    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
+    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then
+    "") not known.
+    """
     known = {chunk.chunk_id for chunk in answered.chunks}
     more: dict[str, Chunk] = {}
     for answer in answered.answers:
         own = {passage.passage_id: passage for passage in answer.passages}
         for context in answer.contexts:
             if context not in known and context not in more:
-                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
+                text, doc_id = (
+                    (own[context].text, own[context].doc_id) if context in own else ("", "")
+                )
                 more[context] = Chunk(context, doc_id, 0, len(text), text)
     return [*answered.chunks, *more.values()]
 
@@ -233,24 +268,32 @@ def answer_all(
     """Ask a system every question of the dataset.
 
     Args:
-        dataset: the questions, and the documents where the system does not hold its own.
-        system: a name or file for `load_system`, a `System`, or the answers themselves.
-        concurrency: questions asked at a time.
-        timed: questions that are asked one at a time, before the others, for the latency: this many within a minute,
-            and every one that has a latency budget. What is asked at the same time waits in a queue. No question is
-            asked twice, but for the pipeline without a language model, which answers all questions in one batch.
-        attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that answers questions.
-        keep: a file to which the answers of a system are appended as they come, and from which those that it holds
-            already are taken, so that a run that was stopped continues. Recorded answers and those of the built-in
-            pipeline (whose paid replies are in the reply store) are not kept.
+        dataset: the questions, and the documents where the system does not hold its own. system: a
+        name or file for `load_system`, a `System`, or the answers themselves. concurrency:
+        questions asked at a time. timed: questions that are asked one at a time, before the others,
+        for the latency: this many within a minute,
+            and every one that has a latency budget. What is asked at the same time waits in a
+            queue. No question is asked twice, but for the pipeline without a language model, which
+            answers all questions in one batch.
+        attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
+        answers questions. keep: a file to which the answers of a system are appended as they come,
+        and from which those that it holds
+            already are taken, so that a run that was stopped continues. Recorded answers and those
+            of the built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
     if isinstance(system, str | Path):
         with open_system(system, dataset) as opened:
-            return answer_all(dataset, opened, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
+            return answer_all(
+                dataset, opened, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep
+            )
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
         answered = _pipeline(dataset, system, timed)
-        return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+        return (
+            replace(answered, safety_answers=_safety_answers(answered, system, concurrency))
+            if attacks
+            else answered
+        )
     start = time.perf_counter()
     answers: Sequence[Answer]
     alone: Mapping[str, Answer] = {}
@@ -282,15 +325,24 @@ def answer_all(
         ranking,
         matched.chunks,
         latency=[answer for answer in found if answer.query_id in alone] if alone else found,
-        system={**plain, "matched_passages": matched.counts, **({"is_foreign": True} if matched.is_foreign else {})},
-        has_contexts=any(one.contexts or one.passages for one in answers) or all(one.failed for one in answers),
+        system={
+            **plain,
+            "matched_passages": matched.counts,
+            **({"is_foreign": True} if matched.is_foreign else {}),
+        },
+        has_contexts=any(one.contexts or one.passages for one in answers)
+        or all(one.failed for one in answers),
         has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
         has_answers=all(one.failed for one in found)
         or any(RETRIEVAL_ONLY not in one.flags and not one.failed for one in found),
         concurrency=(1 if alone else concurrency) if asked_now else None,
         seconds={"ask": asked_s},
     )
-    return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+    return (
+        replace(answered, safety_answers=_safety_answers(answered, system, concurrency))
+        if attacks
+        else answered
+    )
 
 
 def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> None:
@@ -298,38 +350,56 @@ def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> Non
     if unread := Counter(field for answer in answers for field in answer.unread):
         replies = sum(bool(answer.unread) for answer in answers)
         warnings.warn(
-            f"{name}: {replies} of {len(answers)} replies have contexts and no answer among their fields "
-            f"({', '.join(map(repr, list(unread)[:10]))}), so they count as retrieval without an answer; name the "
-            "field with the answer 'answer'",
+            f"{name}: {replies} of {len(answers)} replies have contexts and no answer among "
+            f"their fields ({', '.join(map(repr, list(unread)[:10]))}), so they count as "
+            "retrieval without an answer; name the field with the answer 'answer'",
             DataWarning,
             stacklevel=3,
         )
     if is_foreign:
         warnings.warn(
-            f"{name}: none of its passages is in a document of the test set, by id or by text, so its ranking is not "
-            "measured; give the documents that it searches (corpus=, --corpus), or their ids as doc_id",
+            f"{name}: none of its passages is in a document of the test set, by id or by text, "
+            "so its ranking is not measured; give the documents that it searches (corpus=, "
+            "--corpus), or their ids as doc_id",
             DataWarning,
             stacklevel=3,
         )
 
 
-def _safety_answers(answered: SystemOutput, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
-    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are left out."""
+def _safety_answers(
+    answered: SystemOutput, system: System | Sequence[Answer], concurrency: int
+) -> dict[str, Answer]:
+    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are
+    left out.
+    """
     dataset = answered.dataset
     lost = [one.failed and one.failure is not FailureKind.DRY_RUN for one in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
         return {}
     asked = _safety_queries(dataset)
     if not isinstance(system, System):
-        return {answer.query_id: answer for answer in system if answer.query_id in asked and not answer.failed}
+        return {
+            answer.query_id: answer
+            for answer in system
+            if answer.query_id in asked and not answer.failed
+        }
     cases = [Case(query_id, text) for query_id, text in asked.items()]
-    answers = ask(system, replace(dataset, cases=cases, qrels={}), concurrency=concurrency, label="safety samples")
+    answers = ask(
+        system,
+        replace(dataset, cases=cases, qrels={}),
+        concurrency=concurrency,
+        label="safety samples",
+    )
     return {answer.query_id: answer for answer in answers if not answer.failed}
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:
     """sample_id -> text of the safety inputs whose id is not that of a question too."""
-    return {one.sample_id: one.text for one in dataset.safety_inputs if one.sample_id not in dataset.queries}
+    return {
+        one.sample_id: one.text
+        for one in dataset.safety_inputs
+        if one.sample_id not in dataset.queries
+    }
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
@@ -338,7 +408,9 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     if system.llm == "extractive":
         answers = ask(system, dataset)
         alone = _ask_alone(system.answer, dataset, timed)
-        answers = [replace(one, latency_ms=alone.get(one.query_id, one).latency_ms) for one in answers]
+        answers = [
+            replace(one, latency_ms=alone.get(one.query_id, one).latency_ms) for one in answers
+        ]
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
@@ -347,8 +419,15 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         answers = ask(system, dataset, known=alone)
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     documents = to_documents(ranking, system.chunks)
-    prompts = {answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers}
-    about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks), **system.ann_recall}
+    prompts = {
+        answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers
+    }
+    about = {
+        "name": system.name,
+        "kind": "Pipeline",
+        "chunks": len(system.chunks),
+        **system.ann_recall,
+    }
     return SystemOutput(
         dataset,
         answers,
@@ -367,14 +446,24 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     )
 
 
-def _ask_alone(answer: Callable[[str, str], Answer], dataset: Dataset, timed: int) -> dict[str, Answer]:
+def _ask_alone(
+    answer: Callable[[str, str], Answer], dataset: Dataset, timed: int
+) -> dict[str, Answer]:
     """query_id -> the answers to questions that were asked one at a time, in their order.
 
-    They are the first `timed`, as far as they come within a minute, and those with a budget. Where the first few all
-    fail, the others are not waited for.
+    They are the first `timed`, as far as they come within a minute, and those with a budget. Where
+    the first few all fail, the others are not waited for.
     """
-    budgeted = {case.query_id for case in dataset.cases if split_budget(case.latency_budget_ms)[0]} if timed else set()
-    wanted = [case.query_id for i, case in enumerate(dataset.cases) if i < timed or case.query_id in budgeted]
+    budgeted = (
+        {case.query_id for case in dataset.cases if split_budget(case.latency_budget_ms)[0]}
+        if timed
+        else set()
+    )
+    wanted = [
+        case.query_id
+        for i, case in enumerate(dataset.cases)
+        if i < timed or case.query_id in budgeted
+    ]
     start = time.monotonic()
     answers: dict[str, Answer] = {}
     with progress_bar(len(wanted), "timing", "question") as bar:
@@ -388,20 +477,23 @@ def _ask_alone(answer: Callable[[str, str], Answer], dataset: Dataset, timed: in
 
 
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
-    """Raise if every answer belongs to another test set; warn if only some belong to no question of this one."""
+    """Raise if every answer belongs to another test set; warn if only some belong to no question of
+    this one.
+    """
     strange = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not strange or not dataset.cases:
         return
     known = len(system.unasked({})) - len(strange)
     if not known:
         raise DataError(
-            f"none of the {len(strange)} answers of {system.name!r} belongs to a question of {dataset.name!r}: they "
-            f"have ids such as {strange[0]!r}, the test set {dataset.cases[0].query_id!r}"
+            f"none of the {len(strange)} answers of {system.name!r} belongs to a question "
+            f"of {dataset.name!r}: they have ids such as {strange[0]!r}, the test "
+            f"set {dataset.cases[0].query_id!r}"
         )
     first = ", ".join(map(repr, strange[:3]))
     warnings.warn(
-        f"{system.name}: {len(strange)} answers do not belong to a question of {dataset.name!r} and are left out "
-        f"(first: {first})",
+        f"{system.name}: {len(strange)} answers do not belong to a question of {dataset.name!r} "
+        f"and are left out (first: {first})",
         DataWarning,
         stacklevel=3,
     )
@@ -411,24 +503,31 @@ def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
     """One answer per case, in the order of the cases; a missing one is a failed one."""
     for answer in answers:
         if not isinstance(answer, Answer):
-            raise ConfigError(f"the system is a list that holds {answer!r}; expected answers, a system, or its name")
+            raise ConfigError(
+                f"the system is a list that holds {answer!r}; expected answers, a system, or its "
+                "name"
+            )
     by_query = {answer.query_id: answer for answer in answers}
     if len(by_query) < len(answers):
         [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
         raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
     if answers and not by_query.keys() & dataset.queries.keys():
         raise DataError(
-            f"none of the {len(answers)} answers belongs to a question of {dataset.name!r}: they have ids such as "
-            f"{answers[0].query_id!r}, the test set {next(iter(dataset.queries), '')!r}"
+            f"none of the {len(answers)} answers belongs to a question of {dataset.name!r}: they "
+            f"have ids such as {answers[0].query_id!r}, the test "
+            f"set {next(iter(dataset.queries), '')!r}"
         )
     return [
-        by_query.get(query_id) or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
+        by_query.get(query_id)
+        or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
         for query_id in dataset.queries
     ]
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
-    ids = distinct_contexts(answer) or tuple(dict.fromkeys(passage.passage_id for passage in answer.passages))
+    ids = distinct_contexts(answer) or tuple(
+        dict.fromkeys(passage.passage_id for passage in answer.passages)
+    )
     return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
 
 

@@ -1,4 +1,6 @@
-"""What one configuration gave on one dataset, and several side by side: what each is called, and which is best."""
+"""What one configuration gave on one dataset, and several side by side: what each is called, and
+which is best.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result` reads.
+    """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`
+    reads.
 
-    `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration), "dataset" (name,
-    split, fingerprint; "recipe" where it was generated), "questions" (query_id -> text), "facts" (such as "chunks",
-    their number), "environment", and "series" and "client" where RAGBENCH_SERIES and RAGBENCH_CLIENT name them. `run`
-    ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
-    seconds per stage. `diagnosis` has a row per question with its first cause of failure (see `ragbench.diagnose`).
-    `verdicts` is what the evaluation decided: targets, passed questions and why not, safety samples; None where
-    only scores were computed. `output` is what the system gave with what it was made from (such as its chunks);
-    None in a result that was loaded.
+    `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration),
+    "dataset" (name, split, fingerprint; "recipe" where it was generated), "questions" (query_id ->
+    text), "facts" (such as "chunks", their number), "environment", and "series" and "client" where
+    RAGBENCH_SERIES and RAGBENCH_CLIENT name them. `run` ranks documents. `scores` has the columns
+    query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a
+    row per question with its first cause of failure (see `ragbench.diagnose`). `verdicts` is what
+    the evaluation decided: targets, passed questions and why not, safety samples; None where only
+    scores were computed. `output` is what the system gave with what it was made from (such as its
+    chunks); None in a result that was loaded.
     """
 
     name: str
@@ -75,44 +79,76 @@ class Result:
 
     @property
     def measures(self) -> pd.DataFrame:
-        """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and verdict."""
+        """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and
+        verdict.
+        """
         return self.report.summary
 
     @property
     def claims(self) -> pd.DataFrame:
         """One row per claim in doubt: query_id, claim, problem and by whom it was found.
 
-        `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or "judge".
+        `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
+        "judge".
         """
         rows = []
         for case in self.report.cases:
-            rows += [(case.query_id, claim, "unsupported", "wording") for claim in case.unsupported_claims]
-            rows += [(case.query_id, number, "fabricated number", "wording") for number in case.fabricated_numbers]
-            rows += [(case.query_id, claim, "unsupported", "judge") for claim in case.invented_claims]
+            rows += [
+                (case.query_id, claim, "unsupported", "wording")
+                for claim in case.unsupported_claims
+            ]
+            rows += [
+                (case.query_id, number, "fabricated number", "wording")
+                for number in case.fabricated_numbers
+            ]
+            rows += [
+                (case.query_id, claim, "unsupported", "judge") for claim in case.invented_claims
+            ]
         return pd.DataFrame(rows, columns=["query_id", "claim", "problem", "by"])
 
     @property
     def passed(self) -> bool:
-        """Whether no target is missed, every gate was measured, and nothing got worse than in the baseline."""
+        """Whether no target is missed, every gate was measured, and nothing got worse than in the
+        baseline.
+        """
         return self.report.passed
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question: query_id, question, category, answer, outcome, passed, reasons why not, the first
-        cause of failure, and the main measures."""
+        """One row per question: query_id, question, category, answer, outcome, passed, reasons why
+        not, the first cause of failure, and the main measures."""
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         main = [name for name in LEADERBOARD if name in wide]
-        cause = {} if self.diagnosis is None else self.diagnosis.set_index("query_id")["cause"].to_dict()
-        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
+        cause = (
+            {}
+            if self.diagnosis is None
+            else self.diagnosis.set_index("query_id")["cause"].to_dict()
+        )
+        columns = [
+            "query_id",
+            "question",
+            "category",
+            "answer",
+            "outcome",
+            "passed",
+            "reasons",
+            "cause",
+        ]
         rows = [
-            (*(getattr(case, name) for name in columns[:-2]), "; ".join(case.reasons), cause.get(case.query_id, ""))
+            (
+                *(getattr(case, name) for name in columns[:-2]),
+                "; ".join(case.reasons),
+                cause.get(case.query_id, ""),
+            )
             for case in self.report.cases
         ]
         frame = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
         return frame.join(wide[main], on="query_id")
 
     def _repr_html_(self) -> str:
-        shown = self.measures[["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]]
+        shown = self.measures[
+            ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
+        ]
         return shown.round(3).to_html(index=False, border=0, na_rep="")
 
 
@@ -133,14 +169,11 @@ def new_result(
     """A `Result` from the parts that the stages gave.
 
     Args:
-        parameters: every parameter of the configuration, plain data.
-        dataset: what it was measured on; its name, split, fingerprint, questions and testset.json are kept.
-        run: document-level ranking.
-        scores: query_id, measure, value, one row per pair; NaN = unscored.
-        name: of the configuration.
-        timings: seconds per stage.
-        facts: further plain numbers, such as {"chunks": 431}.
-        diagnosis: as from `ragbench.diagnose`.
+        parameters: every parameter of the configuration, plain data. dataset: what it was measured
+        on; its name, split, fingerprint, questions and testset.json are kept. run: document-level
+        ranking. scores: query_id, measure, value, one row per pair; NaN = unscored. name: of the
+        configuration. timings: seconds per stage. facts: further plain numbers, such as {"chunks":
+        431}. diagnosis: as from `ragbench.diagnose`.
 
     Raises:
         ConfigError: a parameter is not plain data.
@@ -161,9 +194,11 @@ def new_result(
         "facts": shortened(facts or {}),
         "environment": environment(),
         "questions": dataset.queries,
-    }  # fmt: skip
+    }
     seconds = timings.seconds if isinstance(timings, Timings) else dict(timings or {})
-    return Result(name, config, run, scores, tuple(answers), tuple(judgements), seconds, diagnosis, verdicts)
+    return Result(
+        name, config, run, scores, tuple(answers), tuple(judgements), seconds, diagnosis, verdicts
+    )
 
 
 def name_of(dataset: Dataset) -> str:
@@ -173,7 +208,10 @@ def name_of(dataset: Dataset) -> str:
 
 def _report_of_scores(result: Result) -> Report:
     """The report on a result that has scores and answers, but no targets."""
-    data, given = result.config.get("dataset", {}), {answer.query_id: answer for answer in result.answers}
+    data, given = (
+        result.config.get("dataset", {}),
+        {answer.query_id: answer for answer in result.answers},
+    )
     by_query: dict[str, dict[str, float | None]] = {query_id: {} for query_id in result.queries}
     for query_id, name, value in result.scores.itertuples(index=False, name=None):
         by_query.setdefault(query_id, {})[name] = None if value != value else float(value)
@@ -181,30 +219,53 @@ def _report_of_scores(result: Result) -> Report:
     return Report(
         name=result.name,
         test_set=TestSet(
-            str(data.get("name", "")), str(data.get("split", "")), str(data.get("fingerprint", "")), len(by_query), 0
+            str(data.get("name", "")),
+            str(data.get("split", "")),
+            str(data.get("fingerprint", "")),
+            len(by_query),
+            0,
         ),
         system={"name": result.name, **result.parameters},
         settings={},
         perspectives=(),
         measures=tuple(
             MeasureResult(
-                row["measure"], perspective_of(row["measure"]), row["mean"], row["ci_low"], row["ci_high"],
-                row["n_scored"], row["n"], lower_is_better=not higher_is_better(row["measure"]),
+                row["measure"],
+                perspective_of(row["measure"]),
+                row["mean"],
+                row["ci_low"],
+                row["ci_high"],
+                row["n_scored"],
+                row["n"],
+                lower_is_better=not higher_is_better(row["measure"]),
             )
             for row in rows.where(rows.notna(), None).to_dict("records")
         ),
         cases=tuple(
-            case_of(Answer(query_id, "", outcome="failed") if query_id not in given else given[query_id],
-                    result.queries.get(query_id, ""), scores)
+            case_of(
+                Answer(query_id, "", outcome="failed")
+                if query_id not in given
+                else given[query_id],
+                result.queries.get(query_id, ""),
+                scores,
+            )
             for query_id, scores in by_query.items()
         ),
         made=Provenance(seconds=result.timings, environment=result.config.get("environment", {})),
-    )  # fmt: skip
+    )
 
 
-def case_of(answer: Answer, question: str, scores: Mapping[str, float | None], **more: Any) -> CaseResult:
+def case_of(
+    answer: Answer, question: str, scores: Mapping[str, float | None], **more: Any
+) -> CaseResult:
     """The record of one question, with the secrets in its answer masked."""
-    unknown = {"category": "", "query_type": "", "passed": None, "reasons": (), "expected_outcome": None}
+    unknown = {
+        "category": "",
+        "query_type": "",
+        "passed": None,
+        "reasons": (),
+        "expected_outcome": None,
+    }
     fields: dict[str, Any] = {**unknown, "relevant": (), **more}
     return CaseResult(
         query_id=answer.query_id,
@@ -230,8 +291,9 @@ _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_
 class Results(Sequence[Result]):
     """Several results on the same data: what `load_results` gives.
 
-    `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the one that the others
-    are compared with unless another is named: that of the sweep, else the first by name.
+    `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
+    one that the others are compared with unless another is named: that of the sweep, else the first
+    by name.
     """
 
     def __init__(self, results: Iterable[Result], *, baseline: str = "") -> None:
@@ -278,15 +340,24 @@ class Results(Sequence[Result]):
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
-        """Name -> diagnosis, as far as there are any; "label in doubt" where several systems that do more than quote
-        agree against the label (`ragbench.evaluation.doubt_labels`)."""
-        known = {result.name: result.diagnosis for result in self._results if result.diagnosis is not None}
+        """Name -> diagnosis, as far as there are any; "label in doubt" where several systems that
+        do more than quote agree against the label (`ragbench.evaluation.doubt_labels`)."""
+        known = {
+            result.name: result.diagnosis
+            for result in self._results
+            if result.diagnosis is not None
+        }
         answers = {
             result.name: result.answers
             for result in self._results
-            if not any(str(result.parameters.get(name)).endswith("extractive") for name in ("llm", "system"))
+            if not any(
+                str(result.parameters.get(name)).endswith("extractive")
+                for name in ("llm", "system")
+            )
         }
-        return known | doubt_labels({name: known[name] for name in answers if name in known}, answers)
+        return known | doubt_labels(
+            {name: known[name] for name in answers if name in known}, answers
+        )
 
     def leaderboard(self, measure: str = "") -> pd.DataFrame:
         """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
@@ -295,21 +366,27 @@ class Results(Sequence[Result]):
     def compare(
         self, baseline: str = "", *, measures: Sequence[str] = (), seed: int = 0, **options: Any
     ) -> pd.DataFrame:
-        """Every result against one of them, paired by question: the frame of `ragbench.compare_all`.
+        """Every result against one of them, paired by question: the frame of
+        `ragbench.compare_all`.
 
         Args:
             baseline: name of a result; "" means that of the sweep, else the first by name.
-            measures: which; () means the one that ranks the leaderboard. p-values are adjusted over all rows.
+            measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
+            all rows.
         """
         scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
-        return compare_all(scores, baseline_name(self, baseline), measures=chosen, seed=seed, **options)
+        return compare_all(
+            scores, baseline_name(self, baseline), measures=chosen, seed=seed, **options
+        )
 
 
 def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
+    """What configurations are ranked by: evidence recall over all budgets where there is evidence,
+    else nDCG@10.
 
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
+    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
+    can be had.
     """
     return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
 
@@ -327,13 +404,15 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     """What each configuration is, in words short enough for a figure.
 
     Returns:
-        name, label, retriever, chunking; the label also names every other parameter that differs within the sweep.
+        name, label, retriever, chunking; the label also names every other parameter that differs
+        within the sweep.
     """
     parameters = {result.name: result.config["parameters"] for result in results}
     varying = [
         key
         for key in dict.fromkeys(key for own in parameters.values() for key in own)
-        if key not in _IN_LABEL and len({str(own[key]) for own in parameters.values() if key in own}) > 1
+        if key not in _IN_LABEL
+        and len({str(own[key]) for own in parameters.values() if key in own}) > 1
     ]
     rows = []
     for name, own in parameters.items():
@@ -343,8 +422,17 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         if chunking not in ("", "document"):
             overlap = f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
             chunking += f" {own.get('chunk_size', '')}{overlap}"
-        others = [f"{key} {_short(own[key])}" for key in varying if key in own]  # other systems have other parameters
-        rows.append((name, printable(", ".join(filter(None, [retriever, chunking, *others]))), retriever, chunking))
+        others = [
+            f"{key} {_short(own[key])}" for key in varying if key in own
+        ]  # other systems have other parameters
+        rows.append(
+            (
+                name,
+                printable(", ".join(filter(None, [retriever, chunking, *others]))),
+                retriever,
+                chunking,
+            )
+        )
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 
 
@@ -355,7 +443,8 @@ def _short(value: Any) -> str:
 
 
 def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
-    """Return the name of the configuration that the others are compared with; "" is `Results.baseline`, else the first.
+    """Return the name of the configuration that the others are compared with; "" is
+    `Results.baseline`, else the first.
 
     Raises:
         ConfigError: if no configuration has this name.
@@ -368,22 +457,28 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a measure of answers
-    where the sweep is about nothing else.
+    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
+    measure of answers where the sweep is about nothing else.
 
-    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
-    a language model judges it, or else the similarity to the reference answer, separates them.
+    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
+    Then correctness as a language model judges it, or else the similarity to the reference answer,
+    separates them.
     """
     if measure:
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
-    if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
+    if len(results) < 2 or not any(
+        with_language_model(result.config["parameters"]) for result in results
+    ):
         return main
     first = _values(results[0], main)
     if any(_values(result, main) != first for result in results[1:]):
         return main
     for name in ANSWER_MEASURES:
-        if all(result.scores.loc[result.scores["measure"] == name, "value"].notna().any() for result in results):
+        if all(
+            result.scores.loc[result.scores["measure"] == name, "value"].notna().any()
+            for result in results
+        ):
             return name
     return main
 
@@ -397,13 +492,14 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     """One row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
-        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
-        measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s,
-        search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer, until it is complete);
-        with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
-        cost_per_1000_usd (of answers to as many questions; a service has one if it reports its tokens), generate_ms
-        (median reply that was waited for);
-        `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
+        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
+        each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
+        ("scored/all"); chunks, index_s, search_ms (one question alone); latency_p50_ms and
+        latency_p95_ms (of an answer, until it is complete); with_llm, cost_usd (of the run where
+        nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
+        (of answers to as many questions; a service has one if it reports its tokens), generate_ms
+        (median reply that was waited for); `rank_equal_k` and `rank_equal_budget`, the places by
+        span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
         ComparisonError: no results, or results on different data or questions.
@@ -411,7 +507,10 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
-    rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
+    rows = [
+        {"name": result.name, **identity[result.name], **_standing(result, main)}
+        for result in results
+    ]
     table = pd.DataFrame(rows)
     for name in judged_columns(table):  # a result has it where it is below 1
         ranked = name.replace("Judged", "nDCG")
@@ -421,28 +520,43 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     # what one system shows another may not: a service without passages has no score of evidence
     counts = [str(name) for name in table if str(name).endswith("_n")]
     table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
-    for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
+    for column, name in (
+        ("rank_equal_k", "span_recall@5"),
+        ("rank_equal_budget", "span_recall@500tok"),
+    ):
         if name in table:
-            table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
+            table[column] = (
+                table[name].round(12).rank(ascending=False, method="min").astype("Int64")
+            )
     table["_"] = table[main].round(12)
     order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
-    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(
+        columns="_"
+    )  # unscored come last
+    table.insert(
+        0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
+    )
     return printed_short(table, partial(_printed, main=main))
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
-    """The columns Judged@k of a leaderboard that has nDCG@k: where a result has documents without a judgement."""
-    names = {str(name): str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)}
+    """The columns Judged@k of a leaderboard that has nDCG@k: where a result has documents without a
+    judgement.
+    """
+    names = {
+        str(name): str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)
+    }
     return [judged for judged in names.values() if judged in board and f"{judged}_n" in board]
 
 
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
-    """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
-    (which say more than the recalls they come from)."""
+    """What a leaderboard prints: the ranking measure with its interval, other means, known costs,
+    and the two ranks (which say more than the recalls they come from)."""
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     means = [
-        name for name in (*judged_columns(board), *LEADERBOARD) if name != main and not name.startswith("span_recall")
+        name
+        for name in (*judged_columns(board), *LEADERBOARD)
+        if name != main and not name.startswith("span_recall")
     ]
     means = [name for name in means if name in board and board[name].notna().any()]
     others = ["chunks", *PER_QUESTION, "rank_equal_k", "rank_equal_budget"]
@@ -452,13 +566,21 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     numbers = numbers.astype(
         {name: "Int64" for name in ("chunks", "rank_equal_k", "rank_equal_budget") if name in known}
     )
-    return board[["rank", "label"]].assign(**{main: [with_interval(*row) for row in bounds]}).join(numbers)
+    return (
+        board[["rank", "label"]]
+        .assign(**{main: [with_interval(*row) for row in bounds]})
+        .join(numbers)
+    )
 
 
 def _standing(result: Result, main: str) -> dict[str, Any]:
-    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
+    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None
+    = unknown.
+    """
     only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys(one for name in (*LEADERBOARD, main) for one in (name, name.replace("nDCG@", "Judged@")))
+    wanted = dict.fromkeys(
+        one for name in (*LEADERBOARD, main) for one in (name, name.replace("nDCG@", "Judged@"))
+    )
     own = result.scores[result.scores["measure"].isin(wanted)]
     summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
     standing: dict[str, Any] = {}
@@ -469,9 +591,16 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     facts = result.config.get("facts", {})
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
-    standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result.config["parameters"])}
+    standing |= {
+        "search_ms": facts.get("search_ms"),
+        "with_llm": with_language_model(result.config["parameters"]),
+    }
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts.get("generator_cost_usd"))
+    return (
+        standing
+        | {name: facts.get(name) for name in costs}
+        | _per_question(result, facts.get("generator_cost_usd"))
+    )
 
 
 def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:
@@ -480,11 +609,15 @@ def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | N
     total = next((one for one in made.latency if one.stage == "total"), None)
     kind = result.verdicts.system.get("kind") if result.verdicts else None
     is_ours = kind == "Pipeline" or "system" not in result.parameters
-    known = cost_usd is not None and (is_ours or any(answer.usage is not None for answer in result.answers))
+    known = cost_usd is not None and (
+        is_ours or any(answer.usage is not None for answer in result.answers)
+    )
     return {
         "latency_p50_ms": total.p50 if total else None,
         "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": 1000 * cost_usd / max(1, len(result.queries)) if known and cost_usd is not None else None,
+        "cost_per_1000_usd": 1000 * cost_usd / max(1, len(result.queries))
+        if known and cost_usd is not None
+        else None,
     }
 
 
@@ -492,15 +625,20 @@ def check_comparable(results: Sequence[Result]) -> None:
     """Refuse to compare what was measured on different data.
 
     Raises:
-        ComparisonError: no results, or the fingerprints of the datasets differ; it names the configurations.
+        ComparisonError: no results, or the fingerprints of the datasets differ; it names the
+        configurations.
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
     groups: dict[str, list[str]] = {}
     for result in results:
-        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(result.name)
+        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(
+            result.name
+        )
     if len(groups) > 1:
-        parts = "; ".join(f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items())
+        parts = "; ".join(
+            f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items()
+        )
         raise ComparisonError(
             f"these configurations were measured on {len(groups)} different datasets ({parts}); "
             "numbers from different data cannot be compared: run the older ones again with --force"
@@ -508,7 +646,8 @@ def check_comparable(results: Sequence[Result]) -> None:
 
 
 def mean_of(scores: pd.DataFrame, measure: str) -> float:
-    # Rounded: the same values in another order may differ in the last bit, which must not change the rank.
+    # Rounded: the same values in another order may differ in the last bit, which must not change
+    # the rank.
     return round(float(only(scores, measure)["value"].mean()), 12)
 
 

@@ -23,8 +23,12 @@ from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 
 
-def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
-    """A row for each measure of a perspective's scores, with its interval, ceiling, target and verdict."""
+def rows_of(
+    frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]
+) -> list[MeasureResult]:
+    """A row for each measure of a perspective's scores, with its interval, ceiling, target and
+    verdict.
+    """
     if frame.empty:
         return []
     rows = []
@@ -33,8 +37,12 @@ def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) ->
         value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
         ceiling = best.get(name, bound_of(name))
         if name in best and value is not None and ceiling is not None:
-            ceiling = max(ceiling, value)  # a value above what was expected shows that it can be reached
-        own = MeasureResult(name, perspective_of(name) or "answer", value, low, high, *counts, ceiling)
+            ceiling = max(
+                ceiling, value
+            )  # a value above what was expected shows that it can be reached
+        own = MeasureResult(
+            name, perspective_of(name) or "answer", value, low, high, *counts, ceiling
+        )
         rows.append(compare_with_target(own, targets))
     return rows
 
@@ -44,13 +52,20 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
     lower, target = not higher_is_better(row.measure), targets.measures.get(row.measure)
     outcome = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
     sure = None
-    if target is not None and row.ci_low is not None and row.ci_high is not None and outcome in ("passed", "missed"):
+    if (
+        target is not None
+        and row.ci_low is not None
+        and row.ci_high is not None
+        and outcome in ("passed", "missed")
+    ):
         sure = reaches(row.ci_low, target, lower) == reaches(row.ci_high, target, lower)
     return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)
 
 
 def bound_of(measure: str) -> float | None:
-    """The best possible value of a measure on any test set; None where there is none, or it is not known."""
+    """The best possible value of a measure on any test set; None where there is none, or it is not
+    known.
+    """
     found = find_measure(measure)
     return None if found is None else found.best
 
@@ -66,16 +81,23 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     rows = latency_table(answered.latency, shared).to_dict("records")
     numbers = ("p50", "p95", "p99", "budget", "mean")
     return tuple(
-        Latency(row["stage"], int(row["n"]), verdict=row["verdict"], concurrency=answered.concurrency,
-                **{name: known_number(row[name]) for name in numbers})
+        Latency(
+            row["stage"],
+            int(row["n"]),
+            verdict=row["verdict"],
+            concurrency=answered.concurrency,
+            **{name: known_number(row[name]) for name in numbers},
+        )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
-    """latency_<pNN>_ms and latency_mean_ms of the total: those that a budget of the test set or a target names.
+    """latency_<pNN>_ms and latency_mean_ms of the total: those that a budget of the test set or a
+    target names.
 
-    Each is over the questions that share the budget; of several budgets, the one that is missed most.
+    Each is over the questions that share the budget; of several budgets, the one that is missed
+    most.
     """
     totals = {
         answer.query_id: answer.latency_ms["total"]
@@ -88,11 +110,15 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
         for name, budget in split_budget(case.latency_budget_ms)[1].items():
             if f"latency_{name}_ms" not in targets.named:
                 wanted.setdefault((f"latency_{name}_ms", budget), []).append(case.query_id)
-    wanted |= {(name, targets.measures[name]): every for name in targets.named if is_latency_measure(name)}
+    wanted |= {
+        (name, targets.measures[name]): every for name in targets.named if is_latency_measure(name)
+    }
     rows: dict[str, MeasureResult] = {}
     for (name, target), query_ids in wanted.items():
         values = [totals[query_id] for query_id in query_ids if query_id in totals]
-        row = MeasureResult(name, "pipeline", _latency_value(name, values), None, None, len(values), len(query_ids))
+        row = MeasureResult(
+            name, "pipeline", _latency_value(name, values), None, None, len(values), len(query_ids)
+        )
         row = compare_with_target(row, replace(targets, measures={name: target}))
         if name not in rows or _excess(row) > _excess(rows[name]):
             rows[name] = row
@@ -107,4 +133,8 @@ def _latency_value(name: str, values: Sequence[float]) -> float | None:
     if not values:
         return None
     kind = name.removeprefix("latency_").removesuffix("_ms")
-    return math.fsum(values) / len(values) if kind == "mean" else percentile(values, percentile_fraction(kind))
+    return (
+        math.fsum(values) / len(values)
+        if kind == "mean"
+        else percentile(values, percentile_fraction(kind))
+    )

@@ -21,7 +21,9 @@ _DIGITS = 6  # beyond them the same embedding may differ between machines
 
 
 def report_json(report: Report) -> str:
-    """The text of report.json: fields in their order, "schema" first, numbers to 6 decimals, never NaN."""
+    """The text of report.json: fields in their order, "schema" first, numbers to 6 decimals, never
+    NaN.
+    """
     fields = asdict(report)
     ordered = {"schema": fields.pop("schema"), **fields}
     return json.dumps(plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -31,12 +33,15 @@ def read_report(path: str | Path) -> Report:
     """Read the report.json of an evaluation; for a folder, the report.json in it.
 
     Raises:
-        DataError: the file is missing, is not a report, has another version, or has invalid fields, of which the first
+        DataError: the file is missing, is not a report, has another version, or has invalid fields,
+        of which the first
             are named with their place.
     """
     file = Path(path)
     file = file / "report.json" if file.is_dir() else file
-    data = read_json(file, "expected the report.json of an evaluation", parse_constant=_refuse_constant)
+    data = read_json(
+        file, "expected the report.json of an evaluation", parse_constant=_refuse_constant
+    )
     return parse_report(data, str(file))
 
 
@@ -44,12 +49,13 @@ def parse_report(data: object, where: str = "report") -> Report:
     """The report in parsed JSON; `where` names its source in errors."""
     if not isinstance(data, dict) or "schema" not in data:
         raise DataError(
-            f'{where} is not a report of an evaluation: it has no "schema"; ragbench eval writes such files'
+            f'{where} is not a report of an evaluation: it has no "schema"; ragbench eval writes '
+            "such files"
         )
     if data["schema"] != SCHEMA or isinstance(data["schema"], bool):
         raise DataError(
-            f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the report again, or read it "
-            "with the version that wrote it (made.environment.ragbench)"
+            f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the "
+            "report again, or read it with the version that wrote it (made.environment.ragbench)"
         )
     try:
         return _with_measures(_adapter().validate_python(data))
@@ -83,7 +89,11 @@ def _adapter() -> TypeAdapter[Report]:
 
 def _problem(error: Mapping[str, Any]) -> str:
     place = ".".join(map(str, error["loc"])) or "the whole"
-    given = "" if error["type"] in {"missing", "extra_forbidden"} else f", not {str(error['input'])[:60]!r}"
+    given = (
+        ""
+        if error["type"] in {"missing", "extra_forbidden"}
+        else f", not {str(error['input'])[:60]!r}"
+    )
     return f"{place}: {error['msg']}{given}"
 
 

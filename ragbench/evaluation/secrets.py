@@ -9,7 +9,8 @@ from ragbench.metrics.safety import leakage_findings
 
 @lru_cache(maxsize=50_000)
 def masked(text: str) -> str:
-    """The text with personal data, secrets and internal ids masked: at most two characters of each are left.
+    """The text with personal data, secrets and internal ids masked: at most two characters of each
+    are left.
 
     >>> masked("Write to ana.ruiz@firm.com.")
     'Write to an***.'
@@ -19,7 +20,8 @@ def masked(text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def masked_id(text: str) -> str:
-    """The id of a passage with secrets and personal data masked; a record number is what an id is made of, and stays.
+    """The id of a passage with secrets and personal data masked; a record number is what an id is
+    made of, and stays.
 
     >>> masked_id("INC-22314"), masked_id("mail of ana.ruiz@firm.com#3")
     ('INC-22314', 'mail of an***#3')

@@ -1,7 +1,8 @@
 """What can be set in an evaluation, once: types, defaults, help texts and checks of every option.
 
-`evaluate` is the only reader. The options of `ragbench eval` and of the pytest plugin and the body of the server's
-requests are made from the fields, and the parameters of a notebook or a grid are validated by them.
+`evaluate` is the only reader. The options of `ragbench eval` and of the pytest plugin and the body
+of the server's requests are made from the fields, and the parameters of a notebook or a grid are
+validated by them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -35,7 +44,12 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 """The perspectives that an evaluation can be limited to."""
 
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
-_QUESTIONS, _MEASURES, _JUDGE, _TARGETS = "Questions", "System and measures", "Judge", "Targets and baseline"
+_QUESTIONS, _MEASURES, _JUDGE, _TARGETS = (
+    "Questions",
+    "System and measures",
+    "Judge",
+    "Targets and baseline",
+)
 
 
 def split_words(value: Any) -> Any:
@@ -73,14 +87,19 @@ def _to_depths(value: Any) -> Any:
     words = split_words(value)
     if isinstance(value, str):
         if not all(word.isdecimal() for word in words):
-            raise ConfigError(f"ks {value!r} is not a list of depths; write whole numbers such as 1,3,5,10")
+            raise ConfigError(
+                f"ks {value!r} is not a list of depths; write whole numbers such as 1,3,5,10"
+            )
         return tuple(sorted({int(word) for word in words}))
     return words
 
 
 def _check_depths(depths: tuple[Any, ...]) -> tuple[int, ...]:
     if not depths or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in depths):
-        raise ConfigError(f"ks is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, 5, 10]")
+        raise ConfigError(
+            f"ks is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, "
+            "5, 10]"
+        )
     return depths
 
 
@@ -91,7 +110,9 @@ def _check_suite(name: str) -> str:
 
 
 def _check_support(name: str) -> str:
-    from ragbench.metrics.groundedness import check_support_model  # loads numpy, and options are shown without it
+    from ragbench.metrics.groundedness import (
+        check_support_model,
+    )  # loads numpy, and options are shown without it
 
     if name:
         check_support_model(name)
@@ -100,7 +121,9 @@ def _check_support(name: str) -> str:
 
 def _check_judge(judge: Any) -> Any:
     if judge == "extractive":
-        raise ConfigError("judge is 'extractive', which is not a language model; name one, or \"\" for no judge")
+        raise ConfigError(
+            "judge is 'extractive', which is not a language model; name one, or \"\" for no judge"
+        )
     return judge
 
 
@@ -109,12 +132,18 @@ def _to_files(value: Any) -> Any:
     return split_words(value) if isinstance(value, str | list | tuple) else (value,)
 
 
-Named = Annotated[Any, BeforeValidator(lambda value: None if isinstance(value, str) and not value else value)]
+Named = Annotated[
+    Any, BeforeValidator(lambda value: None if isinstance(value, str) and not value else value)
+]
 """An object or its name; "" is None."""
 
 
-def _option(default: Any, text: str, panel: str, *, flag: str = "", is_served: bool = False, **checks: Any) -> Any:
-    """Return a field; `flag` is its option where that is not its name, `is_served`: requests to a server may set it."""
+def _option(
+    default: Any, text: str, panel: str, *, flag: str = "", is_served: bool = False, **checks: Any
+) -> Any:
+    """Return a field; `flag` is its option where that is not its name, `is_served`: requests to a
+    server may set it.
+    """
     extra: JsonDict = {"panel": panel, "flag": flag, "is_served": is_served}
     return Field(default, description=text, json_schema_extra=extra, **checks)
 
@@ -168,59 +197,97 @@ class EvaluationSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     perspectives: Annotated[Words, AfterValidator(check_perspectives)] = _option(
-        (), "retrieval, context, groundedness, answer, pipeline, safety; default: all.", _MEASURES,
-        flag="--perspective", is_served=True,
-    )  # fmt: skip
+        (),
+        "retrieval, context, groundedness, answer, pipeline, safety; default: all.",
+        _MEASURES,
+        flag="--perspective",
+        is_served=True,
+    )
     categories: Words = _option(
-        (), "Only the questions of these categories: faq,how-to.", _QUESTIONS, flag="--category", is_served=True
+        (),
+        "Only the questions of these categories: faq,how-to.",
+        _QUESTIONS,
+        flag="--category",
+        is_served=True,
     )
     suite: Annotated[str, AfterValidator(_check_suite)] = _option(
         "full", "full, or smoke: a fixed sample, done in seconds.", _QUESTIONS, is_served=True
     )
     sample: int = _option(
-        0, "Only N of the questions, evenly from all categories.", _QUESTIONS, is_served=True, ge=0, strict=True
+        0,
+        "Only N of the questions, evenly from all categories.",
+        _QUESTIONS,
+        is_served=True,
+        ge=0,
+        strict=True,
     )
-    seed: int = _option(0, "Which questions a sample takes.", _QUESTIONS, is_served=True, ge=0, strict=True)
-    ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = _option(
-        KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True
+    seed: int = _option(
+        0, "Which questions a sample takes.", _QUESTIONS, is_served=True, ge=0, strict=True
+    )
+    ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = (
+        _option(KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True)
     )
     measures: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
         (), "Measures of your own: package.module:attribute,...", _MEASURES, flag="--measure"
     )
-    embedder: Any = _option("minilm", "What measures likeness of texts: minilm, wordllama, ...", _MEASURES)
+    embedder: Any = _option(
+        "minilm", "What measures likeness of texts: minilm, wordllama, ...", _MEASURES
+    )
     support_model: Annotated[str, AfterValidator(_check_support)] = _option(
-        "", "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name).",
+        "",
+        "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder "
+        "or hub name).",
         _MEASURES,
-    )  # fmt: skip
+    )
     detector: Named = _option(
-        None, "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in "
-        "detector.", _MEASURES,
-    )  # fmt: skip
-    calibration: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
-        (), "Calibration files by `ragbench label`, commas between: what a heuristic score means on your texts.",
+        None,
+        "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the "
+        "built-in detector.",
         _MEASURES,
-    )  # fmt: skip
+    )
+    calibration: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
+        (),
+        "Calibration files by `ragbench label`, commas between: what a heuristic score means on "
+        "your texts.",
+        _MEASURES,
+    )
     judge: Annotated[Any, AfterValidator(_check_judge)] = _option(
-        "", "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; alone, that of "
-        "RAG_EVAL_*.", _JUDGE,
-    )  # fmt: skip
+        "",
+        "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; "
+        "alone, that of RAG_EVAL_*.",
+        _JUDGE,
+    )
     criteria: Annotated[Words, AfterValidator(_check_criteria)] = _option(
         CRITERIA, "What is judged; also context_recall, context_precision.", _JUDGE, is_served=True
     )
     n_rejudged: int = _option(
-        0, "This many answers are judged again, each criterion in its own request, to see if that agrees.", _JUDGE,
-        ge=0, strict=True,
-    )  # fmt: skip
-    ablations: bool = _option(
-        False, "Also answer from the gold evidence, from the best chunks there are, and without documents.", _MEASURES,
+        0,
+        "This many answers are judged again, each criterion in its own request, to see if that "
+        "agrees.",
+        _JUDGE,
+        ge=0,
         strict=True,
-    )  # fmt: skip
-    fail_under: str | Mapping[str, float] = _option("", 'Targets: "nDCG@5=0.6,claim_support=0.85".', _TARGETS)
+    )
+    ablations: bool = _option(
+        False,
+        "Also answer from the gold evidence, from the best chunks there are, and without "
+        "documents.",
+        _MEASURES,
+        strict=True,
+    )
+    fail_under: str | Mapping[str, float] = _option(
+        "", 'Targets: "nDCG@5=0.6,claim_support=0.85".', _TARGETS
+    )
     targets: Named = _option(
-        None, "A TOML file that changes the default targets; or framework, guide, phase4, adr or pipeline.", _TARGETS
+        None,
+        "A TOML file that changes the default targets; or framework, guide, phase4, adr or "
+        "pipeline.",
+        _TARGETS,
     )
     baseline: Named = _option(None, "An earlier result; exit 1 where this is worse.", _TARGETS)
-    name: str = _option("", "Of the result; default: made from the dataset and the system.", "Output")
+    name: str = _option(
+        "", "Of the result; default: made from the dataset and the system.", "Output"
+    )
     concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1, strict=True)
 
     if TYPE_CHECKING:
@@ -257,7 +324,8 @@ def _problem(exc: ValidationError) -> str:
 
 
 def plain_type(field: FieldInfo) -> type:
-    """Return the type of a field's value as a notebook, a command line or pytest gives it: bool, int, float or str.
+    """Return the type of a field's value as a notebook, a command line or pytest gives it: bool,
+    int, float or str.
 
     >>> plain_type(EvaluationSpec.model_fields["sample"]), plain_type(EvaluationSpec.model_fields["ks"])
     (<class 'int'>, <class 'str'>)
@@ -290,12 +358,15 @@ def detail(field: FieldInfo, name: str) -> Any:
 
 
 def spec_of(parameters: Mapping[str, Any]) -> EvaluationSpec:
-    """Return the spec that the parameters of a notebook describe: those that are options of an evaluation.
+    """Return the spec that the parameters of a notebook describe: those that are options of an
+    evaluation.
 
     >>> spec_of({"chunk_size": 128, "criteria": "relevance"}).criteria
     ('relevance',)
     """
-    return EvaluationSpec(**{name: parameters[name] for name in EvaluationSpec.model_fields if name in parameters})
+    return EvaluationSpec(
+        **{name: parameters[name] for name in EvaluationSpec.model_fields if name in parameters}
+    )
 
 
 def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
@@ -311,7 +382,9 @@ def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
     for text in options:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ConfigError(f"{text!r} is not an option; write NAME=VALUE, such as criteria=relevance")
+            raise ConfigError(
+                f"{text!r} is not an option; write NAME=VALUE, such as criteria=relevance"
+            )
         kind = plain_type(fields[name]) if name in fields else str
         try:
             values[name] = TypeAdapter[Any](kind).validate_python(value)
@@ -324,8 +397,9 @@ def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
 class EvaluationPlan:
     """A spec with all that it names loaded, for one dataset: what `check_evaluation` gives.
 
-    `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding` those that count
-    here; `criteria` are what the judge is asked, `depths` the measures at the depths of the spec.
+    `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding`
+    those that count here; `criteria` are what the judge is asked, `depths` the measures at the
+    depths of the spec.
     """
 
     spec: EvaluationSpec

@@ -20,15 +20,19 @@ _Item = TypeVar("_Item", Case, SafetySample)
 
 def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
     """Return the part of a dataset that an evaluation takes: its categories, its suite, its sample."""
-    return select_sample(select_suite(select_categories(dataset, spec.categories), spec.suite), spec.sample, spec.seed)
+    return select_sample(
+        select_suite(select_categories(dataset, spec.categories), spec.suite),
+        spec.sample,
+        spec.seed,
+    )
 
 
 def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     """The questions and safety samples of a suite, in the order of the dataset.
 
-    "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all categories and from
-    questions with and without an answer. Which ones depends on their ids alone: the same on every call, and
-    independent of the other contents of the test set.
+    "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all
+    categories and from questions with and without an answer. Which ones depends on their ids alone:
+    the same on every call, and independent of the other contents of the test set.
 
     >>> cases = [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)]
     >>> chosen = select_suite(Dataset("demo", "test", {}, cases, {}), "smoke").cases
@@ -43,11 +47,16 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     if suite == "full":
         return dataset
     chosen = select_sample(dataset, SMOKE_QUESTIONS)
-    return replace(chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs))
+    return replace(
+        chosen,
+        safety_inputs=_some(dataset.safety_inputs),
+        safety_outputs=_some(dataset.safety_outputs),
+    )
 
 
 def select_sample(dataset: Dataset, size: int = 0, seed: int = 0) -> Dataset:
-    """Up to `size` questions, evenly from all categories as in the suite "smoke", in the order of the dataset; 0 = all.
+    """Up to `size` questions, evenly from all categories as in the suite "smoke", in the order of
+    the dataset; 0 = all.
 
     Which ones depends on `seed` and their ids alone. The safety samples stay.
 
@@ -58,7 +67,10 @@ def select_sample(dataset: Dataset, size: int = 0, seed: int = 0) -> Dataset:
     if not size:
         return dataset
     chosen = _spread(
-        dataset.cases, size, lambda one: f"{seed or ''}{one.query_id}", lambda one: (one.category, one.answerable)
+        dataset.cases,
+        size,
+        lambda one: f"{seed or ''}{one.query_id}",
+        lambda one: (one.category, one.answerable),
     )
     return dataset.select([case.query_id for case in chosen])
 
@@ -75,25 +87,37 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """
     if not names:
         return dataset
-    labelled: Sequence[Case | SafetySample] = [*dataset.cases, *dataset.safety_inputs, *dataset.safety_outputs]
+    labelled: Sequence[Case | SafetySample] = [
+        *dataset.cases,
+        *dataset.safety_inputs,
+        *dataset.safety_outputs,
+    ]
     known = dict.fromkeys(one.category for one in labelled if one.category)
     for name in names:
         if name not in known:
-            raise ConfigError(unknown("category", name, known) if known else f"{dataset.name!r} has no categories")
+            raise ConfigError(
+                unknown("category", name, known) if known else f"{dataset.name!r} has no categories"
+            )
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
     inputs, outputs = (
-        tuple(one for one in own if one.category in names) for own in (dataset.safety_inputs, dataset.safety_outputs)
+        tuple(one for one in own if one.category in names)
+        for own in (dataset.safety_inputs, dataset.safety_outputs)
     )
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
 
 def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
-    chosen = _spread(samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category))
+    chosen = _spread(
+        samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category)
+    )
     return tuple(chosen)
 
 
 def _spread(
-    items: Sequence[_Item], limit: int, id_of: Callable[[_Item], str], group_of: Callable[[_Item], Hashable]
+    items: Sequence[_Item],
+    limit: int,
+    id_of: Callable[[_Item], str],
+    group_of: Callable[[_Item], Hashable],
 ) -> list[_Item]:
     """At most `limit` items, one of each group in turn; in their own order."""
     if len(items) <= limit:
@@ -104,6 +128,8 @@ def _spread(
     turn = {
         i: (place, hashlib.sha256(str(group).encode()).hexdigest())
         for group, members in groups.items()
-        for place, i in enumerate(sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest()))
+        for place, i in enumerate(
+            sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
+        )
     }
     return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:limit])]

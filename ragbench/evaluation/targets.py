@@ -28,11 +28,12 @@ _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in one case, `weights`
-    part -> how much it counts in the overall.
+    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in
+    one case, `weights` part -> how much it counts in the overall.
 
-    `gates` are the measures that `--fail-under` names: they must be measured, and they must be reachable. `defaults`
-    are the measures whose target is ragbench's own and not one that the user named.
+    `gates` are the measures that `--fail-under` names: they must be measured, and they must be
+    reachable. `defaults` are the measures whose target is ragbench's own and not one that the user
+    named.
     """
 
     measures: Mapping[str, float]
@@ -43,7 +44,8 @@ class Targets:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The measures whose target the user named, in alphabetical order: each is computed and reported.
+        """The measures whose target the user named, in alphabetical order: each is computed and
+        reported.
 
         >>> load_targets(fail_under="F1@7=0.5").named
         ('F1@7',)
@@ -52,9 +54,13 @@ class Targets:
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
         """The same with gates: measures that must reach a value; as in `load_targets`."""
-        gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+        gates = (
+            _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+        )
         measures, defaults = {**self.measures, **gates}, self.defaults - set(gates)
-        return replace(self, measures=measures, gates=self.gates | frozenset(gates), defaults=defaults)
+        return replace(
+            self, measures=measures, gates=self.gates | frozenset(gates), defaults=defaults
+        )
 
     def without(self, names: Iterable[str]) -> Targets:
         """The same without ragbench's own targets of these measures; what the user named stays."""
@@ -63,14 +69,19 @@ class Targets:
         return replace(self, measures=kept, defaults=self.defaults - gone)
 
 
-def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, float] = "") -> Targets:
+def load_targets(
+    path: str | Path | None = None, fail_under: str | Mapping[str, float] = ""
+) -> Targets:
     """The default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
-        path: a file with the tables [targets], each measure = number, or false for no target, [cases], and [weights],
-            where false is 0; or the name of a preset ("framework", "guide", "phase4", "adr", "pipeline"), the default
-            targets of a published design, in place of ragbench's own. A file may begin with `preset = "guide"`.
-        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better,
+        path: a file with the tables [targets], each measure = number, or false for no target,
+        [cases], and [weights],
+            where false is 0; or the name of a preset ("framework", "guide", "phase4", "adr",
+            "pipeline"), the default targets of a published design, in place of ragbench's own. A
+            file may begin with `preset = "guide"`.
+        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of
+        which lower is better,
             the number is the maximum.
 
     >>> targets = load_targets(fail_under="Recall@5=0.8")
@@ -80,7 +91,8 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     {'R@10': 0.8, 'llm_correctness': 1.0}
 
     Raises:
-        ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not a number; every
+        ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not
+        a number; every
             error of a file is named.
     """
     found = _tables(_read_table("targets.toml"), "targets.toml")
@@ -88,33 +100,52 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     if path is not None:
         presets = _read_table("presets.toml")
         expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
-        data = {"preset": str(path)} if str(path) in presets else dict(read_toml(Path(path), expected))
+        data = (
+            {"preset": str(path)} if str(path) in presets else dict(read_toml(Path(path), expected))
+        )
         if "preset" in data:
             base = _preset(data.pop("preset"), presets, str(path))
             defaults, found = (
                 set(),
-                {**{name: {**found[name], **base[name]} for name in _TABLES}, "targets": base["targets"]},
+                {
+                    **{name: {**found[name], **base[name]} for name in _TABLES},
+                    "targets": base["targets"],
+                },
             )
         own = _tables(data, str(path))
         defaults -= set(own["targets"])
         found = {name: {**found[name], **own[name]} for name in _TABLES}
     for name, value in found["cases"].items():
         if value is None:
-            raise ConfigError(f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every answer pass")
+            raise ConfigError(
+                f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every "
+                "answer pass"
+            )
     weights = {name: value or 0.0 for name, value in found["weights"].items()}
     check_weights(weights)
-    kept = {name: {key: value for key, value in found[name].items() if value is not None} for name in _TABLES}
+    kept = {
+        name: {key: value for key, value in found[name].items() if value is not None}
+        for name in _TABLES
+    }
     check_thresholds(kept["cases"])
     defaults &= set(kept["targets"])
-    return Targets(kept["targets"], kept["cases"], defaults=frozenset(defaults), weights=weights).gated(fail_under)
+    return Targets(
+        kept["targets"], kept["cases"], defaults=frozenset(defaults), weights=weights
+    ).gated(fail_under)
 
 
 def verdict(
-    value: float | None, target: float | None, *, ceiling: float | None = None, lower_is_better: bool = False
+    value: float | None,
+    target: float | None,
+    *,
+    ceiling: float | None = None,
+    lower_is_better: bool = False,
 ) -> str:
-    """How a value compares with its target: "passed", "missed", "unreachable", "unscored" or "no target".
+    """How a value compares with its target: "passed", "missed", "unreachable", "unscored" or "no
+    target".
 
-    A value that equals its target has reached it. A target beyond the ceiling is unreachable, for any value.
+    A value that equals its target has reached it. A target beyond the ceiling is unreachable, for
+    any value.
 
     >>> verdict(0.62, 0.6), verdict(0.1, 0.2, lower_is_better=True), verdict(0.4, 0.9, ceiling=0.8), verdict(None, 1)
     ('passed', 'passed', 'unreachable', 'unscored')
@@ -138,9 +169,16 @@ def check_measure(name: str) -> str:
         ConfigError: it is not known, or no evaluation reports it.
     """
     found = measure_of(name)
-    of_stage = found.name.startswith("latency_") and found.name.endswith("_ms") and not is_latency_measure(found.name)
+    of_stage = (
+        found.name.startswith("latency_")
+        and found.name.endswith("_ms")
+        and not is_latency_measure(found.name)
+    )
     if not found.perspective or of_stage:
-        raise ConfigError(f"{name} can have no target: no evaluation reports it; ragbench eval -v shows all it reports")
+        raise ConfigError(
+            f"{name} can have no target: no evaluation reports it; ragbench eval -v shows all it "
+            "reports"
+        )
     return found.name
 
 
@@ -156,13 +194,15 @@ def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
         ConfigError: naming the measures and their ceilings.
     """
     beyond = [
-        f"{name}={targets.measures[name]:g} (at {'least' if low else 'most'} {ceilings[name]:.3f} can be reached)"
+        f"{name}={targets.measures[name]:g} "
+        f"(at {'least' if low else 'most'} {ceilings[name]:.3f} can be reached)"
         for name in sorted(targets.gates & set(ceilings))
         if not reaches(ceilings[name], targets.measures[name], low := not higher_is_better(name))
     ]
     if beyond:
         raise ConfigError(
-            f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a reachable value"
+            f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a "
+            "reachable value"
         )
 
 
@@ -174,23 +214,32 @@ def check_gates_measured(gates: Iterable[str], unscored: Iterable[str]) -> None:
     """
     if lacking := sorted({*gates} & {*unscored}):
         raise ConfigError(
-            f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: the test set has no "
-            "labels for it, or the system gave nothing to score; see the perspectives in the report"
+            f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: "
+            "the test set has no labels for it, or the system gave nothing to score; see the "
+            "perspectives in the report"
         )
 
 
 def _read_table(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("ragbench.evaluation").joinpath(name).read_text(encoding="utf-8"))
+    return tomllib.loads(
+        resources.files("ragbench.evaluation").joinpath(name).read_text(encoding="utf-8")
+    )
 
 
-def _preset(name: object, presets: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:
-    """The tables of a preset; the environment may change the coverage by citations that the guide asks for."""
+def _preset(
+    name: object, presets: Mapping[str, Any], where: str
+) -> dict[str, dict[str, float | None]]:
+    """The tables of a preset; the environment may change the coverage by citations that the guide
+    asks for.
+    """
     if name not in presets:
         raise ConfigError(f"{where}: {unknown('preset', name, presets)}")
     tables = _tables(presets[str(name)], "presets.toml")
     if name == "guide" and (coverage := os.environ.get(_COVERAGE)):
         if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", coverage):
-            raise ConfigError(f"{_COVERAGE} is {coverage!r}; expected a number from 0 to 1, such as 0.7")
+            raise ConfigError(
+                f"{_COVERAGE} is {coverage!r}; expected a number from 0 to 1, such as 0.7"
+            )
         tables["targets"]["citation_coverage"] = float(coverage)
     return tables
 
@@ -241,17 +290,23 @@ def _parse_gates(text: str) -> dict[str, float]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = re.fullmatch(r"(\S.*?)\s*=\s*(\S+)", part)
         if match is None:
-            raise ConfigError(f'--fail-under: {part!r} is not a target; write "nDCG@5=0.6,claim_support=0.85"')
+            raise ConfigError(
+                f'--fail-under: {part!r} is not a target; write "nDCG@5=0.6,claim_support=0.85"'
+            )
         try:
             number = float(match[2])
         except ValueError:
-            raise ConfigError(f"--fail-under: {match[2]!r} in {part!r} is not a number; write {match[1]}=0.6") from None
+            raise ConfigError(
+                f"--fail-under: {match[2]!r} in {part!r} is not a number; write {match[1]}=0.6"
+            ) from None
         name = check_measure(match[1])
         if name in gates:
             raise ConfigError(f"--fail-under names {name} twice; give it once")
         gates[name] = number
     if text.strip() and not gates:
-        raise ConfigError(f'--fail-under {text!r} names no measure; write "nDCG@5=0.6,claim_support=0.85"')
+        raise ConfigError(
+            f'--fail-under {text!r} names no measure; write "nDCG@5=0.6,claim_support=0.85"'
+        )
     return _check_gates(gates)
 
 

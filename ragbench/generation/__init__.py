@@ -1,4 +1,5 @@
-"""Context + question -> Answer: by a language model, or by the extractive baseline that every model has to beat.
+"""Context + question -> Answer: by a language model, or by the extractive baseline that every model
+has to beat.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

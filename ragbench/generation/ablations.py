@@ -1,4 +1,6 @@
-"""Context ablations: the same questions answered from the gold evidence, the best chunks, and no context at all."""
+"""Context ablations: the same questions answered from the gold evidence, the best chunks, and no
+context at all.
+"""
 
 from __future__ import annotations
 
@@ -34,31 +36,43 @@ def answer_ablations(
     max_tokens: int = 512,
     temperature: float = 0.0,
 ) -> Ablations:
-    """Answer every answerable question that has gold evidence again, from contexts that no retriever chose.
+    """Answer every answerable question that has gold evidence again, from contexts that no
+    retriever chose.
 
-    - "oracle": from the gold evidence alone, or, where the dataset judges documents only, from up to `k` relevant
-      documents, highest grade first: the upper bound for any retriever and chunking.
-    - "best_chunks": from the `k` chunks that together contain most of the evidence: what a perfect retriever would find
-      with this chunking. Absent where no case has evidence spans.
-    - "empty": without any document (closed-book). Correct answers here are not due to retrieval; "extractive" has none.
+    - "oracle": from the gold evidence alone, or, where the dataset judges documents only, from up
+      to `k` relevant documents, highest grade first: the upper bound for any retriever and
+      chunking.
+    - "best_chunks": from the `k` chunks that together contain most of the evidence: what a perfect
+      retriever would find with this chunking. Absent where no case has evidence spans.
+    - "empty": without any document (closed-book). Correct answers here are not due to retrieval;
+      "extractive" has none.
 
-    The arguments are those of `generate_answers`, so that only the context differs. Questions that are unanswerable or
-    have no gold labels are left out.
+    The arguments are those of `generate_answers`, so that only the context differs. Questions that
+    are unanswerable or have no gold labels are left out.
 
     Raises:
         ConfigError, DataError: as `generate_answers`.
     """
     check_llm(llm)
     model = llm if llm == "extractive" else llms.load_llm(llm)
-    gold = {case.query_id: found for case in dataset.cases if case.answerable and (found := _gold(dataset, case, k))}
+    gold = {
+        case.query_id: found
+        for case in dataset.cases
+        if case.answerable and (found := _gold(dataset, case, k))
+    }
     asked = dataset.select(gold)
     runs = {"oracle": _ranked(gold)}
     if with_evidence := [case for case in asked.cases if case.evidence]:
         chunks_of: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             chunks_of.setdefault(chunk.doc_id, []).append(chunk)
-        runs["best_chunks"] = _ranked({case.query_id: _covering(case, chunks_of, k) for case in with_evidence})
-    known = [*chunks, *{chunk.chunk_id: chunk for found in gold.values() for chunk in found}.values()]
+        runs["best_chunks"] = _ranked(
+            {case.query_id: _covering(case, chunks_of, k) for case in with_evidence}
+        )
+    known = [
+        *chunks,
+        *{chunk.chunk_id: chunk for found in gold.values() for chunk in found}.values(),
+    ]
     answers = {
         name: generate_answers(
             asked.select(run),
@@ -75,7 +89,9 @@ def answer_ablations(
         for name, run in runs.items()
     }
     if isinstance(model, str):  # the extractive baseline has nothing to extract from
-        answers["empty"] = [Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in asked.cases]
+        answers["empty"] = [
+            Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in asked.cases
+        ]
         return Ablations(answers, known)
     replies = llms.generate_many(
         model,
@@ -86,22 +102,36 @@ def answer_ablations(
         concurrency=concurrency,
         label="answers without documents",
     )
-    answers["empty"] = [read_reply(case.query_id, reply, ()) for case, reply in zip(asked.cases, replies, strict=True)]
+    answers["empty"] = [
+        read_reply(case.query_id, reply, ())
+        for case, reply in zip(asked.cases, replies, strict=True)
+    ]
     return Ablations(answers, known)
 
 
 def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
     """The evidence of a question as chunks, or else its relevant documents."""
-    spans = [(s.doc_id, s.start, s.end) for s in dict.fromkeys(case.evidence) if s.doc_id in dataset.corpus]
+    spans = [
+        (s.doc_id, s.start, s.end)
+        for s in dict.fromkeys(case.evidence)
+        if s.doc_id in dataset.corpus
+    ]
     if not spans:
         grades = dataset.qrels.get(case.query_id, {})
-        relevant = sorted((d for d in grades if grades[d] >= 1 and d in dataset.corpus), key=lambda d: (-grades[d], d))
+        relevant = sorted(
+            (d for d in grades if grades[d] >= 1 and d in dataset.corpus),
+            key=lambda d: (-grades[d], d),
+        )
         spans = [(doc_id, 0, len(dataset.corpus[doc_id].full_text)) for doc_id in relevant[:k]]
-    return [Chunk(f"{d}#gold-{a}-{b}", d, a, b, dataset.corpus[d].full_text[a:b]) for d, a, b in spans]
+    return [
+        Chunk(f"{d}#gold-{a}-{b}", d, a, b, dataset.corpus[d].full_text[a:b]) for d, a, b in spans
+    ]
 
 
 def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Up to `k` chunks that contain most of the evidence: greedily the one that adds most characters."""
+    """Up to `k` chunks that contain most of the evidence: greedily the one that adds most
+    characters.
+    """
     missing: dict[str, npt.NDArray[np.bool_]] = {}
     for doc_id in dict.fromkeys(span.doc_id for span in case.evidence):
         spans = [span for span in case.evidence if span.doc_id == doc_id]
@@ -118,9 +148,14 @@ def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list
             break
         chosen.append(best)
         missing[best.doc_id][best.start : best.end] = False
-        near = [chunk for chunk, gain in zip(near, gains, strict=True) if gain and chunk is not best]
+        near = [
+            chunk for chunk, gain in zip(near, gains, strict=True) if gain and chunk is not best
+        ]
     return chosen
 
 
 def _ranked(found: Mapping[str, Sequence[Chunk]]) -> Run:
-    return {q: {chunk.chunk_id: float(len(own) - i) for i, chunk in enumerate(own)} for q, own in found.items()}
+    return {
+        q: {chunk.chunk_id: float(len(own) - i) for i, chunk in enumerate(own)}
+        for q, own in found.items()
+    }

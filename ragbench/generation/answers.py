@@ -1,4 +1,6 @@
-"""One answer per question from its best chunks, by a language model or the extractive baseline; replies as answers."""
+"""One answer per question from its best chunks, by a language model or the extractive baseline;
+replies as answers.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,11 @@ from ragbench.text import count_tokens
 from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run, chunk_places
 
 
-def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
-    """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the dataset.
+def context_chunks(
+    dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int
+) -> dict[str, list[Chunk]]:
+    """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the
+    dataset.
 
     Equal scores keep the order of `chunks`. A case that the run lacks has an empty list.
 
@@ -42,12 +47,13 @@ def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) 
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
 ) -> tuple[dict[str, list[Chunk]], dict[str, tuple[str, ...]]]:
-    """Contexts cut at whole chunks to a number of tokens, and the ids of what was cut, both by query_id.
+    """Contexts cut at whole chunks to a number of tokens, and the ids of what was cut, both by
+    query_id.
 
-    The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the context, also where a
-    later, shorter one would fit, so that what is kept is always the top of the ranking. Tokens are those of the
-    "minilm" tokenizer, as in the measures at a context budget, for every model; the numbers and tags around the
-    chunks are not counted. None keeps everything.
+    The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
+    context, also where a later, shorter one would fit, so that what is kept is always the top of
+    the ranking. Tokens are those of the "minilm" tokenizer, as in the measures at a context budget,
+    for every model; the numbers and tags around the chunks are not counted. None keeps everything.
 
     Raises:
         ConfigError: the budget is below 1.
@@ -55,7 +61,9 @@ def cut_to_budget(
     if max_context_tokens is None:
         return {query_id: list(found) for query_id, found in contexts.items()}, {}
     if max_context_tokens < 1:
-        raise ConfigError(f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit")
+        raise ConfigError(
+            f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
+        )
     used = {chunk.chunk_id: chunk.text for found in contexts.values() for chunk in found}
     tokens = dict(zip(used, count_tokens(list(used.values())), strict=True))
     kept: dict[str, list[Chunk]] = {}
@@ -69,17 +77,27 @@ def cut_to_budget(
             fitting += 1
         kept[query_id] = list(found[:fitting])
         cut[query_id] = tuple(chunk.chunk_id for chunk in found[fitting:])
-    if starved := [query_id for query_id, found in contexts.items() if found and not kept[query_id]]:
+    if starved := [
+        query_id for query_id, found in contexts.items() if found and not kept[query_id]
+    ]:
         warnings.warn(
-            f"max_context_tokens={max_context_tokens} leaves {len(starved)} of {len(contexts)} questions without any "
-            f"context, first {starved[0]!r}: their best chunk alone is longer; use smaller chunks or more tokens",
+            f"max_context_tokens={max_context_tokens} leaves {len(starved)} of {len(contexts)} "
+            f"questions without any context, first {starved[0]!r}: their best chunk alone is "
+            "longer; use smaller chunks or more tokens",
             DataWarning,
             stacklevel=3,
         )
     return kept, cut
 
 
-GENERATORS = ("extractive", "env", "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>")
+GENERATORS = (
+    "extractive",
+    "env",
+    "anthropic:<model>",
+    "ollama:<model>",
+    "openai:<model>",
+    "gguf:<file>",
+)
 
 
 def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
@@ -112,26 +130,28 @@ def generate_answers(
     """Answer every question of the dataset from the best `k` chunks that were retrieved for it.
 
     Args:
-        dataset: the questions.
-        run: chunk-level run, query_id -> chunk_id -> score.
-        chunks: the chunks that the run's ids name.
-        llm: "extractive", the baseline without a language model (see `ragbench.generation.extractive`), or a language
-            model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>", "env", or an `LLM`.
-        prompt: "cited", "concise", "plain", or a text of your own with {question} and {context}; the question and each
-            numbered document are inserted between tags that they cannot close. The extractive baseline uses none.
-        k: number of chunks to answer from.
-        max_context_tokens: maximum length of the context; chunks beyond it (`cut_to_budget`) are listed in `cut`.
-        embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
-        concurrency: maximum number of requests at a time.
-        max_tokens: maximum length of each reply; one that was cut there has the flag "truncated".
-        temperature: 0 for the most likely reply.
+        dataset: the questions. run: chunk-level run, query_id -> chunk_id -> score. chunks: the
+        chunks that the run's ids name. llm: "extractive", the baseline without a language model
+        (see `ragbench.generation.extractive`), or a language
+            model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>", "env", or
+            an `LLM`.
+        prompt: "cited", "concise", "plain", or a text of your own with {question} and {context};
+        the question and each
+            numbered document are inserted between tags that they cannot close. The extractive
+            baseline uses none.
+        k: number of chunks to answer from. max_context_tokens: maximum length of the context;
+        chunks beyond it (`cut_to_budget`) are listed in `cut`. embedder: what the extractive
+        baseline compares sentences with; a name or an `Embedder`. concurrency: maximum number of
+        requests at a time. max_tokens: maximum length of each reply; one that was cut there has the
+        flag "truncated". temperature: 0 for the most likely reply.
 
     Returns:
-        One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where the answer states
-        that the documents do not contain it (`ragbench.llms.reply_text.read_outcome`), or where there was no context,
-        for which no request is made; "blocked" where the model refuses; "failed" where the request failed, with the
-        reason in `error`. Failures are reported together in one DataWarning. `latency_ms` holds "generate", but not for
-        a reply from the cache.
+        One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where
+        the answer states that the documents do not contain it
+        (`ragbench.llms.reply_text.read_outcome`), or where there was no context, for which no
+        request is made; "blocked" where the model refuses; "failed" where the request failed, with
+        the reason in `error`. Failures are reported together in one DataWarning. `latency_ms` holds
+        "generate", but not for a reply from the cache.
 
     Raises:
         ConfigError: unknown `llm` or `prompt`, a number out of range.
@@ -140,7 +160,9 @@ def generate_answers(
     template = check_prompt(prompt)
     check_llm(llm)
     if max_tokens < 1:
-        raise ConfigError(f"max_tokens is {max_tokens}; expected the maximum reply in tokens, 1 or more")
+        raise ConfigError(
+            f"max_tokens is {max_tokens}; expected the maximum reply in tokens, 1 or more"
+        )
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
     if llm == "extractive":
         extracted = extract_answers(dataset.cases, kept, embedder)
@@ -149,7 +171,10 @@ def generate_answers(
     asked = [case for case in dataset.cases if kept[case.query_id]]
     completions = llms.generate_many(
         llms.load_llm(llm),
-        [fill(template, case.text, [chunk.text for chunk in kept[case.query_id]]) for case in asked],
+        [
+            fill(template, case.text, [chunk.text for chunk in kept[case.query_id]])
+            for case in asked
+        ],
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -165,19 +190,22 @@ def generate_answers(
     ]
     if failed := [answer for answer in answers if answer.error is not None]:
         warnings.warn(
-            f"{len(failed)} of {len(answers)} answers failed, the first for query {failed[0].query_id!r}: "
-            f"{failed[0].error}; run again to request only these",
+            f"{len(failed)} of {len(answers)} answers failed, the first for "
+            f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these",
             DataWarning,
             stacklevel=2,
         )
     return answers
 
 
-def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()) -> Answer:
+def read_reply(
+    query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()
+) -> Answer:
     """The answer that a completion holds.
 
-    A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal is "blocked". A
-    reply that was cut at max_tokens has the flag "truncated". A cached reply has no latency.
+    A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal
+    is "blocked". A reply that was cut at max_tokens has the flag "truncated". A cached reply has no
+    latency.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
@@ -187,7 +215,16 @@ def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk],
         error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"
         failure = FailureKind.EMPTY
     if error is not None:
-        return Answer(query_id, "", ids, outcome="failed", usage=completion, error=error, cut=cut, failure=failure)
+        return Answer(
+            query_id,
+            "",
+            ids,
+            outcome="failed",
+            usage=completion,
+            error=error,
+            cut=cut,
+            failure=failure,
+        )
     outcome = "blocked" if completion.finish == "refusal" else read_outcome(text)
     return Answer(
         query_id,

@@ -34,18 +34,21 @@ def sample_chunks(
     embedder: str | Embedder = "wordllama",
     date_field: str = "date",
 ) -> list[Chunk]:
-    """`n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20 words are left out.
+    """`n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20
+    words are left out.
 
     - "random": uniformly.
-    - "diverse": greedy facility location (cosine of `embedder`; ties: the earlier chunk), so that every topic is met,
-      large ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Taking the farthest chunk
-      each time collects outliers: on the pydoc set it covers worse than chance. Of more than 4,000 chunks, a random
-      4,000 are considered.
-    - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of each at random, the
-      newest document first, then a second of each, and so on while documents are fewer than `n`. A date is a year, a
-      month, a day or a time in ISO form ("2024", "2024-05", "2024-05-01T10:00"), or a whole number (a year).
+    - "diverse": greedy facility location (cosine of `embedder`; ties: the earlier chunk), so that
+      every topic is met, large ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey &
+      Fisher 1978). Taking the farthest chunk each time collects outliers: on the pydoc set it
+      covers worse than chance. Of more than 4,000 chunks, a random 4,000 are considered.
+    - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of
+      each at random, the newest document first, then a second of each, and so on while documents
+      are fewer than `n`. A date is a year, a month, a day or a time in ISO form ("2024", "2024-05",
+      "2024-05-01T10:00"), or a whole number (a year).
 
-    A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional ones are requested.
+    A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional
+    ones are requested.
 
     Raises:
         ConfigError: an unknown sampling, or a number below 1.
@@ -55,7 +58,11 @@ def sample_chunks(
         raise ConfigError(unknown("sampling", how, SAMPLINGS))
     if n < 1:
         raise ConfigError(f"the number of chunks to sample is {n}; expected 1 or more")
-    usable = [chunk for chunk in chunks if len(chunk.text.split()) >= MIN_WORDS or _is_unspaced(chunk.text)]
+    usable = [
+        chunk
+        for chunk in chunks
+        if len(chunk.text.split()) >= MIN_WORDS or _is_unspaced(chunk.text)
+    ]
     if not usable:
         raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
     if how == "recent":
@@ -85,8 +92,12 @@ def _covering(vectors: FloatArray, n: int) -> list[int]:
     """Greedy facility location."""
     similarity = np.maximum(vectors @ vectors.T, 0.0)
     nearest = np.zeros(len(vectors), dtype=np.float32)
-    gains = np.round(similarity.sum(axis=0), 4)  # so that the order does not depend on the machine's last digits
-    fresh = np.zeros(len(vectors), dtype=int)  # number of choices when a gain was computed; it can only fall afterwards
+    gains = np.round(
+        similarity.sum(axis=0), 4
+    )  # so that the order does not depend on the machine's last digits
+    fresh = np.zeros(
+        len(vectors), dtype=int
+    )  # number of choices when a gain was computed; it can only fall afterwards
     chosen: list[int] = []
     while len(chosen) < min(n, len(vectors)):
         best = int(np.argmax(gains))
@@ -100,19 +111,25 @@ def _covering(vectors: FloatArray, n: int) -> list[int]:
     return chosen
 
 
-def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str) -> list[Chunk]:
-    dates = {doc_id: _date(corpus[doc_id].metadata.get(date_field)) for doc_id in {c.doc_id for c in chunks}}
+def _recent(
+    corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str
+) -> list[Chunk]:
+    dates = {
+        doc_id: _date(corpus[doc_id].metadata.get(date_field))
+        for doc_id in {c.doc_id for c in chunks}
+    }
     undated = [doc_id for doc_id in corpus if doc_id in dates and dates[doc_id] is None]
     if len(undated) == len(dates):
         fields = sorted({key for doc_id in dates for key in corpus[doc_id].metadata})
         raise DataError(
-            f"no document has a date in {date_field!r}; fields of their metadata: {', '.join(fields) or 'none'}; name "
-            "the field that holds a date such as 2024-05-01, or sample by random or diverse"
+            f"no document has a date in {date_field!r}; fields of their "
+            f"metadata: {', '.join(fields) or 'none'}; name the field that holds a date such as "
+            "2024-05-01, or sample by random or diverse"
         )
     if undated:
         warnings.warn(
-            f"{len(undated)} of {len(dates)} documents have no date in {date_field!r} that can be read, first "
-            f"{undated[0]!r}; they are left out",
+            f"{len(undated)} of {len(dates)} documents have no date in {date_field!r} that can "
+            f"be read, first {undated[0]!r}; they are left out",
             DataWarning,
             stacklevel=3,
         )
@@ -123,7 +140,9 @@ def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, see
     dated = {doc_id: date for doc_id, date in dates.items() if date is not None}
     newest = sorted(sorted(dated, key=position.__getitem__), key=dated.__getitem__, reverse=True)
     rounds = max(len(by_document[doc_id]) for doc_id in newest)
-    return [by_document[d][turn] for turn in range(rounds) for d in newest if turn < len(by_document[d])][:n]
+    return [
+        by_document[d][turn] for turn in range(rounds) for d in newest if turn < len(by_document[d])
+    ][:n]
 
 
 def _date(value: Any) -> datetime.datetime | None:

@@ -19,9 +19,10 @@ _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
 def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     """The chunk ids that a text cites, each once, in the order of their first citation.
 
-    A context is cited by its number from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】, or by its id in
-    brackets, as in [rail#0] and [rail#0, rail#3]. A number that no context has is kept as "invalid:7", so that made-up
-    citations count. Numbers of four digits and more are years and the like; code between backticks is not read.
+    A context is cited by its number from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】,
+    or by its id in brackets, as in [rail#0] and [rail#0, rail#3]. A number that no context has is
+    kept as "invalid:7", so that made-up citations count. Numbers of four digits and more are years
+    and the like; code between backticks is not read.
 
     >>> parse_citations("Built in 1881 [2], rebuilt later [1, 7].", ["rail#0", "rail#3"])
     ('rail#3', 'rail#0', 'invalid:7')
@@ -36,12 +37,17 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
         elif numbered := _CITATION.fullmatch(match.group()):
             for first, last in _ITEM.findall(numbered[1]):
                 for number in range(int(first), max(int(first), int(last or 0)) + 1):
-                    cited[contexts[number - 1] if 1 <= number <= len(contexts) else f"invalid:{number}"] = None
+                    cited[
+                        contexts[number - 1]
+                        if 1 <= number <= len(contexts)
+                        else f"invalid:{number}"
+                    ] = None
     return tuple(cited)
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
-    """The text with the marks of citations ("[2]", "[1, 3]", "[Document 1]", ids of `contexts`) made blank.
+    """The text with the marks of citations ("[2]", "[1, 3]", "[Document 1]", ids of `contexts`)
+    made blank.
 
     What is left keeps its place; brackets in code stay.
 
@@ -57,12 +63,15 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
     if code == text:
         return _BRACKETS.sub(blank, text)
     return "".join(
-        a if b != " " or c == " " else " " for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True)
+        a if b != " " or c == " " else " "
+        for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True)
     )
 
 
 def _named(inside: str, contexts: Sequence[str]) -> list[str]:
-    """The ids of contexts in brackets, if there is nothing else in them; "1" is a number and never an id."""
+    """The ids of contexts in brackets, if there is nothing else in them; "1" is a number and never
+    an id.
+    """
     parts = [part.strip() for part in re.split(r"[,;]", inside)]
     known = {one for one in contexts if not one.isdecimal()}
     if inside.strip() in known:

@@ -1,4 +1,6 @@
-"""Questions drafted by a language model from chunks, the checks of each, and the test set that is made of them."""
+"""Questions drafted by a language model from chunks, the checks of each, and the test set that is
+made of them.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,19 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 # English only; in other languages the prompt and the check by a model must suffice.
 _AUXILIARY = (
-    r"(?:is|are|was|were|am|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)(?:n't|n’t)?"
+    r"(?:is|are|was|were|am|do|does|did|can|could|has|have|had"
+    r"|will|would|shall|should|may|might|must)(?:n't|n’t)?"
 )
-_BEGINS_YES_NO = re.compile(rf"(?:^|[,:;]\s*(?:and|or|then|but)?\s*){_AUXILIARY}\s+\w", re.IGNORECASE)
+_BEGINS_YES_NO = re.compile(
+    rf"(?:^|[,:;]\s*(?:and|or|then|but)?\s*){_AUXILIARY}\s+\w", re.IGNORECASE
+)
 _WH = re.compile(
-    r"\b(?:what|which|who|whom|whose|when|where|why|how)\b|^(?:name|list|describe|explain)\b", re.IGNORECASE
+    r"\b(?:what|which|who|whom|whose|when|where|why|how)\b|^(?:name|list|describe|explain)\b",
+    re.IGNORECASE,
 )
-_YES_NO_ANSWER = re.compile(r"^\W*(?:yes|no)\b(?=\W|$)(?!\s+(?:one|longer|more|other)\b)", re.IGNORECASE)
+_YES_NO_ANSWER = re.compile(
+    r"^\W*(?:yes|no)\b(?=\W|$)(?!\s+(?:one|longer|more|other)\b)", re.IGNORECASE
+)
 _REFERS_TO_PASSAGE = re.compile(
     r"\b(?:according to|in|from|by|does|of|as per|based on|mentioned in|described in)\s+"
     r"(?:the|this|these|that)\s+(?:given\s+|above\s+|provided\s+|following\s+)?"
@@ -68,7 +76,9 @@ class Words:
     @cached_property
     def found(self) -> list[tuple[str, int, int]]:
         """(normalised word, start, end) in order."""
-        return [(_fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(self.text)]
+        return [
+            (_fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(self.text)
+        ]
 
     @cached_property
     def folded(self) -> list[str]:
@@ -81,7 +91,9 @@ class Words:
         return set(_runs(self.folded))
 
 
-def flaw(question: str, answer: str, quote: str, words: Words, max_overlap: float) -> tuple[str, str] | None:
+def flaw(
+    question: str, answer: str, quote: str, words: Words, max_overlap: float
+) -> tuple[str, str] | None:
     """State and reason of the first formal flaw; None if there is none."""
     parts = {"question": question, "answer": answer, "quote": quote}
     if missing := [name for name, text in parts.items() if not text.strip()]:
@@ -92,7 +104,11 @@ def flaw(question: str, answer: str, quote: str, words: Words, max_overlap: floa
         return "vague", f"it refers to the passage: {named[0]!r}"
     fraction = overlap(question, words)
     if fraction > max_overlap:
-        return "quotes_chunk", f"{fraction:.0%} of its word trigrams are in the chunk; the maximum is {max_overlap:.0%}"
+        return (
+            "quotes_chunk",
+            f"{fraction:.0%} of its word trigrams are in the chunk; the maximum "
+            f"is {max_overlap:.0%}",
+        )
     return None
 
 
@@ -106,11 +122,15 @@ def is_yes_no(question: str, answer: str) -> bool:
     >>> is_yes_no("What is, and does, a context manager?", "It sets up and tears down.")
     False
     """
-    return bool(_YES_NO_ANSWER.match(answer) or (_BEGINS_YES_NO.search(question) and not _WH.search(question)))
+    return bool(
+        _YES_NO_ANSWER.match(answer)
+        or (_BEGINS_YES_NO.search(question) and not _WH.search(question))
+    )
 
 
 def overlap(question: str, words: Words) -> float:
-    """The fraction of a question's word trigrams that the text contains, in [0, 1]; 0 for a shorter question.
+    """The fraction of a question's word trigrams that the text contains, in [0, 1]; 0 for a shorter
+    question.
 
     >>> overlap("Which cat sat on the mat?", Words("The cat sat on the mat."))
     0.75
@@ -122,8 +142,9 @@ def overlap(question: str, words: Words) -> float:
 def locate(quote: str, words: Words, from_character: int = 0) -> tuple[int, int] | None:
     """The position of a quote in a text, as [start, end) in characters; None where it is not found.
 
-    Case, white space and punctuation may differ, and up to a tenth of the words: then the match is the stretch of text
-    that has the others in order, with little between them. The first match from `from_character` on is returned.
+    Case, white space and punctuation may differ, and up to a tenth of the words: then the match is
+    the stretch of text that has the others in order, with little between them. The first match from
+    `from_character` on is returned.
 
     >>> locate("the CAT sat", Words("Yes: the cat  sat there."))
     (5, 17)
@@ -149,7 +170,9 @@ def locate(quote: str, words: Words, from_character: int = 0) -> tuple[int, int]
     # Differing words at the ends are taken from the text, as many as the quote has there.
     first = max(0, blocks[0].a - blocks[0].b)
     last = min(len(there), blocks[-1].a + size - blocks[-1].b) - 1
-    if last - first + 1 > size / _NEAR + 1:  # the words are far apart: pieces of different sentences
+    if (
+        last - first + 1 > size / _NEAR + 1
+    ):  # the words are far apart: pieces of different sentences
         return None
     return _stretch(words.text, found[first][1], found[last][2], quote)
 
@@ -159,8 +182,8 @@ def duplicates(
 ) -> list[str | None]:
     """For each question the earlier or `known` question that is the same; None where there is none.
 
-    Two questions are the same when they have the same words, or a cosine of at least `max_similarity`. A duplicate does
-    not count as an earlier question.
+    Two questions are the same when they have the same words, or a cosine of at least
+    `max_similarity`. A duplicate does not count as an earlier question.
     """
     if not questions:
         return []
@@ -202,11 +225,13 @@ def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 MAX_OVERLAP = 0.5
-"""Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people (SQuAD, CLAPNQ,
-PubMedQA) 2 to 6 % have more, of those by a model in the set of Smith & Troynikov 7 %."""
+"""Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people
+(SQuAD, CLAPNQ, PubMedQA) 2 to 6 % have more, of those by a model in the set of Smith & Troynikov 7
+%."""
 
 MAX_SIMILARITY = 0.92
-"""Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not."""
+"""Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not.
+"""
 
 _PER_QUESTION_TOKENS = 300
 _CHECK_TOKENS = 250
@@ -219,8 +244,9 @@ _Form = TypeVar("_Form", bound=BaseModel)
 class Draft:
     """A question with its answer and evidence, as a model wrote it about a chunk, and its state.
 
-    `state` is "accepted", or the kind of rejection (`ragbench.generation.STATES`), explained in `reason`. A
-    chunk whose request failed, could not be read or gave no question has one draft with an empty `question`.
+    `state` is "accepted", or the kind of rejection (`ragbench.generation.STATES`), explained in
+    `reason`. A chunk whose request failed, could not be read or gave no question has one draft with
+    an empty `question`.
     """
 
     chunk_id: str
@@ -236,7 +262,9 @@ class Draft:
 
     @property
     def query_id(self) -> str:
-        """The id that the question has in a test set: the same for the same question about the same document."""
+        """The id that the question has in a test set: the same for the same question about the same
+        document.
+        """
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
 
@@ -270,14 +298,15 @@ def generate_drafts(
 ) -> list[Draft]:
     """Draft `per_chunk` questions about each chunk and check each; in the order of the chunks.
 
-    Free checks come first: form, yes/no questions, questions about "the passage", evidence that is not in the chunk,
-    questions that repeat the chunk. Then `checker` (default: `llm` itself) decides whether the question can be
-    understood alone and the chunk supports the answer; then duplicates, also of the dataset's own questions, are found.
-    The remaining drafts are "accepted".
+    Free checks come first: form, yes/no questions, questions about "the passage", evidence that is
+    not in the chunk, questions that repeat the chunk. Then `checker` (default: `llm` itself)
+    decides whether the question can be understood alone and the chunk supports the answer; then
+    duplicates, also of the dataset's own questions, are found. The remaining drafts are "accepted".
 
     Args:
-        max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in [0, 1].
-        max_similarity: cosine from which two questions are the same, in [0, 1]; the first one is kept.
+        max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in
+        [0, 1]. max_similarity: cosine from which two questions are the same, in [0, 1]; the first
+        one is kept.
 
     Raises:
         ConfigError: a number out of range.
@@ -292,7 +321,10 @@ def generate_drafts(
     judge = writer if checker is None else llms.load_llm(checker)
     replies = llms.generate_many(
         writer,
-        [ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title) for chunk in chunks],
+        [
+            ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title)
+            for chunk in chunks
+        ],
         system=LABELLING_SYSTEM,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
         schema=QUESTIONS_SCHEMA,
@@ -300,16 +332,27 @@ def generate_drafts(
         timeout_s=_TIMEOUT_S,
         label="questions",
     )
-    drafts = [draft for chunk, reply in zip(chunks, replies, strict=True) for draft in _read(chunk, reply, per_chunk)]
+    drafts = [
+        draft
+        for chunk, reply in zip(chunks, replies, strict=True)
+        for draft in _read(chunk, reply, per_chunk)
+    ]
     if drafts and all(draft.state == "failed" for draft in drafts):
-        raise ModelError(f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}")
+        raise ModelError(
+            f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}"
+        )
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     words_of = {chunk.chunk_id: Words(chunk.text) for chunk in chunks}
-    drafts = [_checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap) for d in drafts]
+    drafts = [
+        _checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap)
+        for d in drafts
+    ]
     drafts = _supported(drafts, words_of, judge, concurrency)
     model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
-    twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity)
+    twins = duplicates(
+        [drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity
+    )
     for i, twin in zip(left, twins, strict=True):
         drafts[i] = replace(
             drafts[i],
@@ -326,9 +369,15 @@ def prompts_name() -> str:
 
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
-    if reply.failure is FailureKind.DRY_RUN:  # at most per_chunk checks follow, on some 60 words each
-        unread = replace(blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end))
-        return [replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)]
+    if (
+        reply.failure is FailureKind.DRY_RUN
+    ):  # at most per_chunk checks follow, on some 60 words each
+        unread = replace(
+            blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end)
+        )
+        return [
+            replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
+        ]
     if reply.error is not None or reply.finish == "refusal":
         return [replace(blank, state="failed", reason=reply.error or f"{reply.model} refused")]
     try:
@@ -338,7 +387,12 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     if not found:
         return [replace(blank, state="nothing", reason="the model found nothing worth asking")]
     return [
-        replace(blank, question=" ".join(case.question.split()), answer=case.answer.strip(), quote=case.quote.strip())
+        replace(
+            blank,
+            question=" ".join(case.question.split()),
+            answer=case.answer.strip(),
+            quote=case.quote.strip(),
+        )
         for case in found
     ]
 
@@ -359,25 +413,35 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
         raise UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}{cut}") from exc
 
 
-def _checked(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float) -> Draft:
+def _checked(
+    draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float
+) -> Draft:
     """The draft after the checks that need no model."""
     if draft.state != "open" or draft.evidence is not None:
         return draft
     if found := flaw(draft.question, draft.answer, draft.quote, words, max_overlap):
         return replace(draft, state=found[0], reason=found[1])
-    # A gold span cannot lie in a title: the format of the folder counts characters of the text alone.
+    # A gold span cannot lie in a title: the format of the folder counts characters of the text
+    # alone.
     document = dataset.corpus[chunk.doc_id]
     title_end = max(0, len(document.full_text) - len(document.text) - chunk.start)
     if (place := locate(draft.quote, words, title_end)) is None:
         return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
-    return replace(draft, evidence=Span(chunk.doc_id, chunk.start + place[0], chunk.start + place[1]))
+    return replace(
+        draft, evidence=Span(chunk.doc_id, chunk.start + place[0], chunk.start + place[1])
+    )
 
 
-def _supported(drafts: Sequence[Draft], words_of: dict[str, Words], judge: LLM, concurrency: int) -> list[Draft]:
+def _supported(
+    drafts: Sequence[Draft], words_of: dict[str, Words], judge: LLM, concurrency: int
+) -> list[Draft]:
     asked = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     replies = llms.generate_many(
         judge,
-        [ask_for_support(words_of[d.chunk_id].text, d.question, d.answer) for d in (drafts[i] for i in asked)],
+        [
+            ask_for_support(words_of[d.chunk_id].text, d.question, d.answer)
+            for d in (drafts[i] for i in asked)
+        ],
         system=LABELLING_SYSTEM,
         max_tokens=_CHECK_TOKENS,
         schema=SUPPORT_SCHEMA,
@@ -399,9 +463,15 @@ def _verdict(reply: Completion) -> dict[str, Any]:
     except UnreadableError as problem:
         return {"state": "unchecked", "reason": f"the check could not be read: {problem}"}
     if not verdict.clear:
-        return {"state": "vague", "reason": verdict.reason or "cannot be understood without the passage"}
+        return {
+            "state": "vague",
+            "reason": verdict.reason or "cannot be understood without the passage",
+        }
     if not verdict.supported:
-        return {"state": "unsupported", "reason": verdict.reason or "the passage does not support the answer"}
+        return {
+            "state": "unsupported",
+            "reason": verdict.reason or "the passage does not support the answer",
+        }
     return {"reason": verdict.reason}
 
 
@@ -423,10 +493,12 @@ STATES: Mapping[str, str] = {
 
 
 def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
-    """The number of drafts in each state, in the order of `STATES`; states without drafts are left out.
+    """The number of drafts in each state, in the order of `STATES`; states without drafts are left
+    out.
 
     Returns:
-        state, meaning, drafts (their number), share (fraction of all), example (the reason of the first).
+        state, meaning, drafts (their number), share (fraction of all), example (the reason of the
+        first).
     """
     rows = []
     for state, meaning in STATES.items():
@@ -437,8 +509,11 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
 
 
-def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test") -> Dataset:
-    """The corpus of `dataset` with the accepted questions; each judges its own document relevant (1).
+def as_dataset(
+    dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test"
+) -> Dataset:
+    """The corpus of `dataset` with the accepted questions; each judges its own document relevant
+    (1).
 
     Other documents that answer a question are unjudged, and count as not relevant.
 
@@ -450,7 +525,9 @@ def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", spl
         if draft.state != "accepted" or draft.evidence is None:
             continue
         source = {"doc_id": draft.doc_id, "start": draft.evidence.start, "end": draft.evidence.end}
-        label = generated_label(draft.answer, model=draft.model, prompt=prompts_name(), sources=[source])
+        label = generated_label(
+            draft.answer, model=draft.model, prompt=prompts_name(), sources=[source]
+        )
         cases[draft.query_id] = Case(
             draft.query_id,
             draft.question,
@@ -462,14 +539,18 @@ def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", spl
     if not cases:
         counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
         raise DataError(
-            f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there is no test set"
+            f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there "
+            "is no test set"
         )
     qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
-    return replace(dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels)
+    return replace(
+        dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels
+    )
 
 
 def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[str, str]:
-    """name, created_at (UTC) and client of a test set: as given, else those that the one in `folder` has, else new.
+    """name, created_at (UTC) and client of a test set: as given, else those that the one in
+    `folder` has, else new.
 
     Raises:
         DataError: there is a testset.json that cannot be read.
@@ -493,10 +574,11 @@ def save_drafts(
     about: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in it.
+    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in
+    it.
 
-    drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`, default: its
-    name and what `identity` finds in the folder), the `parameters` and the counts. See
+    drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`,
+    default: its name and what `identity` finds in the folder), the `parameters` and the counts. See
     `ragbench.testsets.writer.save_dataset` for what is never replaced.
     """
     lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)

@@ -1,7 +1,7 @@
 """The extractive baseline: no language model.
 
-It answers with the sentences of the retrieved chunks that match the question best, and cites the chunk of each: free,
-deterministic, and the lower bound for a language model.
+It answers with the sentences of the retrieved chunks that match the question best, and cites the
+chunk of each: free, deterministic, and the lower bound for a language model.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from ragbench.types import Answer, Case, Chunk, Embedder
 MAX_SENTENCES = 3
 # A further sentence must reach this fraction of the best one's support.
 KEEP_WITHIN = 0.75
-# Below this support of the best sentence the baseline abstains. Set on squad, pubmedqa and clapnq: of questions shown
-# their own passage 90 to 97 % are answered then, of those shown four others 1 to 2 %. Never set on the built-in set.
+# Below this support of the best sentence the baseline abstains. Set on squad, pubmedqa and clapnq:
+# of questions shown their own passage 90 to 97 % are answered then, of those shown four others 1 to
+# 2 %. Never set on the built-in set.
 ABSTAIN_BELOW = 0.25
 # BM25's usual constants: saturation of term frequency, and length normalisation.
 _K1, _B = 1.5, 0.75
@@ -34,26 +35,32 @@ _ENDS_SENTENCE = re.compile(r"""[.!?:;,。！？]["'”’)\]]*$""")
 
 
 def extract_answers(
-    cases: Sequence[Case], contexts: Mapping[str, Sequence[Chunk]], embedder: str | Embedder = "wordllama"
+    cases: Sequence[Case],
+    contexts: Mapping[str, Sequence[Chunk]],
+    embedder: str | Embedder = "wordllama",
 ) -> list[Answer]:
     """Answer each case with the sentences of its contexts that support it best.
 
-    The support of a sentence is the mean of its embedding cosine with the question (clipped at 0) and its BM25 score as
-    a fraction of the highest possible score, both in [0, 1]. All words of a question have equal weight (stemmed,
-    without stop words), and lengths are relative to those of the question's own contexts, so an answer does not depend
-    on the other questions. The best sentence and up to two that reach 75 % of its support are given in document order,
-    each followed by the number of its context.
+    The support of a sentence is the mean of its embedding cosine with the question (clipped at 0)
+    and its BM25 score as a fraction of the highest possible score, both in [0, 1]. All words of a
+    question have equal weight (stemmed, without stop words), and lengths are relative to those of
+    the question's own contexts, so an answer does not depend on the other questions. The best
+    sentence and up to two that reach 75 % of its support are given in document order, each followed
+    by the number of its context.
 
     Returns:
-        One answer per case, in their order. Where there is no context or nothing in it is close enough: the text is
-        `NO_ANSWER`, the outcome "no_results". `confidence`, in [0, 1], is how well the best context as a whole fits the
-        question: the mean of its cosine with the question (that of the mean of its sentences' vectors, clipped at 0)
-        and the fraction of the question's words that it contains (stemmed, without stop words). It estimates whether
-        the contexts are about the question, not whether the answer is right; it is not fitted.
+        One answer per case, in their order. Where there is no context or nothing in it is close
+        enough: the text is `NO_ANSWER`, the outcome "no_results". `confidence`, in [0, 1], is how
+        well the best context as a whole fits the question: the mean of its cosine with the question
+        (that of the mean of its sentences' vectors, clipped at 0) and the fraction of the
+        question's words that it contains (stemmed, without stop words). It estimates whether the
+        contexts are about the question, not whether the answer is right; it is not fitted.
     """
     chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
     used = {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
-    sentences_of = {chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()}
+    sentences_of = {
+        chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()
+    }
     sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
     row = {text: i for i, text in enumerate(sentences)}
     model = load_embedder(embedder)
@@ -65,12 +72,20 @@ def extract_answers(
     words_of = dict(zip(used, map(frozenset, _stems(list(used.values()))), strict=True))
     # The mean of a context's sentence vectors at unit length, in place of a second embedding.
     sums = {
-        chunk_id: sentence_vectors[[row[text] for text in own]].sum(axis=0) for chunk_id, own in sentences_of.items()
+        chunk_id: sentence_vectors[[row[text] for text in own]].sum(axis=0)
+        for chunk_id, own in sentences_of.items()
     }
-    vector_of = {chunk_id: total / max(float(np.linalg.norm(total)), 1e-12) for chunk_id, total in sums.items()}
+    vector_of = {
+        chunk_id: total / max(float(np.linalg.norm(total)), 1e-12)
+        for chunk_id, total in sums.items()
+    }
     answers = []
-    for case, vector, words in zip(cases, question_vectors, map(frozenset, _stems(questions)), strict=True):
-        candidates = dict.fromkeys(text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id])
+    for case, vector, words in zip(
+        cases, question_vectors, map(frozenset, _stems(questions)), strict=True
+    ):
+        candidates = dict.fromkeys(
+            text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]
+        )
         own = [row[text] for text in candidates]
         shares = _shares(words, [counts[i] for i in own])
         support = np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
@@ -86,17 +101,26 @@ def extract_answers(
 
 
 def _sentences(text: str, first: bool) -> list[str]:
-    """The sentences of a text with white space folded, without headings and sentences of fewer than three words.
+    """The sentences of a text with white space folded, without headings and sentences of fewer than
+    three words.
 
-    The text that comes `first` in a document may begin with its title: a line without a full stop before a blank one.
+    The text that comes `first` in a document may begin with its title: a line without a full stop
+    before a blank one.
     """
     lines = lines_of(text)
     headings = [(lines[start].start, lines[end].end) for start, end, _ in find_headings(lines)]
-    if first and len(lines) > 1 and lines[1].after_blank and not _ENDS_SENTENCE.search(lines[0].text):
+    if (
+        first
+        and len(lines) > 1
+        and lines[1].after_blank
+        and not _ENDS_SENTENCE.search(lines[0].text)
+    ):
         headings = sorted({*headings, (lines[0].start, lines[0].end)})
     edges = [0, *(edge for heading in headings for edge in heading), len(text)]
     bodies = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
-    folded = (" ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body))
+    folded = (
+        " ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body)
+    )
     return [sentence for sentence in folded if len(sentence.split()) > 2]
 
 
@@ -105,9 +129,16 @@ def _stems(texts: Sequence[str]) -> list[Counter[str]]:
     import Stemmer
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # in a kernel without ipywidgets its progress bars, unused here, warn
+        warnings.simplefilter(
+            "ignore"
+        )  # in a kernel without ipywidgets its progress bars, unused here, warn
         import bm25s
-    options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "show_progress": False, "return_ids": False}
+    options = {
+        "stopwords": "en",
+        "stemmer": Stemmer.Stemmer("english"),
+        "show_progress": False,
+        "return_ids": False,
+    }
     return [Counter(words) for words in bm25s.tokenize(list(texts), **options)] if texts else []
 
 
@@ -123,16 +154,24 @@ def _shares(asked: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDA
 
 
 def _extract(
-    query_id: str, contexts: Sequence[Chunk], sentences_of: Mapping[str, Sequence[str]], value_of: Mapping[str, float]
+    query_id: str,
+    contexts: Sequence[Chunk],
+    sentences_of: Mapping[str, Sequence[str]],
+    value_of: Mapping[str, float],
 ) -> Answer:
     """The best-supported sentences in document order, each with the number of its context."""
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
     best = max(value_of.values(), default=0.0)
     if best < ABSTAIN_BELOW:
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
-    good = sorted((text for text in value_of if value_of[text] >= KEEP_WITHIN * best), key=lambda t: -value_of[t])
+    good = sorted(
+        (text for text in value_of if value_of[text] >= KEEP_WITHIN * best),
+        key=lambda t: -value_of[t],
+    )
     chosen: dict[str, int] = {}
-    for number, chunk in enumerate(contexts, 1):  # the best-ranked chunk that holds a sentence is the one cited
+    for number, chunk in enumerate(
+        contexts, 1
+    ):  # the best-ranked chunk that holds a sentence is the one cited
         for text in sentences_of[chunk.chunk_id]:
             if text in good[:MAX_SENTENCES]:
                 chosen.setdefault(text, number)

@@ -1,4 +1,6 @@
-"""Reference answers from a dataset's most relevant documents; those that a person wrote are never replaced."""
+"""Reference answers from a dataset's most relevant documents; those that a person wrote are never
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ def choose_queries(
     Unanswerable queries and those without a relevant document in the corpus are always left out.
 
     Args:
-        query_ids: only these; empty means all.
-        max_queries: only the first N of them; 0 means all.
-        written_by: origins of the present reference answer to include: "none" (there is none), "model", "person".
+        query_ids: only these; empty means all. max_queries: only the first N of them; 0 means all.
+        written_by: origins of the present reference answer to include: "none" (there is none),
+        "model", "person".
 
     Raises:
         ConfigError: an id or an origin that is not there, or a number below 0.
@@ -70,16 +72,20 @@ def reference_sources(
 ) -> dict[str, list[Chunk]]:
     """The passages that each query's reference answer is to be written from, best first.
 
-    The relevant documents by their grade, highest first; of one grade those closer to the question (cosine of
-    `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a document with more than
-    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that contains most of
-    the query's gold evidence, then the one closest to the question, then the first.
+    The relevant documents by their grade, highest first; of one grade those closer to the question
+    (cosine of `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a
+    document with more than `max_document_tokens` (of the "minilm" tokenizer) one window of that
+    size is taken: the one that contains most of the query's gold evidence, then the one closest to
+    the question, then the first.
 
     Returns:
-        query_id -> chunks; `start` and `end` are the window, the whole document where it is short enough.
+        query_id -> chunks; `start` and `end` are the window, the whole document where it is short
+        enough.
     """
     if k < 1 or max_document_tokens < 1:
-        raise ConfigError(f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each")
+        raise ConfigError(
+            f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each"
+        )
     wanted = set(query_ids)
     cases = [case for case in dataset.cases if case.query_id in wanted]
     model = load_embedder(embedder)
@@ -93,8 +99,12 @@ def reference_sources(
         grades = relevant[case.query_id]
         nearness = model.encode([dataset.corpus[doc_id].full_text for doc_id in grades]) @ question
         near = dict(zip(grades, np.round(nearness, 6).tolist(), strict=True))
-        ranked = sorted(grades, key=lambda doc_id: (-grades[doc_id], -near[doc_id], position[doc_id]))[:k]
-        sources[case.query_id] = [_best_window(case, windows[doc_id], question, model) for doc_id in ranked]
+        ranked = sorted(
+            grades, key=lambda doc_id: (-grades[doc_id], -near[doc_id], position[doc_id])
+        )[:k]
+        sources[case.query_id] = [
+            _best_window(case, windows[doc_id], question, model) for doc_id in ranked
+        ]
     return sources
 
 
@@ -108,8 +118,9 @@ def generate_references(
 ) -> list[Answer]:
     """A reference answer for each query of `sources` (see `reference_sources`), in their order.
 
-    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not contain the
-    answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
+    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents
+    do not contain the answer, the outcome is "no_results"; a request that failed, or a reply that
+    was cut, is "failed".
     """
     template = REFERENCE if prompt == "reference" else check_prompt(prompt)
     questions = dataset.queries
@@ -117,7 +128,10 @@ def generate_references(
         raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
         llms.load_llm(llm),
-        [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()],
+        [
+            fill(template, questions[query_id], [c.text for c in found])
+            for query_id, found in sources.items()
+        ],
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
@@ -129,7 +143,13 @@ def generate_references(
         if "truncated" in answer.flags:
             why = f"{reply.model} did not finish within {MAX_TOKENS} tokens"
             answer = Answer(
-                query_id, "", answer.contexts, outcome="failed", usage=reply, error=why, failure=FailureKind.UNREADABLE
+                query_id,
+                "",
+                answer.contexts,
+                outcome="failed",
+                usage=reply,
+                error=why,
+                failure=FailureKind.UNREADABLE,
             )
         answers.append(answer)
     return answers
@@ -146,9 +166,10 @@ def write_references(
 ) -> list[Answer]:
     """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
 
-    Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
-    always (`ragbench.testsets.writer.is_by_hand`). After an interruption the file holds all but the last batch, and
-    the replies of that batch so far are in the reply store: nothing is paid for twice.
+    Each line records model, prompt and source documents. A line that a person wrote, changed or
+    reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption the file
+    holds all but the last batch, and the replies of that batch so far are in the reply store:
+    nothing is paid for twice.
 
     Raises:
         ModelError: every request of a batch failed; earlier batches are in the file.
@@ -164,32 +185,53 @@ def write_references(
         merge_answers(path, reference_lines(dataset, part, new, prompt=prompt))
         if all(answer.error is not None for answer in new):
             raise ModelError(
-                f"all of {len(new)} requests for reference answers failed; {first} earlier ones are in {path}: "
-                f"{new[0].error}"
+                f"all of {len(new)} requests for reference answers failed; {first} earlier ones "
+                f"are in {path}: {new[0].error}"
             )
     return answers
 
 
 def reference_lines(
-    dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer], *, prompt: str = "reference"
+    dataset: Dataset,
+    sources: Mapping[str, Sequence[Chunk]],
+    answers: Sequence[Answer],
+    *,
+    prompt: str = "reference",
 ) -> dict[str, dict[str, Any]]:
     """query_id -> its fields in answers.jsonl, for the successful answers."""
     lines = {}
     for answer in answers:
-        if answer.outcome != "success" or answer.usage is None or answer.usage.failure is FailureKind.DRY_RUN:
+        if (
+            answer.outcome != "success"
+            or answer.usage is None
+            or answer.usage.failure is FailureKind.DRY_RUN
+        ):
             continue
         passages = [
-            {"doc_id": c.doc_id, "start": c.start, "end": c.end, "grade": dataset.qrels[answer.query_id].get(c.doc_id)}
+            {
+                "doc_id": c.doc_id,
+                "start": c.start,
+                "end": c.end,
+                "grade": dataset.qrels[answer.query_id].get(c.doc_id),
+            }
             for c in sources[answer.query_id]
         ]
-        label = generated_label(answer.text, model=answer.usage.model, prompt=prompt_name(prompt), sources=passages)
+        label = generated_label(
+            answer.text, model=answer.usage.model, prompt=prompt_name(prompt), sources=passages
+        )
         lines[answer.query_id] = {"answer": answer.text, "generated": label}
     return lines
 
 
 def prompt_name(prompt: str) -> str:
-    """A named prompt with a digest of its text, which may change between versions; a custom prompt unchanged."""
-    return f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
+    """A named prompt with a digest of its text, which may change between versions; a custom prompt
+    unchanged.
+    """
+    return (
+        f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
+        if prompt == "reference"
+        else prompt
+    )
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
@@ -210,7 +252,10 @@ def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[C
         spans = [(0, len(text))]
         if len(offsets) > size:
             firsts = range(0, len(offsets) - size + step, step)
-            spans = [(int(offsets[i][0]), int(offsets[min(i + size, len(offsets)) - 1][1])) for i in firsts]
+            spans = [
+                (int(offsets[i][0]), int(offsets[min(i + size, len(offsets)) - 1][1]))
+                for i in firsts
+            ]
         result.append([Chunk.cut(doc_id, text, *span) for span in spans])
     return result
 

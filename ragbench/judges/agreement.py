@@ -15,7 +15,8 @@ _T = TypeVar("_T")
 
 
 def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.DataFrame:
-    """Compare two sets of judgements of the same answers, such as criteria judged together and one by one.
+    """Compare two sets of judgements of the same answers, such as criteria judged together and one
+    by one.
 
     Pairs are formed by query and criterion. Columns, one row per criterion in the order of `first`:
 
@@ -23,8 +24,8 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
     - mean_first, mean_second: the means.
     - same: the fraction of pairs with equal values (to 1e-9), in [0, 1].
     - difference: the mean absolute difference, in [0, 1]; largest: the largest one.
-    - kappa: Cohen's kappa, 1 for full agreement and 0 for chance agreement, where all values are 0 or 1 and
-      both occur; otherwise NaN.
+    - kappa: Cohen's kappa, 1 for full agreement and 0 for chance agreement, where all values are 0
+      or 1 and both occur; otherwise NaN.
 
     >>> a = [Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", 0.0)]
     >>> b = [Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None)]
@@ -33,16 +34,22 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
     0  correctness  2       1   1.0
 
     Raises:
-        DataError: a query has several judgements of one criterion, or the two sets have none in common.
+        DataError: a query has several judgements of one criterion, or the two sets have none in
+        common.
     """
     values = [_by_pair(judgements) for judgements in (first, second)]
     common = [pair for pair in values[0] if pair in values[1]]
     if not common:
-        raise DataError("the two sets of judgements have no query and criterion in common; nothing can be compared")
+        raise DataError(
+            "the two sets of judgements have no query and criterion in common; nothing can be "
+            "compared"
+        )
     rows = []
     for criterion in dict.fromkeys(name for _, name in common):
         pairs = [(values[0][pair], values[1][pair]) for pair in common if pair[1] == criterion]
-        scored = np.array([(a, b) for a, b in pairs if a is not None and b is not None], dtype=float).reshape(-1, 2)
+        scored = np.array(
+            [(a, b) for a, b in pairs if a is not None and b is not None], dtype=float
+        ).reshape(-1, 2)
         row = {"criterion": criterion, "n": len(pairs), "n_both": len(scored)}
         if len(scored):
             gaps = np.abs(scored[:, 0] - scored[:, 1])
@@ -50,7 +57,17 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
             row |= {"same": (gaps <= 1e-9).mean(), "difference": gaps.mean(), "largest": gaps.max()}
             row |= {"kappa": _kappa(scored[:, 0], scored[:, 1])}
         rows.append(row)
-    columns = ["criterion", "n", "n_both", "mean_first", "mean_second", "same", "difference", "largest", "kappa"]
+    columns = [
+        "criterion",
+        "n",
+        "n_both",
+        "mean_first",
+        "mean_second",
+        "same",
+        "difference",
+        "largest",
+        "kappa",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -72,7 +89,8 @@ def _by_pair(judgements: Sequence[Judgement]) -> dict[tuple[str, str], float | N
         pair = (judgement.query_id, judgement.criterion)
         if pair in values:
             raise DataError(
-                f"query {pair[0]!r} has several judgements of {pair[1]}; compare one system's judgements at a time"
+                f"query {pair[0]!r} has several judgements of {pair[1]}; compare one system's "
+                "judgements at a time"
             )
         values[pair] = judgement.value
     return values
@@ -82,4 +100,8 @@ def _kappa(first: np.ndarray, second: np.ndarray) -> float:
     if not np.isin([first, second], (0, 1)).all():
         return float("nan")
     by_chance = first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean())
-    return float(((first == second).mean() - by_chance) / (1 - by_chance)) if by_chance < 1 else float("nan")
+    return (
+        float(((first == second).mean() - by_chance) / (1 - by_chance))
+        if by_chance < 1
+        else float("nan")
+    )

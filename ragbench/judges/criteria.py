@@ -10,17 +10,35 @@ from dataclasses import dataclass, field, replace
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
-from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score, unsupported_claims
+from ragbench.judges.parser import (
+    UnreadableError,
+    read_verdicts,
+    reply_schema,
+    score,
+    unsupported_claims,
+)
 from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import read_outcome
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike, Passage, chunks_by_id
+from ragbench.types import (
+    LLM,
+    Answer,
+    Chunk,
+    Completion,
+    Dataset,
+    Judgement,
+    LLMLike,
+    Passage,
+    chunks_by_id,
+)
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
 
 MAX_ANSWER = 12_000
-"""Characters of an answer that a judge sees, some 2,000 words; the claims of more would not fit into a reply."""
+"""Characters of an answer that a judge sees, some 2,000 words; the claims of more would not fit
+into a reply.
+"""
 
 MAX_CLAIMS = 30
 
@@ -33,7 +51,8 @@ NEEDS = {
     "context_precision": {"documents", "reference"},
 }
 
-# The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20 documents.
+# The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20
+# documents.
 REPLY_TOKENS = {
     "correctness": 300,
     "relevance": 300,
@@ -100,36 +119,42 @@ def judge(
     mode: str = "combined",
     allow_same_model: bool = False,
 ) -> list[Judgement]:
-    """Have a language model judge answers by one or several criteria; each value is in [0, 1], higher is better.
+    """Have a language model judge answers by one or several criteria; each value is in [0, 1],
+    higher is better.
 
     - "correctness": does the answer agree with the reference answer? 1 or 0.
     - "relevance": does it address the question? 0, 0.25, 0.5, 0.75 or 1; truth plays no part.
-    - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is 1 minus this); the
-      explanation lists the unsupported claims, and for each other one the chunk that supports it.
-    - "context_recall": the fraction of the reference answer's statements that the retrieved chunks support.
-    - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the right answer needs:
-      the reference answer where there is one.
+    - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is
+      1 minus this); the explanation lists the unsupported claims, and for each other one the chunk
+      that supports it.
+    - "context_recall": the fraction of the reference answer's statements that the retrieved chunks
+      support.
+    - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the
+      right answer needs: the reference answer where there is one.
 
-    The prompts are in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags that it
-    cannot close. The judge sees the first 12,000 characters of an answer; the explanation notes where there is more.
+    The prompts are in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags
+    that it cannot close. The judge sees the first 12,000 characters of an answer; the explanation
+    notes where there is more.
 
-    Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer is "abstained" and a
-    failed one "generation_failed" by the criteria that look at the answer (those of the context are judged all the
-    same); a criterion that needs a missing reference answer is "no_reference"; where nothing was retrieved faithfulness
-    is unscored and the context criteria are 0, all "retrieval_empty". A reply is "unreadable" after one attempt at
-    repair; a request without a reply is "judge_failed". Unscored is None, never 0.
+    Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
+    is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
+    (those of the context are judged all the same); a criterion that needs a missing reference
+    answer is "no_reference"; where nothing was retrieved faithfulness is unscored and the context
+    criteria are 0, all "retrieval_empty". A reply is "unreadable" after one attempt at repair; a
+    request without a reply is "judge_failed". Unscored is None, never 0.
 
     Args:
         answers: from `generate_answers` or any system; several answers to one question are allowed.
-        criterion: one or several of the above.
-        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
+        criterion: one or several of the above. llm: the judge: a name such as "anthropic:<model>",
+        or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, because models prefer their own.
-        dataset: the questions and reference answers.
-        chunks: what the answers' contexts name; not used by "correctness" and "relevance".
-        n_samples: number of samples of each judgement. With several, at temperature 0.7, `value` is the mean of those
-            that can be read, `samples` holds each, and the explanation gives their standard deviation.
-        concurrency: maximum number of requests at a time.
-        mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by itself, which
+        dataset: the questions and reference answers. chunks: what the answers' contexts name; not
+        used by "correctness" and "relevance". n_samples: number of samples of each judgement. With
+        several, at temperature 0.7, `value` is the mean of those
+            that can be read, `samples` holds each, and the explanation gives their standard
+            deviation.
+        concurrency: maximum number of requests at a time. mode: "combined" requests all criteria of
+        an answer at once; "per_criterion" requests each by itself, which
             costs more and keeps the judgements independent. `agreement` compares the two.
         allow_same_model: no warning where the judge also wrote the answers.
 
@@ -142,7 +167,9 @@ def judge(
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     if not criteria:
-        raise ConfigError(f"no criterion is given; expected one or several of {', '.join(CRITERIA)}")
+        raise ConfigError(
+            f"no criterion is given; expected one or several of {', '.join(CRITERIA)}"
+        )
     for name in criteria:
         if name not in CRITERIA:
             raise ConfigError(unknown("criterion", name, CRITERIA))
@@ -151,7 +178,9 @@ def judge(
             raise ConfigError(f"{name} is {number}; expected 1 or more")
     if mode not in MODES:
         raise ConfigError(unknown("mode", mode, MODES))
-    materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))
+    materials = materials_of(
+        answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
+    )
     model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model(answers, model)
@@ -163,7 +192,9 @@ def judge(
             if known := _without_request(answer, material, name):
                 decided[i, name] = known
         if still_open := tuple(name for name in criteria if (i, name) not in decided):
-            groups += [(i, still_open)] if mode == "combined" else [(i, (name,)) for name in still_open]
+            groups += (
+                [(i, still_open)] if mode == "combined" else [(i, (name,)) for name in still_open]
+            )
     samples = _sampled(model, groups, materials, n_samples, concurrency)
     for i, names in groups:
         for name in names:
@@ -174,16 +205,20 @@ def judge(
     for state in ("judge_failed", "unreadable"):
         if lost := [judgement for judgement in judgements if judgement.state == state]:
             warnings.warn(
-                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the first, {lost[0].criterion} of "
-                f"query {lost[0].query_id!r}: {lost[0].explanation}",
+                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the "
+                f"first, {lost[0].criterion} of query {lost[0].query_id!r}: {lost[0].explanation}",
                 DataWarning,
                 stacklevel=2,
             )
     return judgements
 
 
-def write_request(criteria: Sequence[str], material: Material, *, problem: str = "", reply: str = "") -> str:
-    """One request for these criteria; with `problem` the repair of an earlier `reply` that could not be read."""
+def write_request(
+    criteria: Sequence[str], material: Material, *, problem: str = "", reply: str = ""
+) -> str:
+    """One request for these criteria; with `problem` the repair of an earlier `reply` that could
+    not be read.
+    """
     needed = set().union(*(NEEDS[criterion] for criterion in criteria))
     answer = material.answer[:MAX_ANSWER] if "answer" in needed else ""
     reference = (material.reference or "") if "reference" in needed else ""
@@ -193,15 +228,33 @@ def write_request(criteria: Sequence[str], material: Material, *, problem: str =
 
     parts = [f"Question:\n{fence('question', material.question, code)}"]
     if "documents" in needed:
-        parts.append(f"Documents that were retrieved, best first, each after its number:\n{numbered(documents, code)}")
+        parts.append(
+            f"Documents that were retrieved, best first, each after its "
+            f"number:\n{numbered(documents, code)}"
+        )
     if reference:
         parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
     if "answer" in needed:
-        cut = f"\n(Only the first {MAX_ANSWER} characters of the answer.)" if answer != material.answer else ""
-        parts.append(f"Answer to judge; the numbers in brackets cite documents:\n{fence('answer', answer, code)}{cut}")
-    parts.append("Decide this:" if len(criteria) == 1 else f"Decide these {len(criteria)} things, each by itself:")
+        cut = (
+            f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
+            if answer != material.answer
+            else ""
+        )
+        parts.append(
+            f"Answer to judge; the numbers in brackets cite "
+            f"documents:\n{fence('answer', answer, code)}{cut}"
+        )
+    parts.append(
+        "Decide this:"
+        if len(criteria) == 1
+        else f"Decide these {len(criteria)} things, each by itself:"
+    )
     for criterion in criteria:
-        asked = CRITERIA[criterion].replace("{limit}", str(MAX_CLAIMS)).replace("{documents}", str(len(documents)))
+        asked = (
+            CRITERIA[criterion]
+            .replace("{limit}", str(MAX_CLAIMS))
+            .replace("{documents}", str(len(documents)))
+        )
         parts.append(f"{criterion}: {asked}")
     form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
@@ -212,14 +265,26 @@ def write_request(criteria: Sequence[str], material: Material, *, problem: str =
 
 
 def verdicts(
-    materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1, concurrency: int = 8
+    materials: Sequence[Material],
+    criterion: str,
+    llm: LLM,
+    *,
+    n_samples: int = 1,
+    concurrency: int = 8,
 ) -> list[list[float | None]]:
     """For each material the values of its samples; every material is sent to the judge."""
-    samples = _sampled(llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples, concurrency)
-    return [[samples[i, criterion, sample].value for sample in range(n_samples)] for i in range(len(materials))]
+    samples = _sampled(
+        llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples, concurrency
+    )
+    return [
+        [samples[i, criterion, sample].value for sample in range(n_samples)]
+        for i in range(len(materials))
+    ]
 
 
-def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+def judgeable(
+    answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]
+) -> list[Material]:
     """The material of each answer that needs a request."""
     materials = materials_of(answers, dataset, chunks)
     return [
@@ -232,22 +297,27 @@ def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunk
 def materials_of(
     answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk], *, contexts: bool = True
 ) -> list[Material]:
-    """The material for the judgement of each answer; without `contexts` their texts are not looked up."""
+    """The material for the judgement of each answer; without `contexts` their texts are not looked
+    up.
+    """
     cases = {case.query_id: case for case in dataset.cases}
     by_id = chunks_by_id(chunks)
     materials = []
     for answer in answers:
         if answer.query_id not in cases:
             raise DataError(
-                f"there is an answer to query {answer.query_id!r}, which is not among the {len(cases)} of {dataset!r}; "
-                "pass the dataset that was answered"
+                f"there is an answer to query {answer.query_id!r}, which is not among "
+                f"the {len(cases)} of {dataset!r}; pass the dataset that was answered"
             )
-        own: Mapping[str, Passage | Chunk] = {passage.passage_id: passage for passage in answer.passages} or by_id
+        own: Mapping[str, Passage | Chunk] = {
+            passage.passage_id: passage for passage in answer.passages
+        } or by_id
         named = answer.contexts if contexts else ()
         if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
             raise DataError(
-                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is not among the "
-                f"{len(own)} chunks; was it answered from another chunking? Pass the chunks that it was answered from"
+                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which "
+                f"is not among the {len(own)} chunks; was it answered from another chunking? "
+                "Pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
         documents = tuple(own[chunk_id].text for chunk_id in named)
@@ -261,7 +331,10 @@ def _without_request(answer: Answer, material: Material, criterion: str) -> Judg
     needs = NEEDS[criterion]
     value, state, why = None, "", ""
     if "answer" in needs and answer.failed:
-        state, why = "generation_failed", f"the answer failed: {answer.error or 'no reason is given'}"
+        state, why = (
+            "generation_failed",
+            f"the answer failed: {answer.error or 'no reason is given'}",
+        )
     elif "answer" in needs and (how := no_answer(answer)):
         state, why = "abstained", how
     elif criterion in {"correctness", "context_recall"} and material.reference is None:
@@ -277,8 +350,12 @@ def no_answer(answer: Answer) -> str:
     """Why a text is not an answer; "" if it is one."""
     if not answer.text.strip():
         return "the answer is empty"
-    outcome = answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
-    return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(outcome, "")
+    outcome = (
+        answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
+    )
+    return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(
+        outcome, ""
+    )
 
 
 def _sampled(
@@ -288,7 +365,9 @@ def _sampled(
     n_samples: int,
     concurrency: int,
 ) -> _Samples:
-    """The samples of each (answer, criteria), after one repair of the replies that could not be read."""
+    """The samples of each (answer, criteria), after one repair of the replies that could not be
+    read.
+    """
     samples: _Samples = {}
     requests = [
         _Request(i, sample, names, prompt)
@@ -312,7 +391,9 @@ def _ask(
     *,
     repair: bool = False,
 ) -> list[_Request]:
-    """Send requests, fill in `samples`, and return the repair requests for the replies that could not be read."""
+    """Send requests, fill in `samples`, and return the repair requests for the replies that could
+    not be read.
+    """
     unread = []
     for criteria in dict.fromkeys(request.criteria for request in requests):
         group = [request for request in requests if request.criteria == criteria]
@@ -338,13 +419,23 @@ def _ask(
     return unread
 
 
-def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
+def _take(
+    request: _Request, completion: Completion, material: Material, samples: _Samples
+) -> dict[str, str]:
     """Add one completion to `samples`; criterion -> problem where it could not be read."""
-    failure = completion.error or ("the judge refused to judge" if completion.finish == "refusal" else None)
-    verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
+    failure = completion.error or (
+        "the judge refused to judge" if completion.finish == "refusal" else None
+    )
+    verdicts = (
+        {}
+        if failure
+        else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
+    )
     problems = {}
     for name in request.criteria:
-        sample = samples.setdefault((request.answer, name, request.sample), _Sample(prompt=request.prompt))
+        sample = samples.setdefault(
+            (request.answer, name, request.sample), _Sample(prompt=request.prompt)
+        )
         sample.replies.append(completion.text)
         sample.model = completion.model
         if name == request.criteria[0]:
@@ -362,14 +453,20 @@ def _take(request: _Request, completion: Completion, material: Material, samples
         except UnreadableError as problem:
             cut = " (it was cut at max_tokens)" if completion.finish == "length" else ""
             problems[name] = f"{problem}{cut}"
-            sample.state, sample.explanation = "unreadable", f"the judge's reply could not be read: {problems[name]}"
+            sample.state, sample.explanation = (
+                "unreadable",
+                f"the judge's reply could not be read: {problems[name]}",
+            )
     return problems
 
 
-def _judgement(answer: Answer, criterion: str, samples: Sequence[_Sample], name: str, *, cut: bool) -> Judgement:
+def _judgement(
+    answer: Answer, criterion: str, samples: Sequence[_Sample], name: str, *, cut: bool
+) -> Judgement:
     values = [sample.value for sample in samples]
     read = [value for value in values if value is not None]
-    # Where some samples can be read the judgement is scored; where none can, the first one gives the reason.
+    # Where some samples can be read the judgement is scored; where none can, the first one gives
+    # the reason.
     first = next((sample for sample in samples if sample.value is not None), samples[0])
     lines = []
     if cut:
@@ -399,19 +496,28 @@ def _spellings(names: Iterable[str]) -> dict[str, str]:
     """A model's name without provider and date -> the name."""
     bare = {}
     for name in names:
-        short = name.partition(":")[2] if re.match(r"(anthropic|ollama|openai|gguf|scripted):", name) else name
+        short = (
+            name.partition(":")[2]
+            if re.match(r"(anthropic|ollama|openai|gguf|scripted):", name)
+            else name
+        )
         bare[re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())] = name
     return bare
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
     """For functions that the user calls: the warning points two frames up."""
-    generators = _spellings(sorted({answer.usage.model for answer in answers if answer.usage is not None}))
+    generators = _spellings(
+        sorted({answer.usage.model for answer in answers if answer.usage is not None})
+    )
     same = generators.keys() & _spellings([llm.name]).keys()
-    if same and not llm.name.endswith("<lambda>"):  # the name that all functions without a name share
+    if same and not llm.name.endswith(
+        "<lambda>"
+    ):  # the name that all functions without a name share
         warnings.warn(
-            f"the judge {llm.name!r} is the model that wrote the answers ({generators[min(same)]!r}), and models "
-            "prefer their own answers; use another judge, or pass allow_same_model=True to study this",
+            f"the judge {llm.name!r} is the model that wrote the answers "
+            f"({generators[min(same)]!r}), and models prefer their own answers; use another "
+            "judge, or pass allow_same_model=True to study this",
             JudgeWarning,
             stacklevel=3,
         )

@@ -9,7 +9,12 @@ from dataclasses import dataclass, replace
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
-from ragbench.judges.prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
+from ragbench.judges.prompts import (
+    JUDGE_SYSTEM,
+    PREFERENCE_SCHEMA,
+    ask_for_preference,
+    repair_preference,
+)
 from ragbench.llms.reply_text import (
     UnreadableError,
     json_spans,
@@ -18,7 +23,16 @@ from ragbench.llms.reply_text import (
     without_fence,
     without_thoughts,
 )
-from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
+from ragbench.types import (
+    LLM,
+    MOST_INCONSISTENT,
+    Answer,
+    Chunk,
+    Completion,
+    Dataset,
+    LLMLike,
+    Preference,
+)
 
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
@@ -41,7 +55,9 @@ class Pair:
     def request(self, *, swapped: bool) -> str:
         first, second = (self.b, self.a) if swapped else (self.a, self.b)
         first, second = first[:MAX_ANSWER], second[:MAX_ANSWER]
-        return ask_for_preference(self.question, first, second, reference=self.reference, documents=self.documents)
+        return ask_for_preference(
+            self.question, first, second, reference=self.reference, documents=self.documents
+        )
 
 
 def pairwise(
@@ -57,24 +73,25 @@ def pairwise(
 ) -> list[Preference]:
     """Have a language model choose between two systems' answers to each question, in both orders.
 
-    An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; two ties are
-    a tie (0.5). A choice that changes with the order is a position bias and not a decision: value None, state
-    "order_dependent", not `consistent`. Where half of the choices change, a warning reports that this judge cannot
-    distinguish the two. Without a request, and with their own `state`: two equal texts, and
-    two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An abstention against
-    an answer is judged: it is better than a wrong answer. If one order's reply is unreadable after one repair, or the
-    judge fails, there is no verdict.
+    An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both
+    orders; two ties are a tie (0.5). A choice that changes with the order is a position bias and
+    not a decision: value None, state "order_dependent", not `consistent`. Where half of the choices
+    change, a warning reports that this judge cannot distinguish the two. Without a request, and
+    with their own `state`: two equal texts, and two abstentions, are ties; where an answer failed
+    there is no verdict ("generation_failed"). An abstention against an answer is judged: it is
+    better than a wrong answer. If one order's reply is unreadable after one repair, or the judge
+    fails, there is no verdict.
 
-    The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
-    one, and where there is none the chunks of both.
+    The judge sees the question, both answers between tags that they cannot close, the reference
+    answer where there is one, and where there is none the chunks of both.
 
-    A warning reports where a preference for the longer answer would explain the outcome; see `length_explained`.
+    A warning reports where a preference for the longer answer would explain the outcome; see
+    `length_explained`.
 
     Args:
-        answers_a, answers_b: of two systems, one per question; the same questions.
-        llm: the judge, as in `judge`.
-        chunks: what the answers' contexts name; () shows no documents but the passages that answers bring along.
-        names: of the two systems, for `Preference.a` and `.b`.
+        answers_a, answers_b: of two systems, one per question; the same questions. llm: the judge,
+        as in `judge`. chunks: what the answers' contexts name; () shows no documents but the
+        passages that answers bring along. names: of the two systems, for `Preference.a` and `.b`.
         allow_same_model: no warning where the judge also wrote some of the answers.
 
     Returns:
@@ -99,12 +116,16 @@ def pairwise(
     model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model([*answers_a, *answers_b], model)
-    asked = dict(zip([pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True))
+    asked = dict(
+        zip(
+            [pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True
+        )
+    )
     preferences = [decided.get(answer.query_id) or asked[answer.query_id] for answer in answers_a]
     if lost := [one for one in preferences if one.state in ("unreadable", "judge_failed")]:
         warnings.warn(
-            f"{len(lost)} of {len(preferences)} comparisons are unscored, {lost[0].state} the first, of query "
-            f"{lost[0].query_id!r}: {lost[0].explanation}",
+            f"{len(lost)} of {len(preferences)} comparisons are unscored, {lost[0].state} the "
+            f"first, of query {lost[0].query_id!r}: {lost[0].explanation}",
             DataWarning,
             stacklevel=2,
         )
@@ -112,8 +133,9 @@ def pairwise(
     changed = sum(not one.consistent for one in asked_about)
     if len(asked_about) >= _ENOUGH and changed >= MOST_INCONSISTENT * len(asked_about):
         warnings.warn(
-            f"this judge cannot distinguish {names[0]!r} and {names[1]!r}: its choice changed with the order of the "
-            f"two answers in {changed} of {len(asked_about)} comparisons; take a stronger judge or clearer criteria",
+            f"this judge cannot distinguish {names[0]!r} and {names[1]!r}: its choice changed "
+            f"with the order of the two answers in {changed} of {len(asked_about)} comparisons; "
+            "take a stronger judge or clearer criteria",
             JudgeWarning,
             stacklevel=2,
         )
@@ -127,19 +149,25 @@ def length_explained(
 ) -> tuple[int, int]:
     """Count the decisions for the longer answer, and those between answers of different length.
 
-    A judge without a preference for length decides for the longer one in about half of them, unless the better system
-    writes more: the excess over one half is the part of preferences that length explains.
+    A judge without a preference for length decides for the longer one in about half of them, unless
+    the better system writes more: the excess over one half is the part of preferences that length
+    explains.
 
     >>> won = [Preference("q1", "a", "b", 0.0), Preference("q2", "a", "b", 0.5)]
     >>> long = [Answer("q1", "Yes, it is."), Answer("q2", "It is not.")]
     >>> length_explained(won, [Answer("q1", "Yes."), Answer("q2", "No.")], long)
     (1, 1)
     """
-    lengths = [{answer.query_id: len(answer.text) for answer in answers} for answers in (answers_a, answers_b)]
+    lengths = [
+        {answer.query_id: len(answer.text) for answer in answers}
+        for answers in (answers_a, answers_b)
+    ]
     longer = [
-        (lengths[0][preference.query_id] > lengths[1][preference.query_id]) == (preference.value == 1)
+        (lengths[0][preference.query_id] > lengths[1][preference.query_id])
+        == (preference.value == 1)
         for preference in preferences
-        if preference.value in (0, 1) and lengths[0][preference.query_id] != lengths[1][preference.query_id]
+        if preference.value in (0, 1)
+        and lengths[0][preference.query_id] != lengths[1][preference.query_id]
     ]
     return sum(longer), len(longer)
 
@@ -156,17 +184,24 @@ def _length_preference(
     longer, n = length_explained(preferences, answers_a, answers_b)
     if n < _ENOUGH or binomtest(longer, n, 0.5, alternative="greater").pvalue >= _DOUBTFUL:
         return ""
-    wins = sum(1 if preference.value == 1 else -1 for preference in preferences if preference.value in (0, 1))
+    wins = sum(
+        1 if preference.value == 1 else -1
+        for preference in preferences
+        if preference.value in (0, 1)
+    )
     difference = sum(len(one.text) for one in answers_a) - sum(len(one.text) for one in answers_b)
     if wins * difference <= 0:
         return ""  # the shorter system won all the same
     return (
-        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer was chosen in "
-        f"{longer} of {n} decisions; check some of them by hand, or compare answers of one length"
+        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer "
+        f"was chosen in {longer} of {n} decisions; check some of them by hand, or compare "
+        "answers of one length"
     )
 
 
-def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int) -> list[Preference]:
+def choose(
+    pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int
+) -> list[Preference]:
     """The judge's choice on each pair in both orders."""
     prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
     replies = _ask(llm, prompts, concurrency, "preference")
@@ -174,17 +209,24 @@ def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency:
     broken = [i for i, (choice, _, state) in enumerate(read) if state == "unreadable"]
     repairs = [repair_preference(prompts[i], read[i][1], replies[i].text) for i in broken]
     responses = [reply.text for reply in replies]
-    for i, reply in zip(broken, _ask(llm, repairs, concurrency, "repair of preference"), strict=True):
+    for i, reply in zip(
+        broken, _ask(llm, repairs, concurrency, "repair of preference"), strict=True
+    ):
         read[i] = _choice(reply)
         responses[i] = f"{responses[i]}\n\n--- repair ---\n\n{reply.text}"
     preferences = []
     for number, pair in enumerate(pairs):
         one, other = 2 * number, 2 * number + 1
         value, consistent, state, why = _verdict(read[one], read[other], names)
-        response = f"--- {names[0]} first ---\n\n{responses[one]}\n\n--- {names[1]} first ---\n\n{responses[other]}"
+        response = (
+            f"--- {names[0]} first ---\n\n{responses[one]}\n\n--- {names[1]} first "
+            f"---\n\n{responses[other]}"
+        )
         model = replies[one].model or llm.name
         preferences.append(
-            Preference(pair.query_id, *names, value, state, consistent, why, prompts[one], response, model)
+            Preference(
+                pair.query_id, *names, value, state, consistent, why, prompts[one], response, model
+            )
         )
     return preferences
 
@@ -220,28 +262,45 @@ def _choice(reply: Completion) -> _Choice:
         return "", "it has no verdict" if text else "it is empty", "unreadable"
     is_stated = stated(text, [(start, end) for _, start, end in spans])
     if not any("better" in item for one, (item, _, _) in zip(is_stated, spans, strict=True) if one):
-        return "", "it neither begins nor ends with its verdict, which may be a quotation", "unreadable"
+        return (
+            "",
+            "it neither begins nor ends with its verdict, which may be a quotation",
+            "unreadable",
+        )
     words = text
     for _, start, end in reversed(spans):
         words = f"{words[:start]} {words[end:]}"
     if refuses_to_judge(words):
         return "", "it refuses to judge", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
-    if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
+    if any(
+        str(item["better"]).strip().casefold() != choice for item in found
+    ):  # one may be quoted from an answer
         return "", "it has verdicts that disagree", "unreadable"
     if choice not in _CHOICES:
-        return "", f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"', "unreadable"
+        return (
+            "",
+            f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"',
+            "unreadable",
+        )
     return choice, str(found[-1].get("reason", "")), "scored"
 
 
-def _verdict(straight: _Choice, swapped: _Choice, names: tuple[str, str]) -> tuple[float | None, bool | None, str, str]:
-    """Value, consistent, state and explanation of two choices, the second with the answers in each other's place."""
+def _verdict(
+    straight: _Choice, swapped: _Choice, names: tuple[str, str]
+) -> tuple[float | None, bool | None, str, str]:
+    """Value, consistent, state and explanation of two choices, the second with the answers in each
+    other's place.
+    """
     for choice, problem, state in (straight, swapped):
         if not choice:
             return None, None, state, problem
     points = {"first": 1.0, "tie": 0.5, "second": 0.0}
     one, other = points[straight[0]], 1.0 - points[swapped[0]]
-    explanation = f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} first: {swapped[0]}. {swapped[1]}"
+    explanation = (
+        f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} "
+        f"first: {swapped[0]}. {swapped[1]}"
+    )
     if one != other:
         return None, False, "order_dependent", explanation
     return one, True, "scored", explanation
@@ -261,16 +320,22 @@ def _pairs(
     for side, answers, name in zip(sides, (answers_a, answers_b), names, strict=True):
         for one in answers:
             if one.query_id in side:
-                raise ComparisonError(f"{name!r} has two answers to query {one.query_id!r}; pass one of each question")
+                raise ComparisonError(
+                    f"{name!r} has two answers to query {one.query_id!r}; pass one of each question"
+                )
             side[one.query_id] = one
     if sides[0].keys() != sides[1].keys():
         alone = sorted(sides[0].keys() ^ sides[1].keys())
         raise ComparisonError(
-            f"{names[0]!r} and {names[1]!r} do not answer the same questions: {len(sides[0])} and {len(sides[1])}, "
-            f"{len(alone)} by one of them only ({', '.join(map(repr, alone[:3]))}); compare answers to the same ones"
+            f"{names[0]!r} and {names[1]!r} do not answer the same questions: {len(sides[0])} "
+            f"and {len(sides[1])}, {len(alone)} by one of them only "
+            f"({', '.join(map(repr, alone[:3]))}); compare answers to the same ones"
         )
     shown = [
-        [answer if chunks or answer.passages else replace(answer, contexts=()) for answer in answers]
+        [
+            answer if chunks or answer.passages else replace(answer, contexts=())
+            for answer in answers
+        ]
         for answers in (answers_a, answers_b)
     ]
     a_materials, b_materials = (materials_of(answers, dataset, chunks) for answers in shown)
@@ -282,8 +347,13 @@ def _pairs(
             decided[answer.query_id] = known
         else:
             other, documents = of_b[answer.query_id], {}
-            if not material.reference:  # each document once, in an order that does not reveal whose it is
-                ids, texts = (*material.chunk_ids, *other.chunk_ids), (*material.documents, *other.documents)
+            if (
+                not material.reference
+            ):  # each document once, in an order that does not reveal whose it is
+                ids, texts = (
+                    (*material.chunk_ids, *other.chunk_ids),
+                    (*material.documents, *other.documents),
+                )
                 documents = dict(sorted(dict(zip(ids, texts, strict=True)).items()))
             texts_of = (material.question, answer.text, rival.text, material.reference or "")
             pairs.append(Pair(answer.query_id, *texts_of, tuple(documents.values())))
@@ -298,5 +368,7 @@ def _without_request(one: Answer, other: Answer, names: tuple[str, str]) -> Pref
     if one.text.strip() == other.text.strip():
         return Preference(one.query_id, *names, 0.5, explanation="both answers are the same text")
     if no_answer(one) and no_answer(other):
-        return Preference(one.query_id, *names, 0.5, "abstained", explanation="neither gives an answer")
+        return Preference(
+            one.query_id, *names, 0.5, "abstained", explanation="neither gives an answer"
+        )
     return None

@@ -1,4 +1,6 @@
-"""A judge's reply -> verdicts. The models below are both the schema that is sent and the validation of the reply."""
+"""A judge's reply -> verdicts. The models below are both the schema that is sent and the validation
+of the reply.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ragbench.llms.reply_text import UnreadableError as UnreadableError
-from ragbench.llms.reply_text import json_spans, refuses_to_judge, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import (
+    json_spans,
+    refuses_to_judge,
+    stated,
+    without_fence,
+    without_thoughts,
+)
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -18,12 +26,16 @@ _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "no
 def _as_verdict(value: object) -> object:
     if isinstance(value, str):
         word = value.strip().strip(".").casefold()
-        return True if word in _YES else False if word in _NO else word  # pydantic reads "true", "no" and the like
+        return (
+            True if word in _YES else False if word in _NO else word
+        )  # pydantic reads "true", "no" and the like
     return value
 
 
 def _as_number(value: object) -> object:
-    """The number of a document; models without a schema also write null, "[2]", "Document 2" or [2, 3]."""
+    """The number of a document; models without a schema also write null, "[2]", "Document 2" or [2,
+    3].
+    """
     if isinstance(value, list):
         return _as_number(value[0]) if value else 0
     if isinstance(value, str):
@@ -48,8 +60,8 @@ _Score = Annotated[
 ]
 
 
-# The order of the fields is the order in which a model writes them under a schema: reason first, verdict last. A
-# reason may lack where a model replies without a schema; a verdict may not.
+# The order of the fields is the order in which a model writes them under a schema: reason first,
+# verdict last. A reason may lack where a model replies without a schema; a verdict may not.
 
 
 class Correctness(BaseModel):
@@ -104,17 +116,29 @@ _FORMS: Mapping[str, type[BaseModel]] = {
     "context_precision": ContextPrecision,
 }
 # An object without this key is not a verdict on the criterion.
-_KEY = {name: next(field for field in form.model_fields if field != "reason") for name, form in _FORMS.items()}
+_KEY = {
+    name: next(field for field in form.model_fields if field != "reason")
+    for name, form in _FORMS.items()
+}
 
 
 def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of a reply: only what every provider's structured output understands, all in one piece."""
+    """The JSON schema of a reply: only what every provider's structured output understands, all in
+    one piece.
+    """
     forms = {criterion: _inlined(_FORMS[criterion].model_json_schema()) for criterion in criteria}
-    return {"type": "object", "properties": forms, "required": list(forms), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": forms,
+        "required": list(forms),
+        "additionalProperties": False,
+    }
 
 
 def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema without references, titles, defaults and bounds; every field required, no other allowed."""
+    """A schema without references, titles, defaults and bounds; every field required, no other
+    allowed.
+    """
     parts: Mapping[str, Any] = schema.get("$defs", {})
 
     def plain(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +146,12 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
             return plain(parts[node["$ref"].rpartition("/")[2]])
         if node.get("type") == "object":
             fields = {name: plain(field) for name, field in node["properties"].items()}
-            return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+            return {
+                "type": "object",
+                "properties": fields,
+                "required": list(fields),
+                "additionalProperties": False,
+            }
         if node.get("type") == "array":
             return {"type": "array", "items": plain(node["items"])}
         return {key: node[key] for key in ("type", "enum") if key in node}
@@ -130,16 +159,19 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
     return plain(schema)
 
 
-def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
+def read_verdicts(
+    reply: str, criteria: Sequence[str], *, cut: bool = False
+) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
-    An object counts only where the reply begins or ends with it, on lines of its own; in prose, in a fence next to
-    prose, in quotation marks, or after "it says:", it may be quoted from the judged text. Several verdicts on a
-    criterion must agree, in whatever form and place, and each be complete. A reply with a broken JSON object is
-    unreadable: its content might be a verdict planted by the judged text. So is a refusal. A criterion judged alone may
-    lack its name around the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict:
-    TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it begins with its
-    object.
+    An object counts only where the reply begins or ends with it, on lines of its own; in prose, in
+    a fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
+    text. Several verdicts on a criterion must agree, in whatever form and place, and each be
+    complete. A reply with a broken JSON object is unreadable: its content might be a verdict
+    planted by the judged text. So is a refusal. A criterion judged alone may lack its name around
+    the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE",
+    "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it
+    begins with its object.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
@@ -193,7 +225,9 @@ def _verdict(
     if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
     if not counts:
-        raise UnreadableError(f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation")
+        raise UnreadableError(
+            f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation"
+        )
     return verdicts[-1]
 
 
@@ -207,17 +241,23 @@ def _decision(verdict: BaseModel) -> object:
     return [(one.number, one.useful) for one in getattr(verdict, "documents", ())]
 
 
-# The words may be surrounded by anything but letters and line breaks, such as the asterisks of Markdown.
+# The words may be surrounded by anything but letters and line breaks, such as the asterisks of
+# Markdown.
 _WORD = r"(true|false|yes|no|correct|incorrect)"
 _LABEL = r"(?:final )?(?:verdict|correctness)(?: is)?[^\w\n]+"
-_SCORE = r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*1(?:\.0+)?)?"
+_SCORE = (
+    r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out "
+    r"of)\s*1(?:\.0+)?)?"
+)
 _LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
 _BARE = {"correctness": _WORD, "relevance": r"([01](?:\.\d+)?)(?:\s*/\s*1(?:\.0+)?)?"}
 _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _words_anywhere(criterion: str, text: str) -> list[str]:
-    """The labelled verdicts anywhere in a text, and the word that it begins with, if that is a truth value."""
+    """The labelled verdicts anywhere in a text, and the word that it begins with, if that is a
+    truth value.
+    """
     if criterion not in _LABELLED:
         return []
     begins = re.match(r"[^\w\n]*(true|false|correct|incorrect)\s*[,.:;!]", text, re.I)
@@ -228,9 +268,9 @@ def _words_anywhere(criterion: str, text: str) -> list[str]:
 def _in_words(criterion: str, text: str) -> list[str]:
     """The verdicts of a text in plain words.
 
-    A labelled one ("Verdict: TRUE") is a line of its own or ends the text. A bare word is the first or last line, or
-    the first or last sentence; a bare number is the whole text. Elsewhere they may be quoted from an answer such as
-    "output TRUE".
+    A labelled one ("Verdict: TRUE") is a line of its own or ends the text. A bare word is the first
+    or last line, or the first or last sentence; a bare number is the whole text. Elsewhere they may
+    be quoted from an answer such as "output TRUE".
     """
     if criterion not in _LABELLED:
         return []
@@ -239,7 +279,9 @@ def _in_words(criterion: str, text: str) -> list[str]:
     found = []
     for place, line in enumerate(lines):
         first, last = place == 0, place == len(lines) - 1
-        words = bare if (criterion == "correctness" and (first or last)) or len(lines) == 1 else None
+        words = (
+            bare if (criterion == "correctness" and (first or last)) or len(lines) == 1 else None
+        )
         forms = [rf"[^\w\n\[\]]*(?:{labelled})[^\w\n\[\]]*\Z"]
         if words:
             forms.append(rf"[^\w\n\[\]]*(?:{words})[^\w\n\[\]%]*\Z")
@@ -258,18 +300,25 @@ def _in_words(criterion: str, text: str) -> list[str]:
             tail = re.search(ending, line[-80:], re.I)
             if tail:
                 found.append(next(filter(None, tail.groups())))
-    if found and criterion == "correctness" and (hit := re.match(rf"[^\w\n]*{_WORD}\s*,", text, re.I)):
-        found.insert(0, hit[1])  # "No, it is not. TRUE": not a verdict by itself, but it may contradict one
+    if (
+        found
+        and criterion == "correctness"
+        and (hit := re.match(rf"[^\w\n]*{_WORD}\s*,", text, re.I))
+    ):
+        found.insert(
+            0, hit[1]
+        )  # "No, it is not. TRUE": not a verdict by itself, but it may contradict one
     return found
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
     """Rank-weighted precision of retrieved chunks, best first: range [0, 1], higher is better.
 
-    The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k, where u_k is 1 if the
-    chunk at rank k is useful and P@k the fraction of useful ones among the first k. It is 1 if all useful
-    chunks come first, regardless of the others, and 0 if none is useful. It is average precision over what was
-    retrieved, as RAGAS defines context precision (Es et al. 2024); documents that were not retrieved do not matter.
+    The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k,
+    where u_k is 1 if the chunk at rank k is useful and P@k the fraction of useful ones among the
+    first k. It is 1 if all useful chunks come first, regardless of the others, and 0 if none is
+    useful. It is average precision over what was retrieved, as RAGAS defines context precision (Es
+    et al. 2024); documents that were not retrieved do not matter.
 
     Useful at ranks 1 and 3: (1/1 + 2/3) / 2.
 
@@ -284,7 +333,8 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
     """The value of a verdict in [0, 1] and its explanation; None where the answer makes no claim.
 
     Raises:
-        UnreadableError: a retrieved document has no verdict, or support is claimed from one that was not shown.
+        UnreadableError: a retrieved document has no verdict, or support is claimed from one that
+        was not shown.
     """
     match verdict:
         case Correctness():
@@ -297,13 +347,17 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
             claims = [(c.claim, c.reason, c.document, c.supported) for c in verdict.claims]
             return _supported("claims", claims, chunk_ids)
         case ContextRecall():
-            statements = [(s.statement, s.reason, s.document, s.supported) for s in verdict.statements]
+            statements = [
+                (s.statement, s.reason, s.document, s.supported) for s in verdict.statements
+            ]
             return _supported("statements", statements, chunk_ids)
         case ContextPrecision():
             by_number = {document.number: document for document in verdict.documents}
             numbers = range(1, len(chunk_ids) + 1)
             if missing := [number for number in numbers if number not in by_number]:
-                raise UnreadableError(f"context_precision: no verdict on document {', '.join(map(str, missing))}")
+                raise UnreadableError(
+                    f"context_precision: no verdict on document {', '.join(map(str, missing))}"
+                )
             useful = [by_number[number].useful for number in numbers]
             lines = [f"{sum(useful)} of {len(useful)} chunks useful"]
             for number, (yes, chunk_id) in enumerate(zip(useful, chunk_ids, strict=True), 1):
@@ -325,7 +379,9 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _supported(kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
+def _supported(
+    kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
+) -> tuple[float, str]:
     """Supported / all; of a repeated claim the last verdict counts.
 
     Support by a document that was not shown contradicts itself, so the reply is unreadable.
@@ -335,7 +391,8 @@ def _supported(kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_id
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
         if yes and not 1 <= number <= len(chunk_ids):
             raise UnreadableError(
-                f"{kind}: number {place} is supported by document {number}, but only {len(chunk_ids)} were shown"
+                f"{kind}: number {place} is supported by document {number}, but "
+                f"only {len(chunk_ids)} were shown"
             )
         why = f" [{chunk_ids[number - 1]}]" if yes else f" ({reason})" if reason else ""
         lines[yes].append(f"{place}. {text}{why}")

@@ -35,12 +35,17 @@ class Scale(NamedTuple):
 
 
 LABELLED: Mapping[str, Scale] = {
-    "correctness": Scale("Does the answer agree with the reference answer, as an answer to this question?", YES_NO),
-    "relevance": Scale("How far does the answer address the question? Whether it is true does not matter.", FIVE),
+    "correctness": Scale(
+        "Does the answer agree with the reference answer, as an answer to this question?", YES_NO
+    ),
+    "relevance": Scale(
+        "How far does the answer address the question? Whether it is true does not matter.", FIVE
+    ),
     "support": Scale("Do the documents below support every statement of the answer?", YES_NO),
     "faithfulness": Scale("How much of the answer do the documents below support?", FIVE),
 }
-"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name."""
+"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name.
+"""
 
 DRAWS = ("questions", "answers")
 
@@ -51,8 +56,8 @@ _SPREAD_OF = ("semantic_similarity", "token_f1")  # where there are no judgement
 
 @dataclass(frozen=True, slots=True)
 class LabelItem:
-    """One text to label. `sources` names the configurations that answered with it; `picked` is "random", drawn from
-    all questions, or "informative", with the reason in `why`."""
+    """One text to label. `sources` names the configurations that answered with it; `picked` is
+    "random", drawn from all questions, or "informative", with the reason in `why`."""
 
     item_id: str
     query_id: str
@@ -78,18 +83,20 @@ def choose_items(
     draw: str = "questions",
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Answers to label: a part drawn at random, which `calibrate` needs, and the most informative of the rest.
+    """Answers to label: a part drawn at random, which `calibrate` needs, and the most informative
+    of the rest.
 
-    Drawn at random are whole questions with the answers of all configurations, so that paired differences can be
-    calibrated, or single answers, which are more informative about the means of many configurations; all with equal
-    probability.
-    Informative are answers on which the judge's samples differ, to questions on which the configurations do (by the
-    judge's values, or where there are none by semantic similarity or token F1); of one question the two answers that
-    are furthest from the others. Both alternate, informative first, so that a partly labelled sheet has some of each.
+    Drawn at random are whole questions with the answers of all configurations, so that paired
+    differences can be calibrated, or single answers, which are more informative about the means of
+    many configurations; all with equal probability. Informative are answers on which the judge's
+    samples differ, to questions on which the configurations do (by the judge's values, or where
+    there are none by semantic similarity or token F1); of one question the two answers that are
+    furthest from the others. Both alternate, informative first, so that a partly labelled sheet has
+    some of each.
 
-    Configurations that answered with the same text share one item (for faithfulness also the documents must be the
-    same). Left out, as in `judge`, are failed answers, abstentions and empty ones, and for correctness questions
-    without a reference answer.
+    Configurations that answered with the same text share one item (for faithfulness also the
+    documents must be the same). Left out, as in `judge`, are failed answers, abstentions and empty
+    ones, and for correctness questions without a reference answer.
 
     Args:
         results: of one sweep, or one run in a list.
@@ -108,41 +115,67 @@ def choose_items(
         raise ConfigError(unknown("criterion", criterion, LABELLED))
     if n < 1 or not 0 <= random_share <= 1 or seed < 0:
         raise ConfigError(
-            f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a number from 0 to 1, 0 or more"
+            f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a number "
+            "from 0 to 1, 0 or more"
         )
     if draw not in DRAWS:
         raise ConfigError(unknown("draw", draw, DRAWS))
-    if criterion in _BY_DOCUMENTS and chunks is None and not any(a.passages for r in results for a in r.answers):
-        raise ConfigError(f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}")
+    if (
+        criterion in _BY_DOCUMENTS
+        and chunks is None
+        and not any(a.passages for r in results for a in r.answers)
+    ):
+        raise ConfigError(
+            f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}"
+        )
     if not results:
         raise DataError("there is no result to label; name the folder of a sweep or of a run")
-    fingerprints = {result.name: result.config.get("dataset", {}).get("fingerprint") for result in results}
-    if other := [name for name, found in fingerprints.items() if found not in (None, dataset.fingerprint)]:
+    fingerprints = {
+        result.name: result.config.get("dataset", {}).get("fingerprint") for result in results
+    }
+    if other := [
+        name for name, found in fingerprints.items() if found not in (None, dataset.fingerprint)
+    ]:
         warnings.warn(
-            f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other data than {dataset!r}; "
-            "references and contexts may not be those of the answers",
+            f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
+            f"data than {dataset!r}; references and contexts may not be those of the answers",
             DataWarning,
             stacklevel=2,
         )
     by_query = _items_by_query(results, criterion, dataset, chunks or {})
     if not by_query:
         raise DataError(
-            f"no answer of {len(results)} results can be labelled by {criterion}: all failed, abstained, or lack a "
-            "reference answer"
+            f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
+            "abstained, or lack a reference answer"
         )
-    groups = list(by_query.values()) if draw == "questions" else [[item] for own in by_query.values() for item in own]
+    groups = (
+        list(by_query.values())
+        if draw == "questions"
+        else [[item] for own in by_query.values() for item in own]
+    )
     order = [groups[i] for i in np.random.default_rng(seed).permutation(len(groups))]
     drawn: list[list[LabelItem]] = []
     while len(drawn) < len(order) and sum(map(len, drawn)) < round(n * random_share):
         drawn.append(order[len(drawn)])
     taken = {item.item_id for group in drawn for item in group}
-    rest = {query_id: [item for item in own if item.item_id not in taken] for query_id, own in by_query.items()}
+    rest = {
+        query_id: [item for item in own if item.item_id not in taken]
+        for query_id, own in by_query.items()
+    }
     informative = _informative(rest, results, criterion, max(0, n - len(taken)))
-    return [item for pair in zip_longest(informative, drawn, fillvalue=()) for group in pair for item in group]
+    return [
+        item
+        for pair in zip_longest(informative, drawn, fillvalue=())
+        for group in pair
+        for item in group
+    ]
 
 
 def _items_by_query(
-    results: Sequence[Result], criterion: str, dataset: Dataset, chunks: Mapping[str, Sequence[Chunk]]
+    results: Sequence[Result],
+    criterion: str,
+    dataset: Dataset,
+    chunks: Mapping[str, Sequence[Chunk]],
 ) -> dict[str, list[LabelItem]]:
     cases = {case.query_id: case for case in dataset.cases}
     texts = {name: {chunk.chunk_id: chunk.text for chunk in own} for name, own in chunks.items()}
@@ -152,16 +185,21 @@ def _items_by_query(
             case = cases.get(answer.query_id)
             if case is None:
                 raise DataError(
-                    f"{result.name!r} answers query {answer.query_id!r}, which is not in {dataset!r}; "
-                    "pass the dataset that was answered"
+                    f"{result.name!r} answers query {answer.query_id!r}, which is not "
+                    f"in {dataset!r}; pass the dataset that was answered"
                 )
             lacks = criterion == "correctness" and not (case.reference_answer or "").strip()
             if not (answer.failed or answer.abstained or lacks) and answer.text.strip():
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
-                found.setdefault(answer.query_id, {}).setdefault(key, []).append((result.name, contexts))
+                found.setdefault(answer.query_id, {}).setdefault(key, []).append(
+                    (result.name, contexts)
+                )
     return {
-        query_id: [make_item(cases[query_id], criterion, key, made) for key, made in found[query_id].items()]
+        query_id: [
+            make_item(cases[query_id], criterion, key, made)
+            for key, made in found[query_id].items()
+        ]
         for query_id in cases
         if query_id in found
     }
@@ -174,15 +212,19 @@ def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]])
         return ()
     if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts[name]]:
         raise DataError(
-            f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is not among "
-            f"its {len(texts[name])} chunks; was it made from another chunking? Cut the documents as "
-            "that configuration did"
+            f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, "
+            f"which is not among its {len(texts[name])} chunks; was it made from another "
+            "chunking? Cut the documents as that configuration did"
         )
     return tuple(texts[name][chunk_id] for chunk_id in answer.contexts)
 
 
-def make_item(case: Case, criterion: str, key: Sequence[str], made: Sequence[tuple[str, tuple[str, ...]]]) -> LabelItem:
-    """The item of an answer: `key` is its text and what else identifies it, `made` its configurations and contexts."""
+def make_item(
+    case: Case, criterion: str, key: Sequence[str], made: Sequence[tuple[str, tuple[str, ...]]]
+) -> LabelItem:
+    """The item of an answer: `key` is its text and what else identifies it, `made` its
+    configurations and contexts.
+    """
     digest = hashlib.sha256(json.dumps([case.query_id, criterion, *key]).encode()).hexdigest()[:10]
     return LabelItem(
         f"item-{digest}",
@@ -200,7 +242,9 @@ def make_item(case: Case, criterion: str, key: Sequence[str], made: Sequence[tup
 def _informative(
     by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
 ) -> list[list[LabelItem]]:
-    """The items for which a label is most informative, grouped by question, best first; those without a reason last."""
+    """The items for which a label is most informative, grouped by question, best first; those
+    without a reason last.
+    """
     values, samples = _values(results, criterion), _samples(results, criterion)
     names = [result.name for result in results]
     ranked: list[tuple[float, LabelItem]] = []
@@ -226,7 +270,9 @@ def _informative(
 
 
 def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """(configuration, query_id) -> the judge's value of the answer, else that of a computed measure."""
+    """(configuration, query_id) -> the judge's value of the answer, else that of a computed
+    measure.
+    """
     judged = {
         (r.name, j.query_id): j.value
         for r in results
@@ -236,7 +282,9 @@ def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], 
     if judged:
         return judged
     for measure in _SPREAD_OF:
-        scored = {r.name: r.scores[r.scores["measure"] == measure].dropna(subset="value") for r in results}
+        scored = {
+            r.name: r.scores[r.scores["measure"] == measure].dropna(subset="value") for r in results
+        }
         if any(len(own) for own in scored.values()):
             return {
                 (name, str(query_id)): float(value)
@@ -249,7 +297,9 @@ def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], 
 def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
     """(configuration, query_id) -> standard deviation of the judge's samples."""
     read = {
-        (result.name, judgement.query_id): [value for value in judgement.samples if value is not None]
+        (result.name, judgement.query_id): [
+            value for value in judgement.samples if value is not None
+        ]
         for result in results
         for judgement in result.judgements
         if judgement.criterion == criterion

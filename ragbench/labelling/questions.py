@@ -1,4 +1,6 @@
-"""A form in JupyterLab to write questions about documents: read, ask, mark the evidence with the mouse."""
+"""A form in JupyterLab to write questions about documents: read, ask, mark the evidence with the
+mouse.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,12 @@ _FOLDER = Path(__file__).parent
 
 
 class QuestionWidget(anywidget.AnyWidget):
-    """Writes questions into a test set: `QuestionWidget("questions.jsonl", "my-docs")` as the last line of a cell.
+    """Writes questions into a test set: `QuestionWidget("questions.jsonl", "my-docs")` as the last
+    line of a cell.
 
-    Each question is in the file, with its gold evidence, before the next one is begun; opening the file again shows
-    what is stored, to be edited or deleted. Nothing is written before the first question. An existing test set in any
-    form that `load_testset` reads can be continued too.
+    Each question is in the file, with its gold evidence, before the next one is begun; opening the
+    file again shows what is stored, to be edited or deleted. Nothing is written before the first
+    question. An existing test set in any form that `load_testset` reads can be continued too.
 
     Args:
         path: the test set; a new one ends in .jsonl and refers to its documents.
@@ -60,7 +63,9 @@ class QuestionWidget(anywidget.AnyWidget):
             self._relevant = dict(dataset.qrels)
             documents = dict(dataset.corpus)
         elif self._path.suffix != ".jsonl":
-            raise ConfigError(f"{self._path} is not there, and a new test set is a file that ends in .jsonl")
+            raise ConfigError(
+                f"{self._path} is not there, and a new test set is a file that ends in .jsonl"
+            )
         else:
             try:
                 check_writable(self._path)
@@ -68,7 +73,9 @@ class QuestionWidget(anywidget.AnyWidget):
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
         self._corpus = documents or dict(load_corpus(corpus).corpus)
         self._texts = {doc_id: one.full_text for doc_id, one in self._corpus.items()}
-        self._folded = {doc_id: f"{doc_id}\n{text}".casefold() for doc_id, text in self._texts.items()}
+        self._folded = {
+            doc_id: f"{doc_id}\n{text}".casefold() for doc_id, text in self._texts.items()
+        }
         first = next(iter(self._texts))
         super().__init__(
             document={"doc_id": first, "text": self._texts[first]},
@@ -82,13 +89,20 @@ class QuestionWidget(anywidget.AnyWidget):
     def progress(self) -> str:
         """How many questions are stored, and how many documents have evidence of one."""
         asked = {span.doc_id for case in self._cases.values() for span in case.evidence}
-        return f"{len(self._cases)} questions; {len(asked)} of {len(self._texts)} documents have one."
+        return (
+            f"{len(self._cases)} questions; {len(asked)} of {len(self._texts)} documents have one."
+        )
 
     @property
     def table(self) -> pd.DataFrame:
         """The stored questions: query_id, question, answer, evidence (the marked texts)."""
         rows = [
-            (one["query_id"], one["text"], one["answer"], " … ".join(span["quote"] for span in one["evidence"]))
+            (
+                one["query_id"],
+                one["text"],
+                one["answer"],
+                " … ".join(span["quote"] for span in one["evidence"]),
+            )
             for one in self._shown()
         ]
         return pd.DataFrame(rows, columns=["query_id", "question", "answer", "evidence"])
@@ -102,7 +116,9 @@ class QuestionWidget(anywidget.AnyWidget):
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
         wanted = words.casefold().split()
-        self.matches = [doc_id for doc_id, text in self._folded.items() if all(word in text for word in wanted)]
+        self.matches = [
+            doc_id for doc_id, text in self._folded.items() if all(word in text for word in wanted)
+        ]
         if self.matches and self.document["doc_id"] not in self.matches:
             self.show_document(self.matches[0])
 
@@ -115,17 +131,18 @@ class QuestionWidget(anywidget.AnyWidget):
         query_id: str = "",
         answerable: bool = True,
     ) -> str:
-        """Store a question and give its id; one with an id replaces the stored one, whose other labels stay.
+        """Store a question and give its id; one with an id replaces the stored one, whose other
+        labels stay.
 
         Args:
-            text: the question.
-            evidence: doc_id, start, end (characters of `Document.full_text`), quote (those characters).
-            answer: the reference answer.
-            query_id: of a stored question; "" adds one.
-            answerable: False means that no document answers it; its evidence is left out.
+            text: the question. evidence: doc_id, start, end (characters of `Document.full_text`),
+            quote (those characters). answer: the reference answer. query_id: of a stored question;
+            "" adds one. answerable: False means that no document answers it; its evidence is left
+            out.
 
         Raises:
-            DataError: no question, no evidence, or evidence that is not in its document; nothing is written.
+            DataError: no question, no evidence, or evidence that is not in its document; nothing is
+            written.
         """
         if not text.strip():
             raise DataError("the question is empty; write it first")
@@ -139,7 +156,8 @@ class QuestionWidget(anywidget.AnyWidget):
             raise DataError(unknown("question", query_id, self._cases))
         outcome = old.expected_outcome if old is not None and old.answerable else None
         case = replace(
-            old or Case(next(one for i in count(1) if (one := f"q{i:03}") not in self._cases), text),
+            old
+            or Case(next(one for i in count(1) if (one := f"q{i:03}") not in self._cases), text),
             text=text.strip(),
             reference_answer=answer.strip() or None,
             evidence=spans,
@@ -147,7 +165,11 @@ class QuestionWidget(anywidget.AnyWidget):
         )
         before = self._relevant.get(case.query_id, {})
         marked = {span.doc_id for span in old.evidence} if old is not None else set()
-        relevant = {doc_id: grade for doc_id, grade in before.items() if doc_id not in marked} if answerable else {}
+        relevant = (
+            {doc_id: grade for doc_id, grade in before.items() if doc_id not in marked}
+            if answerable
+            else {}
+        )
         relevant |= {span.doc_id: before.get(span.doc_id, 1) for span in spans}
         if old is not None:
             replace_case(self._path, case, relevant)
@@ -174,7 +196,10 @@ class QuestionWidget(anywidget.AnyWidget):
         if doc_id not in self._texts:
             raise DataError(unknown("document", doc_id, self._texts))
         if not 0 <= start < end or self._texts[doc_id][start:end] != quote:
-            raise DataError(f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the evidence again")
+            raise DataError(
+                f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the "
+                "evidence again"
+            )
         return Span(doc_id, start, end)
 
     def _shown(self) -> list[dict[str, Any]]:
@@ -199,10 +224,16 @@ class QuestionWidget(anywidget.AnyWidget):
         ]
 
     def _head(self) -> dict[str, str]:
-        """The first line of a new file: its documents are found from there, or by the name of their dataset."""
+        """The first line of a new file: its documents are found from there, or by the name of their
+        dataset.
+        """
         there = os.path.exists(expanded(self._from))
         place = Path(os.path.relpath(expanded(self._from), self._path.absolute().parent)).as_posix()
-        return {"testset": self._path.stem, "split": "test", "corpus": place if there else str(self._from)}
+        return {
+            "testset": self._path.stem,
+            "split": "test",
+            "corpus": place if there else str(self._from),
+        }
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
         """What the form asks for; what cannot be done is said in the form and not in a log."""

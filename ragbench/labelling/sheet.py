@@ -1,8 +1,10 @@
-"""The label sheet: a CSV file that is filled in with the widget or in a spreadsheet; also one for a calibration.
+"""The label sheet: a CSV file that is filled in with the widget or in a spreadsheet; also one for a
+calibration.
 
-It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would take for a formula, a number or a date
-gets an apostrophe in front, which is removed when the sheet is read. A sheet for the calibration of a heuristic score
-holds answers sampled evenly over the score; the labeller does not see the scores, which are in a file next to it.
+It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would take for a formula, a
+number or a date gets an apostrophe in front, which is removed when the sheet is read. A sheet for
+the calibration of a heuristic score holds answers sampled evenly over the score; the labeller does
+not see the scores, which are in a file next to it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,12 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import locked, read_json, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem, make_item
-from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold, score_version
+from ragbench.metrics.score_calibration import (
+    MIN_LABELS,
+    Calibration,
+    calibrate_threshold,
+    score_version,
+)
 from ragbench.registry import measure_of
 from ragbench.text import STARTS_FORMULA
 from ragbench.types import Answer, Case
@@ -34,9 +41,20 @@ from ragbench.types import Answer, Case
 _WAIT_S = 30.0
 
 COLUMNS = [
-    "item", "question", "reference", "answer", "context", "verdict", "note", "annotator", "criterion", "query_id",
-    "category", "picked", "source",
-]  # fmt: skip
+    "item",
+    "question",
+    "reference",
+    "answer",
+    "context",
+    "verdict",
+    "note",
+    "annotator",
+    "criterion",
+    "query_id",
+    "category",
+    "picked",
+    "source",
+]
 
 MAX_CELL = 32_000
 """Characters; Excel silently cuts a cell at 32,767."""
@@ -44,19 +62,30 @@ MAX_CELL = 32_000
 _NEEDED = {"item", "verdict", "annotator", "criterion", "query_id", "picked", "source"}
 _IDS = ("query_id", "category", "annotator")
 # Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
-_TURNED = re.compile(r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE)
+_TURNED = re.compile(
+    r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE
+)
 _WORDS = {
-    "yes": 1.0, "y": 1.0, "true": 1.0, "right": 1.0, "correct": 1.0,
-    "no": 0.0, "n": 0.0, "false": 0.0, "wrong": 0.0, "incorrect": 0.0,
-}  # fmt: skip
+    "yes": 1.0,
+    "y": 1.0,
+    "true": 1.0,
+    "right": 1.0,
+    "correct": 1.0,
+    "no": 0.0,
+    "n": 0.0,
+    "false": 0.0,
+    "wrong": 0.0,
+    "incorrect": 0.0,
+}
 
 
 def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str = "me") -> Path:
-    """Write a sheet for one annotator, or add the missing items to an existing one; no label is ever lost.
+    """Write a sheet for one annotator, or add the missing items to an existing one; no label is
+    ever lost.
 
-    A second annotator may share the file: rows are added for them. In the widget they do not see the other's verdicts;
-    in a spreadsheet they would, so give each a file of their own there. The column `source` has a code for the
-    configurations, not their names.
+    A second annotator may share the file: rows are added for them. In the widget they do not see
+    the other's verdicts; in a spreadsheet they would, so give each a file of their own there. The
+    column `source` has a code for the configurations, not their names.
 
     Raises:
         DataError: the file exists and is not a sheet.
@@ -82,11 +111,12 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
 
 
 def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
-    """The sheet as a table of texts without the apostrophes; of one annotator, or of all. `value` is the verdict.
+    """The sheet as a table of texts without the apostrophes; of one annotator, or of all. `value`
+    is the verdict.
 
-    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or wrong; an empty one
-    means unlabelled. A sheet may be separated by commas, semicolons or tabs, as spreadsheets of different countries
-    write it.
+    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or
+    wrong; an empty one means unlabelled. A sheet may be separated by commas, semicolons or tabs, as
+    spreadsheets of different countries write it.
 
     Raises:
         DataError: no such file, not a sheet, not UTF-8, or an unreadable verdict; with its line.
@@ -99,9 +129,15 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
 
 
 def save_label(
-    path: str | Path, item_id: str, verdict: float | None, *, annotator: str = "me", note: str | None = None
+    path: str | Path,
+    item_id: str,
+    verdict: float | None,
+    *,
+    annotator: str = "me",
+    note: str | None = None,
 ) -> None:
-    """Save a verdict (None removes it) and, unless it is None, a note; the file is replaced atomically.
+    """Save a verdict (None removes it) and, unless it is None, a note; the file is replaced
+    atomically.
 
     Raises:
         DataError: the sheet has no such item for this annotator.
@@ -112,9 +148,15 @@ def save_label(
     path = Path(path)
     with _locked(path):
         sheet = _read(path)
-        row = next((row for row in sheet.rows if (row["item"], row["annotator"]) == (item_id, annotator)), None)
+        row = next(
+            (row for row in sheet.rows if (row["item"], row["annotator"]) == (item_id, annotator)),
+            None,
+        )
         if row is None:
-            raise DataError(f"{path.name} has no item {item_id!r} for {annotator!r}; write it with label_sheet first")
+            raise DataError(
+                f"{path.name} has no item {item_id!r} for {annotator!r}; write it with "
+                "label_sheet first"
+            )
         row["verdict"] = "" if verdict is None else f"{verdict:g}"
         if note is not None:
             row["note"] = note
@@ -122,56 +164,78 @@ def save_label(
 
 
 def load_labels(
-    paths: str | Path | Sequence[str | Path], *, answers: Mapping[str, Sequence[Answer]] | None = None
+    paths: str | Path | Sequence[str | Path],
+    *,
+    answers: Mapping[str, Sequence[Answer]] | None = None,
 ) -> pd.DataFrame:
     """The labels of one or several sheets, for `judge_agreement` and `calibrate`.
 
     Args:
-        paths: sheets, such as one for each annotator.
-        answers: configuration -> its answers. Their names replace the codes in the column `source`; labels of other
-            configurations are left out, and so are, with a warning, those of texts that are no longer the answer. None
-            keeps the codes, which is enough where the judgements are of one system.
+        paths: sheets, such as one for each annotator. answers: configuration -> its answers. Their
+        names replace the codes in the column `source`; labels of other
+            configurations are left out, and so are, with a warning, those of texts that are no
+            longer the answer. None keeps the codes, which is enough where the judgements are of one
+            system.
 
     Returns:
-        configuration, query_id, criterion, value, annotator, category, picked, note; one row per label and
-        configuration that gave the labelled answer.
+        configuration, query_id, criterion, value, annotator, category, picked, note; one row per
+        label and configuration that gave the labelled answer.
 
     Raises:
-        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the configurations.
+        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the
+        configurations.
     """
     names = None if answers is None else {source_code(name): name for name in answers}
-    texts = {(name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own}
+    texts = {
+        (name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own
+    }
     rows, seen, changed = [], set(), []
     for path in [paths] if isinstance(paths, str | Path) else paths:
         sheet = read_sheet(path)
         for row in sheet[sheet["value"].notna()].to_dict("records"):
             key = (row["item"], row["annotator"])
             if key in seen:
-                raise DataError(f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows")
+                raise DataError(
+                    f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows"
+                )
             seen.add(key)
             for code in row["source"].split() or [""]:
                 name = code if names is None else names.get(code)
                 if name is None:
                     continue
-                if names is not None and texts.get((name, row["query_id"])) != _normal(row["answer"]):
+                if names is not None and texts.get((name, row["query_id"])) != _normal(
+                    row["answer"]
+                ):
                     changed.append(f"{row['query_id']!r} of {name!r}")
                     continue
-                about = [row.get(column, "") for column in ("annotator", "category", "picked", "note")]
+                about = [
+                    row.get(column, "") for column in ("annotator", "category", "picked", "note")
+                ]
                 rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
     if changed and rows:
         warnings.warn(
-            f"{len(changed)} labels belong to texts that are no longer the answer, first {changed[0]}; they are left "
-            "out. Label the new answers",
+            f"{len(changed)} labels belong to texts that are no longer the answer, "
+            f"first {changed[0]}; they are left out. Label the new answers",
             DataWarning,
             stacklevel=2,
         )
     if seen and not rows:
         raise DataError(
-            f"none of {len(seen)} labels belongs to an answer of {', '.join(map(repr, (answers or {})))}"
+            f"none of {len(seen)} labels belongs to an answer "
+            f"of {', '.join(map(repr, (answers or {})))}"
             + (f"; {len(changed)} belong to texts that have changed since" if changed else "")
             + "; pass the results that were labelled, or label these"
         )
-    columns = ["configuration", "query_id", "criterion", "value", "annotator", "category", "picked", "note"]
+    columns = [
+        "configuration",
+        "query_id",
+        "criterion",
+        "value",
+        "annotator",
+        "category",
+        "picked",
+        "note",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -183,7 +247,9 @@ def _normal(text: str) -> str:
 def progress_table(path: str | Path) -> pd.DataFrame:
     """Progress by annotator: annotator, picked ("random" or "informative"), labelled, of."""
     sheet = read_sheet(path)
-    groups = sheet.assign(labelled=sheet["value"].notna()).groupby(["annotator", "picked"], sort=False)["labelled"]
+    groups = sheet.assign(labelled=sheet["value"].notna()).groupby(
+        ["annotator", "picked"], sort=False
+    )["labelled"]
     table = groups.agg(labelled="sum", of="size").reset_index()
     return table.astype({"labelled": int, "of": int})
 
@@ -222,8 +288,12 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    firsts = {text.lstrip(" \xa0\u3000")[:1], text.lstrip()[:1]} - {""}  # some spreadsheets drop control characters
-    risky = any(first in STARTS_FORMULA for first in firsts) or (is_id and _TURNED.match(text) is not None)
+    firsts = {text.lstrip(" \xa0\u3000")[:1], text.lstrip()[:1]} - {
+        ""
+    }  # some spreadsheets drop control characters
+    risky = any(first in STARTS_FORMULA for first in firsts) or (
+        is_id and _TURNED.match(text) is not None
+    )
     return f"'{text}" if risky or text[:1] == "'" else text
 
 
@@ -241,17 +311,33 @@ class _Sheet(NamedTuple):
 def _row(item: LabelItem, annotator: str) -> dict[str, str]:
     contexts = "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1))
     sources = " ".join(source_code(name) for name in item.sources)
-    cells = [item.item_id, item.question, item.reference, item.answer, contexts, "", "", annotator, item.criterion]
-    return dict(zip(COLUMNS, [*cells, item.query_id, item.category, item.picked, sources], strict=True))
+    cells = [
+        item.item_id,
+        item.question,
+        item.reference,
+        item.answer,
+        contexts,
+        "",
+        "",
+        annotator,
+        item.criterion,
+    ]
+    return dict(
+        zip(COLUMNS, [*cells, item.query_id, item.category, item.picked, sources], strict=True)
+    )
 
 
 def _read(path: Path) -> _Sheet:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
-        raise DataError(f"{path.name} does not exist; write one with label_sheet, or run label.ipynb") from exc
+        raise DataError(
+            f"{path.name} does not exist; write one with label_sheet, or run label.ipynb"
+        ) from exc
     except UnicodeDecodeError as exc:
-        raise DataError(f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet') from exc
+        raise DataError(
+            f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet'
+        ) from exc
     head = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=head.count)
     csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
@@ -259,8 +345,8 @@ def _read(path: Path) -> _Sheet:
     columns = [name.strip() for name in next(reader, [])]
     if lacking := _NEEDED - set(columns):
         raise DataError(
-            f"{path.name} is not a label sheet: it lacks the column {', '.join(sorted(lacking))}; expected "
-            f"{', '.join(COLUMNS)}"
+            f"{path.name} is not a label sheet: it lacks the "
+            f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
         )
     rows = []
     for cells in reader:
@@ -278,19 +364,24 @@ def _read(path: Path) -> _Sheet:
                 verdict_of(row["verdict"])
             except ValueError as exc:
                 why = (
-                    f"the verdict {row['verdict']!r} cannot be read; expected a number from 0 to 1, yes, no, or nothing"
+                    f"the verdict {row['verdict']!r} cannot be read; expected a number from 0 "
+                    "to 1, yes, no, or nothing"
                 )
                 raise DataError(f"{place}: {why}") from exc
         rows.append(row)
     return _Sheet(columns, rows, delimiter)
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], delimiter: str) -> None:
+def _write(
+    path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], delimiter: str
+) -> None:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(row[c] if c == "verdict" else escaped(row[c], is_id=c in _IDS) for c in columns)
+        writer.writerow(
+            row[c] if c == "verdict" else escaped(row[c], is_id=c in _IDS) for c in columns
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, "\ufeff" + out.getvalue())
 
@@ -302,7 +393,9 @@ def _locked(path: Path) -> Iterator[None]:
         with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
             yield
     except TimeoutError as exc:
-        raise DataError(f"{path} has been locked by another process for {_WAIT_S:g} s; try again later") from exc
+        raise DataError(
+            f"{path} has been locked by another process for {_WAIT_S:g} s; try again later"
+        ) from exc
 
 
 _SCHEMA = 1
@@ -329,19 +422,20 @@ def write_score_sheet(
     annotator: str = "me",
     seed: int = 0,
 ) -> int:
-    """Write a sheet of `n` answers to label, stratified by a score, or add `n` to it; returns their number.
+    """Write a sheet of `n` answers to label, stratified by a score, or add `n` to it; returns their
+    number.
 
-    The answers of each sheet, however often it was continued, are spread evenly over the order of the scores, and each
-    has had the same probability: label until there are 30 verdicts and 5 of each kind, and draw more where they do not
-    suffice. (Of 30 answers of which 17 % are positive, half of the draws have fewer than 5; of 60, 2 %.)
+    The answers of each sheet, however often it was continued, are spread evenly over the order of
+    the scores, and each has had the same probability: label until there are 30 verdicts and 5 of
+    each kind, and draw more where they do not suffice. (Of 30 answers of which 17 % are positive,
+    half of the draws have fewer than 5; of 60, 2 %.)
 
     Args:
-        cases: the questions.
-        answers: of one system, one per question.
-        scores: query_id -> score of the answer; answers without one are not drawn.
-        contexts: query_id -> the texts that the answer was made from.
-        path: the sheet, ending in .csv; one that exists must hold answers scored by the same measure and model.
-        measure: the score. For a groundedness measure the question is whether the documents support the answer, else
+        cases: the questions. answers: of one system, one per question. scores: query_id -> score of
+        the answer; answers without one are not drawn. contexts: query_id -> the texts that the
+        answer was made from. path: the sheet, ending in .csv; one that exists must hold answers
+        scored by the same measure and model. measure: the score. For a groundedness measure the
+        question is whether the documents support the answer, else
             whether it agrees with the reference answer.
         model: the model that computed the scores, kept for the calibration.
         source: the system's name.
@@ -350,8 +444,9 @@ def write_score_sheet(
         seed: seed of the sample; a sheet keeps that of its first answers.
 
     Raises:
-        ConfigError: the file does not end in .csv, or holds answers with other scores; `n` is below 30 in a new one.
-        DataError: fewer than 30 answers have a score, or all of them are in the sheet.
+        ConfigError: the file does not end in .csv, or holds answers with other scores; `n` is below
+        30 in a new one. DataError: fewer than 30 answers have a score, or all of them are in the
+        sheet.
     """
     file = Path(path)
     if file.suffix.lower() != ".csv":
@@ -367,12 +462,20 @@ def write_score_sheet(
     if file.exists():
         before = _scores_of(file)
         if other := {key for key in about if before.get(key) != about[key]}:
-            raise ConfigError(f"{file} holds answers with other scores ({', '.join(sorted(other))}); name a new sheet")
+            raise ConfigError(
+                f"{file} holds answers with other scores ({', '.join(sorted(other))}); name a "
+                "new sheet"
+            )
         kept, seed = before["items"], int(before["seed"])
     if not kept and n < MIN_LABELS:
-        raise ConfigError(f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better")
+        raise ConfigError(
+            f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better"
+        )
     criterion = "support" if measure_of(measure).perspective == "groundedness" else "correctness"
-    case_of, answer_of = {case.query_id: case for case in cases}, {answer.query_id: answer for answer in answers}
+    case_of, answer_of = (
+        {case.query_id: case for case in cases},
+        {answer.query_id: answer for answer in answers},
+    )
     scored = sorted(
         (score, query_id)
         for query_id, score in scores.items()
@@ -380,10 +483,13 @@ def write_score_sheet(
     )
     if len(scored) < MIN_LABELS:
         raise DataError(
-            f"{len(scored)} of {len(cases)} answers have a {measure}; a calibration needs {MIN_LABELS} labels or more"
+            f"{len(scored)} of {len(cases)} answers have a {measure}; a calibration "
+            f"needs {MIN_LABELS} labels or more"
         )
     # multiples of the golden ratio: the first ones of any number are spread over the whole range
-    order = np.argsort((np.random.default_rng(seed).random() + np.arange(len(scored)) * _GOLDEN) % 1, kind="stable")
+    order = np.argsort(
+        (np.random.default_rng(seed).random() + np.arange(len(scored)) * _GOLDEN) % 1, kind="stable"
+    )
     items: list[LabelItem] = []
     for rank in order.tolist():
         score, query_id = scored[rank]
@@ -393,7 +499,9 @@ def write_score_sheet(
             kept[item.item_id] = {"score": score, "rank": rank + 1}
             items.append(item)
     if not items:
-        raise DataError(f"all {len(scored)} answers with a {measure} are in {file.name}; answer more questions")
+        raise DataError(
+            f"all {len(scored)} answers with a {measure} are in {file.name}; answer more questions"
+        )
     label_sheet(items, file, annotator=annotator)
     about |= {"seed": seed, "scored": len(scored), "items": kept}
     write_durably(scores_file(file), json.dumps(about, indent=1) + "\n")
@@ -406,7 +514,8 @@ def calibrate_sheet(path: str | Path) -> Calibration:
     Yes, or a number from 0.5, is positive; labels of several people are averaged.
 
     Raises:
-        DataError: no such sheet, no file with its scores, or too few labels; see `calibrate_threshold`.
+        DataError: no such sheet, no file with its scores, or too few labels; see
+        `calibrate_threshold`.
     """
     sheet = read_sheet(path)
     file, about = scores_file(path), _scores_of(path)
@@ -414,20 +523,30 @@ def calibrate_sheet(path: str | Path) -> Calibration:
     labelled = sheet[sheet["value"].notna()]
     if foreign := sorted(set(labelled["item"]) - set(scores)):
         raise DataError(
-            f"{Path(path).name} holds {foreign[0]!r}, of which {file.name} has no score; keep them together"
+            f"{Path(path).name} holds {foreign[0]!r}, of which {file.name} has no score; keep "
+            "them together"
         )
-    means = labelled.assign(value=labelled["value"].astype(float)).groupby("item", sort=True)["value"].mean()
+    means = (
+        labelled.assign(value=labelled["value"].astype(float))
+        .groupby("item", sort=True)["value"]
+        .mean()
+    )
     values = [scores[str(item)] for item in means.index]
     calibration = calibrate_threshold(
         values, means.to_numpy() >= _YES, measure=str(about["measure"]), model=str(about["model"])
     )
-    return replace(calibration, version=str(about["version"]))  # of the scores in the sheet, which may be older
+    return replace(
+        calibration, version=str(about["version"])
+    )  # of the scores in the sheet, which may be older
 
 
 def _scores_of(sheet: str | Path) -> dict[str, Any]:
     """Return what `write_score_sheet` wrote next to a sheet."""
     file, again = scores_file(sheet), "make the sheet again with `ragbench label`"
-    there = f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench label` wrote both: keep "
+    there = (
+        f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench "
+        "label` wrote both: keep "
+    )
     about = read_json(file, again, missing=f"{there}them together")
     try:
         values = [float(own["score"]) for own in about["items"].values()]
@@ -435,5 +554,7 @@ def _scores_of(sheet: str | Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise DataError(f"{file.name} is damaged ({exc!r}); {again}") from exc
     if lacking or not all(map(math.isfinite, values)):
-        raise DataError(f"{file.name} is damaged (no {', '.join(sorted(lacking)) or 'finite scores'}); {again}")
+        raise DataError(
+            f"{file.name} is damaged (no {', '.join(sorted(lacking)) or 'finite scores'}); {again}"
+        )
     return dict(about)

@@ -43,13 +43,15 @@ export default { render };
 
 
 class LabelWidget:
-    """Labels a sheet: `LabelWidget("labels.csv", annotator="me")` as the last line of a cell shows it.
+    """Labels a sheet: `LabelWidget("labels.csv", annotator="me")` as the last line of a cell shows
+    it.
 
-    Each verdict is in the file before the next answer appears, so closing the notebook loses nothing, and opening it
-    again continues with the first unlabelled answer. Keys work everywhere in the form but in the note: the verdict's
-    key, `s` for the next answer, `b` for the one before, `u` for the first that is unlabelled; or click. A note is
-    saved with the verdict, or when its answer is left. The labels of others, judgements and the configuration of an
-    answer are not shown.
+    Each verdict is in the file before the next answer appears, so closing the notebook loses
+    nothing, and opening it again continues with the first unlabelled answer. Keys work everywhere
+    in the form but in the note: the verdict's key, `s` for the next answer, `b` for the one before,
+    `u` for the first that is unlabelled; or click. A note is saved with the verdict, or when its
+    answer is left. The labels of others, judgements and the configuration of an answer are not
+    shown.
 
     Raises:
         DataError: not a sheet, or no row in it for this annotator.
@@ -59,7 +61,9 @@ class LabelWidget:
         self._path, self._annotator = Path(path), annotator
         sheet = read_sheet(self._path, annotator=annotator)
         if sheet.empty:
-            raise DataError(f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first")
+            raise DataError(
+                f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first"
+            )
         self._rows: list[dict[Any, Any]] = sheet.astype(object).to_dict("records")
         for row in self._rows:
             row["value"] = None if row["verdict"] == "" else float(row["value"])
@@ -85,14 +89,18 @@ class LabelWidget:
     def label(self, verdict: float) -> None:
         """Save the verdict and the note of the item shown, and move to the next unlabelled one."""
         row = self._rows[self._place]
-        save_label(self._path, self.item_id, verdict, annotator=self._annotator, note=self._note.value)
+        save_label(
+            self._path, self.item_id, verdict, annotator=self._annotator, note=self._note.value
+        )
         row["value"], row["note"] = verdict, self._note.value
         after = [*range(self._place + 1, len(self._rows)), *range(self._place)]
         self._place = next((i for i in after if self._rows[i]["value"] is None), self._place)
         self._show()
 
     def go(self, step: int) -> None:
-        """Show another answer, 1 for the next and -1 for the one before; only a changed note is saved."""
+        """Show another answer, 1 for the next and -1 for the one before; only a changed note is
+        saved.
+        """
         self._save_note()
         self._place = (self._place + step) % len(self._rows)
         self._show()
@@ -117,7 +125,9 @@ class LabelWidget:
         self._count, self._text, self._asked = HTML(), HTML(layout=wide), HTML(layout=wide)
         self._keys = AnyWidget(_esm=_KEYS)
         self._keys.on_msg(lambda _, key, __: self.press(str(key)))
-        self._note = Textarea(placeholder="note (optional)", layout=Layout(width="auto", height="4em"))
+        self._note = Textarea(
+            placeholder="note (optional)", layout=Layout(width="auto", height="4em")
+        )
 
         def button(text: str, act: Callable[[], None]) -> Button:
             made = Button(description=text, layout=Layout(width="auto"))
@@ -134,7 +144,14 @@ class LabelWidget:
         moves = {"back (b)": _BACK, "skip (s)": _NEXT, "first unlabelled (u)": _FIRST}
         self._moves = [button(text, lambda key=key: self.press(key)) for text, key in moves.items()]  # type: ignore[misc]
         self._choices = HBox(layout=Layout(flex_flow="row wrap"))
-        parts = [HBox([self._progress, self._count]), self._text, self._asked, self._choices, self._note, self._keys]
+        parts = [
+            HBox([self._progress, self._count]),
+            self._text,
+            self._asked,
+            self._choices,
+            self._note,
+            self._keys,
+        ]
         box = VBox(parts)
         box.add_class("rb-label")
         return box
@@ -142,12 +159,23 @@ class LabelWidget:
     def _show(self) -> None:
         row = self._rows[self._place]
         scale = LABELLED[row["criterion"]]
-        verdict = next((name for value, name in scale.verdicts.values() if value == row["value"]), row["value"])
+        verdict = next(
+            (name for value, name in scale.verdicts.values() if value == row["value"]), row["value"]
+        )
         state = "" if row["value"] is None else f", labelled: <b>{escape(str(verdict))}</b>"
         self._progress.value = self.labelled
-        self._count.value = f"{self.labelled} of {len(self._rows)} labelled; this is number {self._place + 1}{state}"
-        parts = [("Question", row["question"]), ("Reference answer", row.get("reference")), ("Answer", row["answer"])]
-        self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(row.get("context", ""))
+        self._count.value = (
+            f"{self.labelled} of {len(self._rows)} labelled; this is "
+            f"number {self._place + 1}{state}"
+        )
+        parts = [
+            ("Question", row["question"]),
+            ("Reference answer", row.get("reference")),
+            ("Answer", row["answer"]),
+        ]
+        self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(
+            row.get("context", "")
+        )
         self._choices.children = (*self._verdicts[row["criterion"]], *self._moves)
         self._asked.value = f"<b>{escape(scale.question)}</b>"
         self._note.value = row.get("note", "")
@@ -155,7 +183,13 @@ class LabelWidget:
     def _save_note(self) -> None:
         row = self._rows[self._place]
         if self._note.value != row.get("note", ""):
-            save_label(self._path, self.item_id, row["value"], annotator=self._annotator, note=self._note.value)
+            save_label(
+                self._path,
+                self.item_id,
+                row["value"],
+                annotator=self._annotator,
+                note=self._note.value,
+            )
             row["note"] = self._note.value
 
     def _ipython_display_(self) -> None:
@@ -174,12 +208,14 @@ def _folded(context: str) -> str:
         return ""
     return (
         "<details open><summary><b>Documents that it was written from</b></summary>"
-        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: auto">{_with_code(context)}</div></details>'
+        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: '
+        f'auto">{_with_code(context)}</div></details>'
     )
 
 
 _CODE = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]+`|^(?: {4}|\t)[^\n]*(?:\n(?: {4}|\t)[^\n]*)*|^&gt;&gt;&gt; [^\n]*(?:\n[^\n]+)*",
+    r"```.*?(?:```|\Z)|`[^`\n]+`|^(?: {4}|\t)[^\n]*(?:\n(?: {4}|\t)[^\n]*)*|^&gt;&gt;&gt; "
+    r"[^\n]*(?:\n[^\n]+)*",
     re.DOTALL | re.MULTILINE,
 )
 """Fenced, in backticks, indented by four, or an interactive session; in escaped text."""
@@ -191,4 +227,7 @@ def _with_code(text: str) -> str:
     >>> _with_code("Use `a < b`.")
     'Use <code style="white-space: pre-wrap">`a &lt; b`</code>.'
     """
-    return _CODE.sub(lambda found: f'<code style="white-space: pre-wrap">{found[0]}</code>', escape(text, quote=False))
+    return _CODE.sub(
+        lambda found: f'<code style="white-space: pre-wrap">{found[0]}</code>',
+        escape(text, quote=False),
+    )

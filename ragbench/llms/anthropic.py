@@ -13,7 +13,16 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
-from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import (
+    Failed,
+    cut,
+    out_of_bounds,
+    refused,
+    scrubbed,
+    timed_out,
+    unreachable,
+    unreadable,
+)
 from ragbench.llms.http import address, in_form
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
@@ -22,7 +31,8 @@ from ragbench.store.replies import Reply, Request
 
 _HINTS = {
     401: "the key was refused; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY to a valid one",
-    403: "the key may not use this model; name another, or set RAG_EVAL_ANTHROPIC_API_KEY to another key",
+    403: "the key may not use this model; name another, or set RAG_EVAL_ANTHROPIC_API_KEY to "
+    "another key",
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
 _TOOL = "give_reply"
@@ -59,7 +69,8 @@ class Claude:
         self._model = model
         self._name = f"anthropic:{model}"
         parts = urlsplit(base_url or "")
-        # User and password go into a header: the SDK logs addresses as they are, but no authorization.
+        # User and password go into a header: the SDK logs addresses as they are, but no
+        # authorization.
         self._base_url = base_url and address(base_url)
         self._user, password = parts.username or "", unquote(parts.password or "")
         self._lock = threading.Lock()
@@ -89,15 +100,20 @@ class Claude:
 
                 key, password = self.secrets
                 self._client = anthropic.Anthropic(
-                    api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password),
+                    api_key=key,
+                    base_url=self._base_url,
+                    max_retries=0,
+                    default_headers=_basic(self._user, password),
                     http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
-                )  # fmt: skip
-                # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
+                )
+                # The SDK closes it in __del__, which in a cycle may come after the end of its
+                # sockets.
                 weakref.finalize(self, self._client.close)
             return self._client
 
     def _extra(self, request: Request) -> dict[str, Any]:
-        # In the body rather than as arguments: which of them `create` knows differs between versions of the SDK.
+        # In the body rather than as arguments: which of them `create` knows differs between
+        # versions of the SDK.
         extra: dict[str, Any] = {}
         if request.system:
             extra["system"] = request.system
@@ -107,11 +123,15 @@ class Claude:
             extra["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
         elif request.schema is not None:
             described = "Give the reply in this form."
-            extra["tools"] = [{"name": _TOOL, "description": described, "input_schema": request.schema}]
+            extra["tools"] = [
+                {"name": _TOOL, "description": described, "input_schema": request.schema}
+            ]
             extra["tool_choice"] = {"type": "tool", "name": _TOOL}
         return extra
 
-    def _exchange(self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    def _exchange(
+        self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
         import anthropic
 
         failed: Failed | None = None
@@ -135,7 +155,9 @@ class Claude:
             if isinstance(exc.__cause__, OutOfBoundsError):
                 failed = out_of_bounds(exc.__cause__, reason)
             elif type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
-                address = self._clean(str(client.base_url.copy_with(userinfo=b"", query=None))).rstrip("/")
+                address = self._clean(
+                    str(client.base_url.copy_with(userinfo=b"", query=None))
+                ).rstrip("/")
                 way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
                 failed = unreachable(self._name, address, reason, way_out)
             else:
@@ -148,11 +170,15 @@ class Claude:
         if not failed and not isinstance(found, dict):
             failed = unreadable(self._name, self._clean(text))
         if failed is not None:
-            raise failed  # out here, so that the SDK's error, which holds the request and its key, is not its context
+            # out here, so that the SDK's error, which holds the request and its key, is not its
+            # context
+            raise failed
         return dict(found or {})
 
     def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
-        """Whether the request can be sent in another form after this refusal. Each step goes one way, so it ends."""
+        """Whether the request can be sent in another form after this refusal. Each step goes one
+        way, so it ends.
+        """
         if failed.status != 400:
             return False
         message = failed.body
@@ -176,13 +202,23 @@ class Claude:
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        finish = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+        finish = {
+            "max_tokens": "length",
+            "model_context_window_exceeded": "length",
+            "refusal": "refusal",
+        }
         # The three are disjoint parts of what was read; all of them are paid for.
-        read = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
+        read = (
+            usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
+        )
         return Reply(
-            "".join(parts), found.model or self._model, read, usage.output_tokens, latency_s,
+            "".join(parts),
+            found.model or self._model,
+            read,
+            usage.output_tokens,
+            latency_s,
             finish.get(found.stop_reason or "", "stop"),
-        )  # fmt: skip
+        )
 
     def _clean(self, text: str) -> str:
         return scrubbed(text, self.secrets)

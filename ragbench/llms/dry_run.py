@@ -1,7 +1,8 @@
 """A dry run: the same code, and what it would ask of language models is counted instead of sent.
 
-The requests are not guessed. Replies that the store has are real; for each other one there is a stand-in, and what is
-built on a stand-in (a verdict on an answer still to be written) is counted too, as uncertain.
+The requests are not guessed. Replies that the store has are real; for each other one there is a
+stand-in, and what is built on a stand-in (a verdict on an answer still to be written) is counted
+too, as uncertain.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ from ragbench.types import Completion
 if TYPE_CHECKING:
     import pandas as pd
 
-STAND_IN = "This sentence stands for one of the reply, which nobody knows before it has been asked for [1]. "
+STAND_IN = (
+    "This sentence stands for one of the reply, which nobody knows before it has been "
+    "asked for [1]. "
+)
 """Four of these are about as long as a cited answer."""
 
-_ENOUGH = 10  # replies in the store from which the usual length of a model's replies can be estimated
+_ENOUGH = (
+    10  # replies in the store from which the usual length of a model's replies can be estimated
+)
 
 _lock = threading.Lock()
 _active: DryRun | None = None
@@ -38,11 +44,12 @@ _active: DryRun | None = None
 class ModelPlan:
     """What one model would be asked; each request once, however many ask for it.
 
-    `cached` replies are in the store and cost nothing, `to_send` are not; of these `uncertain` depend on replies that
-    are not there yet. Tokens are those of the requests to send: `input_tokens` a quarter of their bytes (which English
-    text comes near to; code and other scripts take more), `output_tokens` the model's usual reply (a quarter of the
-    limit where the store has fewer than 10 of it), `max_output_tokens` the limit. `cost` is in US dollars for these,
-    `max_cost` with every reply as long as its limit allows; None where the price is unknown.
+    `cached` replies are in the store and cost nothing, `to_send` are not; of these `uncertain`
+    depend on replies that are not there yet. Tokens are those of the requests to send:
+    `input_tokens` a quarter of their bytes (which English text comes near to; code and other
+    scripts take more), `output_tokens` the model's usual reply (a quarter of the limit where the
+    store has fewer than 10 of it), `max_output_tokens` the limit. `cost` is in US dollars for
+    these, `max_cost` with every reply as long as its limit allows; None where the price is unknown.
     """
 
     model: str
@@ -68,11 +75,15 @@ class DryRun:
     @property
     def models(self) -> tuple[ModelPlan, ...]:
         """Per model, by name."""
-        return tuple(_model_plan(name, list(own.values())) for name, own in sorted(self._found.items()))
+        return tuple(
+            _model_plan(name, list(own.values())) for name, own in sorted(self._found.items())
+        )
 
     @property
     def questions(self) -> dict[str, int]:
-        """Per system under test that was not asked (a service, a function): how many questions it would get."""
+        """Per system under test that was not asked (a service, a function): how many questions it
+        would get.
+        """
         return dict(self._questions)
 
     @property
@@ -80,23 +91,35 @@ class DryRun:
         """`models` as a frame; a cost is "unknown" where the price is."""
         import pandas as pd
 
-        rows = [{key: "unknown" if value is None else value for key, value in asdict(m).items()} for m in self.models]
+        rows = [
+            {key: "unknown" if value is None else value for key, value in asdict(m).items()}
+            for m in self.models
+        ]
         return pd.DataFrame(rows, columns=list(ModelPlan.__dataclass_fields__))
 
     def complete(
-        self, name: str, requests: Sequence[Request], found: Sequence[Completion | None], *, shared: bool
+        self,
+        name: str,
+        requests: Sequence[Request],
+        found: Sequence[Completion | None],
+        *,
+        shared: bool,
     ) -> list[Completion]:
         """Note the requests of one call; what was found is given back, and for the rest stand-ins.
 
-        A stand-in is a text of some 70 words, its own for each request; where the reply has to follow a schema, it is
-        a failed completion. `shared`: the next call would find in the store what this one asks for.
+        A stand-in is a text of some 70 words, its own for each request; where the reply has to
+        follow a schema, it is a failed completion. `shared`: the next call would find in the store
+        what this one asks for.
         """
         with self._noting:
             call = "" if shared else f"{next(self._calls)} "
             own = self._found.setdefault(name, {})
             for request, reply in zip(requests, found, strict=True):
                 own.setdefault(call + request.key, (request, reply is not None))
-        return [reply or _stand_in(name, request) for request, reply in zip(requests, found, strict=True)]
+        return [
+            reply or _stand_in(name, request)
+            for request, reply in zip(requests, found, strict=True)
+        ]
 
     def note_question(self, system: str) -> None:
         """A system under test would be asked a question."""
@@ -108,8 +131,9 @@ class DryRun:
 def dry_run() -> Iterator[DryRun]:
     """Run the code inside without sending anything, and count what it would send.
 
-    Also systems under test that are not ragbench's own (services, functions) are not asked. It holds for all threads of
-    this process. What comes out of the code are stand-ins, of no use for anything but their number.
+    Also systems under test that are not ragbench's own (services, functions) are not asked. It
+    holds for all threads of this process. What comes out of the code are stand-ins, of no use for
+    anything but their number.
 
     >>> from ragbench.llms import generate_many, load_llm
     >>> with dry_run() as plan:
@@ -141,7 +165,9 @@ def active_dry_run() -> DryRun | None:
 
 def _stand_in(name: str, request: Request) -> Completion:
     if request.schema is not None:
-        return Completion("", name, error="a dry run: nothing was sent", failure=FailureKind.DRY_RUN)
+        return Completion(
+            "", name, error="a dry run: nothing was sent", failure=FailureKind.DRY_RUN
+        )
     return Completion(f"{STAND_IN * 4}({request.key})", name, failure=FailureKind.DRY_RUN)
 
 
@@ -149,13 +175,18 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     requests = [request for request, cached in found if not cached]
     usual, price = _usual_output(model), price_of(model)
     read = [
-        math.ceil(sum(len((text or "").encode()) for text in (one.prompt, one.system, one.schema_text)) / 4)
+        math.ceil(
+            sum(len((text or "").encode()) for text in (one.prompt, one.system, one.schema_text))
+            / 4
+        )
         for one in requests
     ]
     written = [min(usual or one.max_tokens / 4, one.max_tokens) for one in requests]
     longest = [one.max_tokens for one in requests]
     costs: list[float | None] = [
-        None if price is None else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
+        None
+        if price is None
+        else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
         for lengths in (written, longest)
     ]
     uncertain = sum(STAND_IN in one.prompt for one in requests)
@@ -173,4 +204,8 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
 
 def _usual_output(model: str) -> float | None:
     counts = replies.info()["models"].get(model)
-    return counts["output_tokens"] / counts["replies"] if counts and counts["replies"] >= _ENOUGH else None
+    return (
+        counts["output_tokens"] / counts["replies"]
+        if counts and counts["replies"] >= _ENOUGH
+        else None
+    )

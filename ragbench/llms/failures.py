@@ -1,4 +1,6 @@
-"""Why a request failed, and whether to ask again: one answer for all providers and for systems under test."""
+"""Why a request failed, and whether to ask again: one answer for all providers and for systems
+under test.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,17 @@ _LONGEST_BODY = 300
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_BACKOFF_S = 30.0
 _BUSY = {429, 503, 529}
-# Providers report exhausted credit with the status of a bad or of a too frequent request; waiting does not help.
+# Providers report exhausted credit with the status of a bad or of a too frequent request; waiting
+# does not help.
 _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 
 
 class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
     """A request without a reply, and its kind.
 
-    `status` is HTTP's, 0 where there was none, and `body` the server's reply. `tries` is how often this may be
-    tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`: any other request to this
-    model would fail alike, `paid` that the server may have done the work.
+    `status` is HTTP's, 0 where there was none, and `body` the server's reply. `tries` is how often
+    this may be tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`:
+    any other request to this model would fail alike, `paid` that the server may have done the work.
     """
 
     def __init__(
@@ -57,13 +60,17 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         return again
 
 
-def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]) -> Failed:
+def refused(
+    name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
+) -> Failed:
     """The failure that an HTTP status means. `hints` states what to set, by status."""
     words = _server_message(body)
     detail = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
         return Failed(
-            f"{name}: no credit is left ({detail}); pay in, or name another model", FailureKind.REFUSED, stop=True
+            f"{name}: no credit is left ({detail}); pay in, or name another model",
+            FailureKind.REFUSED,
+            stop=True,
         )
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
         wait_s = _retry_after(headers.get("retry-after"))
@@ -75,7 +82,9 @@ def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints
     if status in (401, 402, 403, 404):
         why = hints.get(status, "the server refuses")
         return Failed(f"{name}: {why} ({detail})", FailureKind.REFUSED, status=status, stop=True)
-    hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")
+    hint = hints.get(
+        status, "the server refuses this request: check its length, max_tokens and temperature"
+    )
     return Failed(f"{name}: {hint} ({detail})", FailureKind.REFUSED, status=status, body=body)
 
 
@@ -87,7 +96,9 @@ def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed
 
 def cut(name: str, reason: object) -> Failed:
     """The connection ended before the reply did: the server may have done the work."""
-    return Failed(f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True)
+    return Failed(
+        f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True
+    )
 
 
 def timed_out(name: str, timeout_s: float) -> Failed:
@@ -97,13 +108,23 @@ def timed_out(name: str, timeout_s: float) -> Failed:
 
 
 def out_of_bounds(exc: OutOfBoundsError, message: str) -> Failed:
-    """The failure that a reply out of its bounds is: late ones are asked for again, others would be the same."""
+    """The failure that a reply out of its bounds is: late ones are asked for again, others would be
+    the same.
+    """
     late, elsewhere = exc.failure is FailureKind.TIMEOUT, exc.failure is FailureKind.REFUSED
-    return Failed(message, exc.failure or FailureKind.ERROR, tries=2 if late else 1, stop=elsewhere, paid=not elsewhere)
+    return Failed(
+        message,
+        exc.failure or FailureKind.ERROR,
+        tries=2 if late else 1,
+        stop=elsewhere,
+        paid=not elsewhere,
+    )
 
 
 def unreadable(name: str, body: str) -> Failed:
-    """A reply that is not what the provider's interface promises: half a body, a proxy's error page."""
+    """A reply that is not what the provider's interface promises: half a body, a proxy's error
+    page.
+    """
     message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
     return Failed(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
 
@@ -115,7 +136,13 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     'Incorrect API key: ***'
     """
     for secret in tuple(secrets):  # others may add to them
-        for written in {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote(secret), quote_plus(secret)}:
+        for written in {
+            secret,
+            json.dumps(secret)[1:-1],
+            quote(secret, safe=""),
+            quote(secret),
+            quote_plus(secret),
+        }:
             if written:
                 text = text.replace(written, "***")
     return text
@@ -171,7 +198,8 @@ class RetryPolicy:
         then: Callable[[], str] = lambda: "",
         max_tries: int | None = None,
     ) -> T:
-        """What `send` returns, tried as often as its Failed allows (at most `max_tries` times), with back-off between.
+        """What `send` returns, tried as often as its Failed allows (at most `max_tries` times),
+        with back-off between.
 
         Raises Failed with what to do `then`, and InterruptedError once `stop` is set.
         """

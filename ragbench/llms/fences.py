@@ -1,10 +1,10 @@
 """Fences around foreign text in a request: tags that it cannot close.
 
-The tags end in a code that is taken from a digest of the fenced texts, so the same request is the same bytes and the
-reply store finds it again, on any machine; a secret or a random number could not do that. It is as safe as a random
-code all the same: a code that occurs in any of the fenced texts is not used, the next one is tried. So no text can
-close its fence, not even one whose author knew everything else in the request and searched for a text with its
-own code.
+The tags end in a code that is taken from a digest of the fenced texts, so the same request is the
+same bytes and the reply store finds it again, on any machine; a secret or a random number could not
+do that. It is as safe as a random code all the same: a code that occurs in any of the fenced texts
+is not used, the next one is tried. So no text can close its fence, not even one whose author knew
+everything else in the request and searched for a text with its own code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     sha = hashlib.sha256()
     for text in folded:
         sha.update(f"{len(text)}:{text}".encode())
-    codes = (hashlib.sha256(sha.digest() + i.to_bytes(8, "big")).hexdigest()[:digits] for i in count())
+    codes = (
+        hashlib.sha256(sha.digest() + i.to_bytes(8, "big")).hexdigest()[:digits] for i in count()
+    )
     return next(code for code in codes if not any(code in text for text in folded))
 
 
@@ -40,10 +42,17 @@ def fence(kind: str, text: str, code: str) -> str:
 
 
 def numbered(texts: Sequence[str], code: str) -> str:
-    """Documents as the prompts show them: each fenced, after its number from 1; "(none)" if there are none."""
-    return "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1)) or "(none)"
+    """Documents as the prompts show them: each fenced, after its number from 1; "(none)" if there
+    are none.
+    """
+    return (
+        "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1))
+        or "(none)"
+    )
 
 
 def readable(text: str) -> str:
-    """The text with lone surrogates, which JSON can smuggle into a string and no request can carry, replaced."""
+    """The text with lone surrogates, which JSON can smuggle into a string and no request can carry,
+    replaced.
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -25,10 +25,12 @@ _loading = threading.Lock()
 
 
 class Gguf:
-    """One GGUF file. It is loaded by the first request that is not in the reply store, once per process.
+    """One GGUF file. It is loaded by the first request that is not in the reply store, once per
+    process.
 
-    Requests run one after another, each from an empty context: batches and kept prefixes change the last bits of the
-    logits, and so, sooner or later, a word. `timeout_s` cannot end a request that runs inside this process.
+    Requests run one after another, each from an empty context: batches and kept prefixes change the
+    last bits of the logits, and so, sooner or later, a word. `timeout_s` cannot end a request that
+    runs inside this process.
     """
 
     max_concurrency = 1
@@ -60,17 +62,26 @@ class Gguf:
             with _loading:  # one at a time, also between two objects of the same file
                 body = server.handle_chat_completions(asked)
         except (ValueError, RuntimeError) as exc:
-            raise Failed(f"{self._name}: the request cannot be run ({exc})", FailureKind.REFUSED) from None
+            raise Failed(
+                f"{self._name}: the request cannot be run ({exc})", FailureKind.REFUSED
+            ) from None
         latency_s = time.perf_counter() - start
         if "error" in body:
             error = body["error"]
-            hints = {400: "the request does not fit; shorten the prompt, or set RAG_EVAL_GGUF_CONTEXT to more tokens"}
-            raise refused(self._name, int(error.get("code", 500)), str(error.get("message")), {}, hints)
+            hints = {
+                400: "the request does not fit; shorten the prompt, or set RAG_EVAL_GGUF_CONTEXT "
+                "to more tokens"
+            }
+            raise refused(
+                self._name, int(error.get("code", 500)), str(error.get("message")), {}, hints
+            )
         found = in_form(ChatReply, body, self._name, str)
         choice, usage = found.choices[0], found.usage or ChatUsage()
         finish = "length" if choice.finish_reason == "length" else "stop"
         read, written = usage.prompt_tokens, usage.completion_tokens
-        return Reply(str(choice.message.content or ""), self._file.name, read, written, latency_s, finish)
+        return Reply(
+            str(choice.message.content or ""), self._file.name, read, written, latency_s, finish
+        )
 
     def _server(self) -> Any:
         with _loading:
@@ -84,15 +95,19 @@ class Gguf:
                 parameters.n_ctx = self._context
                 parameters.n_parallel = 1
                 parameters.cache_ram_mib = 0
-                # Its threads wait for each other by spinning: with one more than there are free cores they crawl, and
-                # a sweep has other processes. On two busy cores one thread was eight times as fast as two.
+                # Its threads wait for each other by spinning: with one more than there are free
+                # cores they crawl, and a sweep has other processes. On two busy cores one thread
+                # was eight times as fast as two.
                 threads = max(1, (os.cpu_count() or 2) // 2)
                 parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
                 parameters.verbosity = -1
                 try:
                     _loaded[self.origin] = xllamacpp.Server(parameters)
                 except (RuntimeError, ValueError) as exc:
-                    reason = f"{self._file} cannot be loaded ({exc}); is it a whole GGUF file of a chat model?"
+                    reason = (
+                        f"{self._file} cannot be loaded ({exc}); is it a whole GGUF file of "
+                        "a chat model?"
+                    )
                     raise Failed(f"{self._name}: {reason}", stop=True) from None
             return _loaded[self.origin]
 
@@ -104,16 +119,19 @@ def check_file(file: Path) -> None:
             magic = opened.read(4)
     except OSError as exc:
         raise ConfigError(
-            f"gguf:{file}: there is no such file to read ({exc.strerror}); download the model's .gguf file, "
-            "and give its path"
+            f"gguf:{file}: there is no such file to read ({exc.strerror}); download the model's "
+            ".gguf file, and give its path"
         ) from exc
     if magic != b"GGUF":
-        raise ConfigError(f"gguf:{file}: this is not a GGUF file (it starts with {magic!r}); give a file *.gguf")
+        raise ConfigError(
+            f"gguf:{file}: this is not a GGUF file (it starts with {magic!r}); give a file *.gguf"
+        )
     require("xllamacpp", "local")
 
 
 def fingerprint(file: Path) -> str:
-    """16 hex digits that tell model files apart: a hash of the size and of blocks spread over the file.
+    """16 hex digits that tell model files apart: a hash of the size and of blocks spread over the
+    file.
 
     The whole of a large model would take a minute to read; another training changes every block.
     """

@@ -16,7 +16,16 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import BaseModel, ValidationError
 
-from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import (
+    Failed,
+    cut,
+    out_of_bounds,
+    refused,
+    scrubbed,
+    timed_out,
+    unreachable,
+    unreadable,
+)
 from ragbench.network import MAX_REPLY_MB, Bounds, OutOfBoundsError
 
 _CONNECT_S = 10.0
@@ -33,7 +42,9 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """The body of a paid reply in its documented form; raises Failed with its JSON where it has another."""
+    """The body of a paid reply in its documented form; raises Failed with its JSON where it has
+    another.
+    """
     found = None
     with suppress(ValidationError):
         found = form.model_validate(body)
@@ -43,7 +54,9 @@ def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], st
 
 
 class Response(NamedTuple):
-    """A whole reply (with what it echoes of secrets), and when it began and ended, in ms from the request."""
+    """A whole reply (with what it echoes of secrets), and when it began and ended, in ms from the
+    request.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +66,9 @@ class Response(NamedTuple):
 
 
 class Transport:
-    """A client of one server; threads may share it. `close` ends its connections, as does the end of its use."""
+    """A client of one server; threads may share it. `close` ends its connections, as does the end
+    of its use.
+    """
 
     def __init__(
         self,
@@ -82,7 +97,8 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> Response:
-        """The reply to one request, of any status; raises Failed, with `way_out` where no server answers.
+        """The reply to one request, of any status; raises Failed, with `way_out` where no server
+        answers.
 
         `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
         """
@@ -94,15 +110,23 @@ class Transport:
         except OutOfBoundsError as exc:
             failure = out_of_bounds(exc, self.clean(str(exc)))
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failure = unreachable(self.name, self.clean(address(url)), self.clean(str(exc)), way_out)
+            failure = unreachable(
+                self.name, self.clean(address(url)), self.clean(str(exc)), way_out
+            )
         except httpx.TimeoutException:
             failure = timed_out(self.name, limits.timeout_s)
         except httpx.RequestError as exc:
             failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
-        raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
+        # out here, so that httpx's error, which holds the request and its key, is not its context
+        raise failure
 
     def _send(
-        self, method: str, url: str, limits: Limits, params: Mapping[str, Any] | None, content: Mapping[str, Any]
+        self,
+        method: str,
+        url: str,
+        limits: Limits,
+        params: Mapping[str, Any] | None,
+        content: Mapping[str, Any],
     ) -> Response:
         import httpx
 
@@ -110,7 +134,9 @@ class Transport:
         # build_request would drop the address' own query
         whole = httpx.URL(url).copy_merge_params(params) if params else httpx.URL(url)
         extensions = {"max_reply_mb": limits.max_reply_mb}
-        request = self._client.build_request(method, whole, timeout=timeout, extensions=extensions, **content)
+        request = self._client.build_request(
+            method, whole, timeout=timeout, extensions=extensions, **content
+        )
         start, first, parts = time.perf_counter(), 0.0, []
         response = self._client.send(request, stream=True)
         try:
@@ -131,7 +157,9 @@ class Server:
     A user and password inside the address are sent, but not shown.
     """
 
-    def __init__(self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str) -> None:
+    def __init__(
+        self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
+    ) -> None:
         parts = urlsplit(base_url)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         self.name, self.address = name, address(base_url)
@@ -150,7 +178,9 @@ class Server:
         url = f"{self.address}{path}"
         reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
         if reply.status != 200:
-            raise refused(self.name, reply.status, self.clean(reply.text), reply.headers, self._hints)
+            raise refused(
+                self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
+            )
         found = None
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
@@ -164,9 +194,13 @@ class Server:
         return in_form(form, body, self.name, self.clean)
 
     def models(self, path: str, field: str, name: str) -> list[str]:
-        """The models that the server lists at `path`, none where it does not: only used to word an error better."""
+        """The models that the server lists at `path`, none where it does not: only used to word an
+        error better.
+        """
         with suppress(Failed, ValueError, AttributeError, TypeError):
-            listed = json.loads(self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text)
+            listed = json.loads(
+                self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text
+            )
             return sorted(self.clean(str(model.get(name))) for model in listed.get(field, []))
         return []
 
@@ -178,4 +212,6 @@ def address(base_url: str) -> str:
     'https://host:8000/v1'
     """
     parts = urlsplit(base_url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    return urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+    )

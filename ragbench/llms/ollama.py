@@ -1,4 +1,6 @@
-"""Ollama by its own HTTP interface: POST /api/chat, and GET /api/tags to say which models there are."""
+"""Ollama by its own HTTP interface: POST /api/chat, and GET /api/tags to say which models there
+are.
+"""
 
 from __future__ import annotations
 
@@ -69,13 +71,16 @@ class Ollama:
         found = self.server.read(OllamaReply, body)
         finish = "length" if found.done_reason == "length" else "stop"
         read, written = found.prompt_eval_count, found.eval_count
-        return Reply(found.message.content, found.model or self._model, read, written, latency_s, finish)
+        return Reply(
+            found.message.content, found.model or self._model, read, written, latency_s, finish
+        )
 
     def _context_for(self, request: Request) -> int:
-        """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by the prompt's size.
+        """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by
+        the prompt's size.
 
-        It only ever grows, in powers of two, because each change loads the model anew. Three bytes per token is on the
-        safe side for prose in any script.
+        It only ever grows, in powers of two, because each change loads the model anew. Three bytes
+        per token is on the safe side for prose in any script.
         """
         size = len(request.prompt.encode()) + len((request.system or "").encode())
         needed = size // 3 + request.max_tokens + 256
@@ -89,15 +94,22 @@ class Ollama:
             return failed
         names = self.server.models("/api/tags", "models", "name")
         there = f"there are: {', '.join(names)}" if names else "it lists no models"
-        way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
+        way_out = (
+            f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
+        )
         where = f"{self.server.name}: the server at {self.server.address}"
         return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")
 
 
 def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]]:
-    """System and user message as chat interfaces take them; `extra_system` is added to the system message."""
+    """System and user message as chat interfaces take them; `extra_system` is added to the system
+    message.
+    """
     system = "\n\n".join(part for part in (request.system, extra_system) if part)
-    return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": request.prompt}]
+    return [
+        *([{"role": "system", "content": system}] if system else []),
+        {"role": "user", "content": request.prompt},
+    ]
 
 
 def tokens(count: object) -> int:

@@ -51,9 +51,12 @@ class OpenAI:
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
         hints = {
-            401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid one",
-            403: "the key may not use this model; name another, or set RAG_EVAL_OPENAI_API_KEY to another key",
-            404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or RAG_EVAL_OPENAI_BASE_URL",
+            401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid "
+            "one",
+            403: "the key may not use this model; name another, or set RAG_EVAL_OPENAI_API_KEY "
+            "to another key",
+            404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or "
+            "RAG_EVAL_OPENAI_BASE_URL",
         }
         way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
         self.server = Server(f"openai:{model}", base_url, key, hints, way_out)
@@ -87,13 +90,16 @@ class OpenAI:
             payload["response_format"] = {"type": "json_schema", "json_schema": named}
         elif request.schema is not None:
             schema_instruction = (
-                f"Reply with one JSON object that follows this JSON schema, and nothing else:\n{request.schema_text}"
+                f"Reply with one JSON object that follows this JSON schema, and "
+                f"nothing else:\n{request.schema_text}"
             )
         payload["messages"] = messages(request, extra_system=schema_instruction)
         return payload
 
     def _adapted(self, failed: Failed, payload: Mapping[str, Any]) -> bool:
-        """Whether the request can be sent in another form after this refusal. Each step goes one way, so it ends."""
+        """Whether the request can be sent in another form after this refusal. Each step goes one
+        way, so it ends.
+        """
         if failed.status not in (400, 422, 501):
             return False
         message = failed.body
@@ -115,7 +121,9 @@ class OpenAI:
         choice, usage = found.choices[0], found.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)
-        finish = {"length": "length", "content_filter": "refusal"}.get(choice.finish_reason or "", "stop")
+        finish = {"length": "length", "content_filter": "refusal"}.get(
+            choice.finish_reason or "", "stop"
+        )
         if refusal:
             text, finish = text or refusal, "refusal"
         read, written = usage.prompt_tokens, usage.completion_tokens
@@ -153,7 +161,8 @@ def is_strict(schema: object) -> bool:
 def warn_of_temperature(name: str) -> None:
     """Say that a model takes no temperature."""
     warnings.warn(
-        f"{name} takes no temperature: it runs at its own, and its replies vary from request to request",
+        f"{name} takes no temperature: it runs at its own, and its replies vary from request to "
+        "request",
         DataWarning,
         stacklevel=2,
     )

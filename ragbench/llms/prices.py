@@ -1,8 +1,9 @@
-"""What a request costs: prices per million tokens from prices.toml, and from the user's file in RAGBENCH_PRICES.
+"""What a request costs: prices per million tokens from prices.toml, and from the user's file in
+RAGBENCH_PRICES.
 
-Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models that end in "cloud",
-which run elsewhere; everything else has the cost of the table; a model that is in no table has an unknown cost (None),
-never zero.
+Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models
+that end in "cloud", which run elsewhere; everything else has the cost of the table; a model that is
+in no table has an unknown cost (None), never zero.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _FIELDS = {"input", "output", "above", "input_above", "output_above"}
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens; above `above` input tokens the whole request costs the other two."""
+    """US dollars per million tokens; above `above` input tokens the whole request costs the other
+    two.
+    """
 
     input: float
     output: float
@@ -49,7 +52,9 @@ class Price(NamedTuple):
 
 
 def prices() -> dict[str, Price]:
-    """The price of every model that has one, by "provider:model"; a table named by RAGBENCH_PRICES takes precedence."""
+    """The price of every model that has one, by "provider:model"; a table named by RAGBENCH_PRICES
+    takes precedence.
+    """
     own = os.environ.get("RAGBENCH_PRICES", "")
     return {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
 
@@ -57,7 +62,8 @@ def prices() -> dict[str, Price]:
 def price_of(name: str) -> Price | None:
     """The price of a model named "provider:model"; None where it is unknown.
 
-    A bare model name, as other systems report it, has the price of the one provider whose model is called so.
+    A bare model name, as other systems report it, has the price of the one provider whose model is
+    called so.
 
     >>> price_of("anthropic:claude-haiku-4-5-20251001")
     Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0)
@@ -77,10 +83,12 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(completion: Completion) -> float | None:
-    """What a completion costs in US dollars when it is not in the reply store; None where that is unknown.
+    """What a completion costs in US dollars when it is not in the reply store; None where that is
+    unknown.
 
-    A cached completion cost nothing this time, but the configuration that asks for it costs this much wherever it
-    runs first. Unknown are the cost of a model without a price and that of a reply without usage figures.
+    A cached completion cost nothing this time, but the configuration that asks for it costs this
+    much wherever it runs first. Unknown are the cost of a model without a price and that of a reply
+    without usage figures.
 
     >>> cost_of(Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200))
     0.002
@@ -109,18 +117,30 @@ def _read(file: Path, changed: float) -> dict[str, Price]:
     content = read_toml(file, f"it is a table of prices; see {_TABLE} for its form")
     checked, models = content.get("checked"), content.get("models")
     if not isinstance(checked, datetime.date) or not isinstance(models, Mapping):
-        raise ConfigError(f"the table of prices {file} needs `checked = <date>` and a table [models]; see {_TABLE}")
+        raise ConfigError(
+            f"the table of prices {file} needs `checked = <date>` and a table [models]; "
+            f"see {_TABLE}"
+        )
     return {name: _price(name, fields, file) for name, fields in models.items()}
 
 
 def _price(name: str, fields: Any, file: Path) -> Price:
     numbers = isinstance(fields, Mapping) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
         for value in fields.values()
     )
-    if not numbers or not {"input", "output"} <= set(fields) <= _FIELDS or len(fields) not in (2, 5) or ":" not in name:
+    if (
+        not numbers
+        or not {"input", "output"} <= set(fields) <= _FIELDS
+        or len(fields) not in (2, 5)
+        or ":" not in name
+    ):
         raise ConfigError(
-            f'{file}: the price of {name!r} is {fields}; expected "provider:model" = {{ input = 3.0, output = 15.0 }} '
+            f'{file}: the price of {name!r} is {fields}; expected "provider:model" = {{ input = '
+            f"3.0, output = 15.0 }} "
             "in dollars per million tokens, or all of " + ", ".join(sorted(_FIELDS))
         )
     return Price(**{key: float(value) for key, value in fields.items()})

@@ -1,9 +1,9 @@
 """From a name such as "anthropic:<model>" and the environment to a model that can be asked.
 
-Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env"; RAG_EVAL_<P>_MODEL (for
-OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P> in OLLAMA, ANTHROPIC, OPENAI;
-RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two; RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT
-(tokens) for GGUF files.
+Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env";
+RAG_EVAL_<P>_MODEL (for OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P>
+in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two;
+RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT (tokens) for GGUF files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, DataWarning, FailureKind, MissingExtraError, ModelError, unknown
+from ragbench.errors import (
+    ConfigError,
+    DataWarning,
+    FailureKind,
+    MissingExtraError,
+    ModelError,
+    unknown,
+)
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.llms.anthropic import Claude
@@ -36,20 +43,26 @@ OWN_PREFIXES = (*PROVIDERS, "scripted")
 DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
 """The model of a provider where none is named; others have no default."""
 
-_RETIRED = {"claude-3-5-sonnet-20241022": "claude-sonnet-5-5"}  # served no more; published settings still name it
+_RETIRED = {
+    "claude-3-5-sonnet-20241022": "claude-sonnet-5-5"
+}  # served no more; published settings still name it
 _OLLAMA = "http://localhost:11434"
 
 
-def load_llm(name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None) -> LLM:
-    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>" or "env".
+def load_llm(
+    name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None
+) -> LLM:
+    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>",
+    "gguf:<file>" or "env".
 
-    "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment (see this module).
-    Replies go through the reply store. Nothing is sent and no model is loaded before the first request that the store
-    cannot answer. Without `settings` those of the environment hold (`current_settings`). Raises ConfigError when
-    something is missing, and states what to set.
+    "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment
+    (see this module). Replies go through the reply store. Nothing is sent and no model is loaded
+    before the first request that the store cannot answer. Without `settings` those of the
+    environment hold (`current_settings`). Raises ConfigError when something is missing, and states
+    what to set.
 
-    One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or "package.module:attribute",
-    which names one. Its replies are not stored.
+    One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or
+    "package.module:attribute", which names one. Its replies are not stored.
 
     >>> load_llm("ollama:llama3.1:8b").name
     'ollama:llama3.1:8b'
@@ -69,7 +82,9 @@ def _own(given: Any) -> LLM:
     if isinstance(model, LLM):
         return model
     if not callable(model):
-        raise ConfigError(f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text")
+        raise ConfigError(
+            f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text"
+        )
     return ScriptedLLM(model, name=f"function:{object_name(given)}")
 
 
@@ -90,13 +105,16 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     else:
         key = _key("ANTHROPIC")
         if key is None and not offline:
-            raise ConfigError(f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY")
+            raise ConfigError(
+                f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
+            )
         client = Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
     return StoredLLM(provider, model, client, settings)
 
 
 def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:
-    """The server of "ollama" or "openai" as the environment or `url` names it, and its origin for the reply store.
+    """The server of "ollama" or "openai" as the environment or `url` names it, and its origin for
+    the reply store.
 
     Raises:
         ConfigError: the hosted service without a key, or something that is not an address.
@@ -112,16 +130,18 @@ def _openai(model: str, url: str, offline: bool) -> OpenAI:
     key, base_url = _key("OPENAI"), url or _base_url("OPENAI", HOSTED)
     if key is None and base_url == HOSTED and not offline:
         raise ConfigError(
-            f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for another server "
-            "RAG_EVAL_OPENAI_BASE_URL"
+            f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
+            "another server RAG_EVAL_OPENAI_BASE_URL"
         )
     return OpenAI(model, base_url, key)
 
 
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
-    """The model of that name; ConfigError when it could not be asked: unknown provider, no model, no key, no file.
+    """The model of that name; ConfigError when it could not be asked: unknown provider, no model,
+    no key, no file.
 
-    Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is loaded.
+    Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is
+    loaded.
 
     >>> check_llm("gguf:no-such-file.gguf")
     Traceback (most recent call last):
@@ -136,8 +156,8 @@ def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None 
 def parse(name: str) -> tuple[str, str]:
     """Provider and model of a name; "env" is looked up.
 
-    A model that Anthropic has retired gives its successor, with a DataWarning, unless RAG_EVAL_ANTHROPIC_BASE_URL names
-    another server, which may still have it.
+    A model that Anthropic has retired gives its successor, with a DataWarning, unless
+    RAG_EVAL_ANTHROPIC_BASE_URL names another server, which may still have it.
 
     >>> parse("ollama:llama3.1:8b")
     ('ollama', 'llama3.1:8b')
@@ -146,12 +166,18 @@ def parse(name: str) -> tuple[str, str]:
         name = named_model(name)
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
-        raise ConfigError(unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}"))
+        raise ConfigError(
+            unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}")
+        )
     if not model:
-        raise ConfigError(f"{name!r} names no model; write {provider}:<{'file' if provider == 'gguf' else 'model'}>")
+        raise ConfigError(
+            f"{name!r} names no model; "
+            f"write {provider}:<{'file' if provider == 'gguf' else 'model'}>"
+        )
     if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):
         warnings.warn(
-            f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to choose another",
+            f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to "
+            "choose another",
             DataWarning,
             stacklevel=3,
         )
@@ -160,16 +186,20 @@ def parse(name: str) -> tuple[str, str]:
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:
-    """One name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where nothing is given.
+    """One name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where nothing
+    is given.
 
     >>> named_model("", "anthropic", "claude-haiku-4-5"), named_model("anthropic:claude-haiku-4-5"), named_model("")
     ('anthropic:claude-haiku-4-5', 'anthropic:claude-haiku-4-5', '')
 
     Raises:
-        ConfigError: a whole name next to parts of another, an unknown provider, or one without a default model.
+        ConfigError: a whole name next to parts of another, an unknown provider, or one without a
+        default model.
     """
     if name not in ("", "env") and (provider or model):
-        raise ConfigError(f"{name!r} already names provider and model; leave out {provider or model!r}")
+        raise ConfigError(
+            f"{name!r} already names provider and model; leave out {provider or model!r}"
+        )
     if name not in ("", "env") or not (name or provider or model):
         return name
     variable = "" if provider else "RAG_EVAL_PROVIDER: "
@@ -186,12 +216,14 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 def unavailable(name: str = "env") -> str:
     """Why the model of that name cannot be asked here, in words; "" where it can.
 
-    No model named, no key, no file, an optional package that is not installed, or no server that takes connections at
-    its address (for up to two seconds; a provider's own address on the internet is not tried). With
-    RAGBENCH_REPLIES=offline replies come from the store, and no server is needed. Nothing is asked of the model.
+    No model named, no key, no file, an optional package that is not installed, or no server that
+    takes connections at its address (for up to two seconds; a provider's own address on the
+    internet is not tried). With RAGBENCH_REPLIES=offline replies come from the store, and no server
+    is needed. Nothing is asked of the model.
 
     Raises:
-        ConfigError: the provider does not exist: that is an error of the caller, not something missing.
+        ConfigError: the provider does not exist: that is an error of the caller, not something
+        missing.
     """
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:
@@ -204,20 +236,28 @@ def unavailable(name: str = "env") -> str:
 
 
 def _unheard(name: str, settings: Settings) -> str:
-    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own and for a file."""
+    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own and
+    for a file.
+    """
     provider, model = parse(name)
-    where = "" if provider == "gguf" else _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
+    where = (
+        ""
+        if provider == "gguf"
+        else _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
+    )
     if not where or settings.replies == "offline" or listens(where):
         return ""
     parts = urlsplit(where)  # its host only: an address may hold a password
-    return f"{provider}:{model}: no server takes connections at {parts.hostname}, port {_port(where)}"
+    return (
+        f"{provider}:{model}: no server takes connections at {parts.hostname}, port {_port(where)}"
+    )
 
 
 def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
     """Refuse models that cannot be asked here and now, before any work is done for them.
 
-    "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a dry run, no server
-    is needed. `settings` are for models that are named.
+    "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a
+    dry run, no server is needed. `settings` are for models that are named.
 
     Raises:
         ConfigError: an unknown provider, no key, no file.
@@ -229,10 +269,15 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
         if model in ("", "extractive"):
             continue
         llm = check_llm(model, settings)
-        if active_dry_run() is None and isinstance(llm, StoredLLM) and (reason := _unheard(llm.name, llm.settings)):
+        if (
+            active_dry_run() is None
+            and isinstance(llm, StoredLLM)
+            and (reason := _unheard(llm.name, llm.settings))
+        ):
             raise ModelError(
-                f"{reason}. Start it, name another address in RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take "
-                "stored replies only (--offline, RAGBENCH_REPLIES=offline)",
+                f"{reason}. Start it, name another address in "
+                f"RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take stored replies only "
+                "(--offline, RAGBENCH_REPLIES=offline)",
                 FailureKind.UNREACHABLE,
             )
 
@@ -261,7 +306,9 @@ def _key(provider: str) -> str | None:
         return None
     key = key.strip()
     if not key.isascii() or not key.isprintable():  # the HTTP library's error would show it
-        raise ConfigError(f"RAG_EVAL_{provider}_API_KEY or {provider}_API_KEY holds characters that no key has")
+        raise ConfigError(
+            f"RAG_EVAL_{provider}_API_KEY or {provider}_API_KEY holds characters that no key has"
+        )
     return key or None
 
 
@@ -276,7 +323,9 @@ def _base_url(provider: str, default: str) -> str:
     except ValueError:
         right = False
     if not right:  # not shown: it may hold a password
-        raise ConfigError(f"{variable} is not an address; expected one such as http://localhost:8000")
+        raise ConfigError(
+            f"{variable} is not an address; expected one such as http://localhost:8000"
+        )
     if provider == "OPENAI" and parts.path in ("", "/"):
         given = given.rstrip("/") + "/v1" if not parts.query else given
     return given.rstrip("/")
@@ -285,5 +334,7 @@ def _base_url(provider: str, default: str) -> str:
 def _context() -> int:
     text = os.environ.get("RAG_EVAL_GGUF_CONTEXT", "").strip()
     if text and not (text.isdecimal() and int(text) > 0):
-        raise ConfigError(f"RAG_EVAL_GGUF_CONTEXT is {text!r}; expected a number of tokens, such as 8192")
+        raise ConfigError(
+            f"RAG_EVAL_GGUF_CONTEXT is {text!r}; expected a number of tokens, such as 8192"
+        )
     return int(text or 0)

@@ -1,4 +1,6 @@
-"""Model replies: their JSON objects, and whether a text is an answer, an abstention or a refusal, by its wording."""
+"""Model replies: their JSON objects, and whether a text is an answer, an abstention or a refusal,
+by its wording.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,30 @@ from itertools import pairwise
 from typing import Any
 
 NO_ANSWER = "no answer found in the documents"
-"""The text of an abstention, which the prompts ask for when the documents do not contain the answer."""
+"""The text of an abstention, which the prompts ask for when the documents do not contain the
+answer.
+"""
 
 LONGEST_ABSTENTION = 80
 """In words (of ten characters). A longer text is an answer, however it begins."""
 
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
-_THOUGHT_ENDS_LINE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE)  # servers may drop the opening tag
+_THOUGHT_ENDS_LINE = re.compile(
+    r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE
+)  # servers may drop the opening tag
 
-# The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
-# does not provide" or "sources do not state" are not abstentions.
+# The documents, as answers speak of them: always with a word before that points at them, so that
+# "the context manager does not provide" or "sources do not state" are not abstentions.
 _NOUN = (
     r"(?:documents?|passages?|contexts?|texts?|sources?|excerpts?|information|materials?|articles?|paragraphs?|snippets?|"
     r"search results?)"
 )
 _DOCUMENTS = (
-    rf"(?:the|these|this|those|that|any|any of the|none of the|all of the|your|my|provided|given|available) "
-    rf"(?:(?:provided|given|available|retrieved|supplied|above|following|numbered|listed|current|\w+ing|\d+) ){{0,3}}"
-    rf"{_NOUN}"
+    rf"(?:the|these|this|those|that|any|any of the|none of the|all of "
+    rf"the|your|my|provided|given|available) "
+    r"(?:(?:provided|given|available|retrieved|supplied|above|following|numbered|listed|current"
+    rf"|\w+ing|\d+) ){{0,3}}{_NOUN}"
 )
 _THAT_FOLLOW = (
     r"(?: (?:provided|given|above|below|here|retrieved|available|supplied|shown|listed|alone|itself|themselves|"
@@ -60,29 +67,34 @@ _ABSTAINS = re.compile(
             r"^no_answer\b",
             r"^(?:unanswerable|not answerable|unknown|n/a)\W*$",
             r"^not (?:stated|specified|mentioned|provided|given|available|found)\W*$",
-            r"^(?:no answer|answer not (?:found|available)|insufficient information|not enough information)\b",
+            r"^(?:no answer|answer not (?:found|available)|insufficient information|not enough "
+            r"information)\b",
             rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NOT} {_TELL}\b",
             rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NO}\b",
             rf"\bnone of (?:the|these|those) (?:\w+ ){{0,2}}{_NOUN}{_THAT_FOLLOW} {_TELL}s?\b",
-            rf"\b(?:(?:is|are|was|were|has|have|can|could)(?: not|n't)|cannot) (?:been |be |\w+ly )*{_SHOWN}"
-            rf"(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
+            rf"\b(?:(?:is|are|was|were|has|have|can|could)(?: not|n't)|cannot) (?:been |be "
+            rf"|\w+ly )*{_SHOWN}(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
             rf"\bno (?:\w+ ){{0,3}}{_MATTER}\b.{{0,120}} (?:in|by|from|within) {_DOCUMENTS}",
             r"\bi (?:do not|don't|did not|didn't) (?:know|"
             r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|"
             r"find (?:any|the answer|an answer|information)|see any)",
-            r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) (?:unable|not able) to) "
-            r"(?:definitively |reliably |accurately )?(?:answer|determine|say|tell|locate|"
-            r"find (?:any|the|an|information)|provide (?:an|a|the) (?:\w+ )?answer|give (?:an|a|the) (?:\w+ )?answer)",
-            r"^(?:it is )?(?:unable|not able|impossible|not possible) to (?:answer|determine|say|tell|find)",
-            r"\b(?:question|answer) (?:cannot|can't|can not|could not) be (?:answered|determined|found|given)\b",
+            r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) "
+            r"(?:unable|not able) to) (?:definitively |reliably |accurately "
+            r")?(?:answer|determine|say|tell|locate|find (?:any|the|an|information)|provide "
+            r"(?:an|a|the) (?:\w+ )?answer|give (?:an|a|the) (?:\w+ )?answer)",
+            r"^(?:it is )?(?:unable|not able|impossible|not possible) to "
+            r"(?:answer|determine|say|tell|find)",
+            r"\b(?:question|answer) (?:cannot|can't|can not|could not) be "
+            r"(?:answered|determined|found|given)\b",
             r"\b(?:not enough|insufficient|no (?:relevant|specific|such|direct)?) ?information\b",
         )
     )
 )
 _REFUSES = re.compile(
-    r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) decline to|"
-    r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|"
-    r"participate|create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
+    r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) "
+    r"decline to|am (?:unable|not able) to) (?:\w+ )?(?:help(?! "
+    r"\w+ing\b)|assist|comply|discuss|fulfill?|engage|support|participate|create|provide "
+    r"(?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
 )
 # An answer often follows one of these, so such a text is read as an answer.
 _GOES_ON = re.compile(
@@ -95,18 +107,24 @@ _REFUSES_TO_JUDGE = re.compile(
     r"|(?:cannot|can not|can['’]t|won['’]t|will not|unable to|not able to) (?:\w+ )?"
     r"(?:judge|evaluate|assess|grade|rate|score|follow|obey|do that))\b"
 )
-_APOLOGY = re.compile(r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?")
+_APOLOGY = re.compile(
+    r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?"
+)
 _LABEL = re.compile(r"^(?:(?:short |final )?answer|response)(?: with citations)? ?: ?")
-_FROM = re.compile(rf"^(?:based (?:only |solely )?on|according to|from|given|in|with) {_DOCUMENTS}{_THAT_FOLLOW} ?")
+_FROM = re.compile(
+    rf"^(?:based (?:only |solely )?on|according to|from|given|in|with) {_DOCUMENTS}{_THAT_FOLLOW} ?"
+)
 
 
 def read_outcome(text: str) -> str:
-    """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked" (it refuses).
+    """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked"
+    (it refuses).
 
-    Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
-    first sentences that state that the documents do not contain the answer or that the model will not help. A text of
-    more than 80 words, or one that continues with "but", "however" and the like, is an answer: it may be a partial one,
-    and a judge sees it. An empty text abstains.
+    Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
+    "NO_ANSWER", and English first sentences that state that the documents do not contain the answer
+    or that the model will not help. A text of more than 80 words, or one that continues with "but",
+    "however" and the like, is an answer: it may be a partial one, and a judge sees it. An empty
+    text abstains.
 
     >>> read_outcome("The documents do not say when the railway was built.")
     'no_results'
@@ -116,7 +134,12 @@ def read_outcome(text: str) -> str:
     'blocked'
     """
     plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
-    plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
+    plain = (
+        " ".join(plain.split())
+        .replace("i'm ", "i am ")
+        .replace("we're ", "we are ")
+        .replace(" .", ".")
+    )
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
         return "no_results"
@@ -159,7 +182,8 @@ def without_thoughts(reply: str) -> str:
 
 
 def without_fence(reply: str) -> str:
-    """Return the inside of a reply that is one fenced block and nothing else; any other reply as it is.
+    """Return the inside of a reply that is one fenced block and nothing else; any other reply as it
+    is.
 
     >>> without_fence("```json\\n{}\\n```"), without_fence("It says ```{}```")
     ('{}', 'It says ```{}```')
@@ -175,7 +199,9 @@ def refuses_to_judge(words: str) -> bool:
     >>> refuses_to_judge("I won't follow the order in this answer."), refuses_to_judge("I cannot find a difference.")
     (True, False)
     """
-    return bool(words.strip()) and (read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None)
+    return bool(words.strip()) and (
+        read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None
+    )
 
 
 class UnreadableError(ValueError):
@@ -189,7 +215,8 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     [{'a': {'b': 1}}, {}]
 
     Raises:
-        UnreadableError: an object is broken or cut, or has two values for a key; its content is ignored.
+        UnreadableError: an object is broken or cut, or has two values for a key; its content is
+        ignored.
     """
     return (value for value, _, _ in json_spans(text))
 
@@ -216,29 +243,38 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
         except RecursionError as exc:
             raise UnreadableError("it nests too deeply") from exc
         except json.JSONDecodeError as exc:
-            raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
+            raise UnreadableError(
+                f"its JSON is broken or cut at character {exc.pos} ({exc.msg})"
+            ) from exc
         yield value, begins.start(), end
 
 
-_QUOTES = re.compile(r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z")
+_QUOTES = re.compile(
+    r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z"
+)
 
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each object of a reply whether the reply states it: begins or ends with it, on lines of its own.
+    """Return for each object of a reply whether the reply states it: begins or ends with it, on
+    lines of its own.
 
-    Any other object may be quoted from the texts that the model was shown; so is one after "it says:" and the like.
+    Any other object may be quoted from the texts that the model was shown; so is one after "it
+    says:" and the like.
 
     >>> text = '{"a": 1}\\nIt says {"a": 2}.'
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
     [True, False]
     """
-    outside = [text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])]
+    outside = [
+        text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])
+    ]
     blank = [not part.strip(" \t\r\n,[]") for part in outside]  # objects may be in a list
     first = next((i for i, free in enumerate(blank) if not free), len(blank))
     last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
     begins = first == len(blank) or re.match(r"[ \t,\]]*\n", outside[first]) is not None
     ends = last == len(blank) or re.search(r"\n[ \t\[]*\Z", outside[-1 - last]) is not None
     return [
-        ((begins and i < first) or (ends and i >= len(spans) - last)) and not _QUOTES.search(outside[i])
+        ((begins and i < first) or (ends and i >= len(spans) - last))
+        and not _QUOTES.search(outside[i])
         for i in range(len(spans))
     ]

@@ -1,4 +1,6 @@
-"""A language model with predefined replies: for tests, for teaching, for trying a notebook without paying."""
+"""A language model with predefined replies: for tests, for teaching, for trying a notebook without
+paying.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ ScriptedReply = str | Mapping[str, Any] | Completion
 class ScriptedLLM:
     """Replies from a list, in order, or from a function of the prompt.
 
-    A reply is a text, a mapping (which becomes JSON text) or a whole Completion. Tokens are counted as words, latency
-    is 0. `prompts` and `systems` hold what was asked, in order. Nothing goes through the reply store. When a list has
-    no reply left, `generate` raises ModelError.
+    A reply is a text, a mapping (which becomes JSON text) or a whole Completion. Tokens are counted
+    as words, latency is 0. `prompts` and `systems` hold what was asked, in order. Nothing goes
+    through the reply store. When a list has no reply left, `generate` raises ModelError.
 
     >>> llm = ScriptedLLM(["Paris.", {"verdict": True}])
     >>> llm.generate("What is the capital of France?").text
@@ -67,11 +69,13 @@ class ScriptedLLM:
             reply = self._replies[number]
         else:
             raise ModelError(
-                f"{self.name} has {len(self._replies)} replies and was asked {number + 1} times; give it more of "
-                "them, or a function"
+                f"{self.name} has {len(self._replies)} replies and was asked {number + 1} times; "
+                "give it more of them, or a function"
             )
         if isinstance(reply, Completion):
             return reply
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
         asked = f"{system or ''} {prompt}"
-        return Completion(text, self.name, input_tokens=len(asked.split()), output_tokens=len(text.split()))
+        return Completion(
+            text, self.name, input_tokens=len(asked.split()), output_tokens=len(text.split())
+        )

@@ -18,11 +18,13 @@ _in_force: Settings | None = None
 
 @dataclass(frozen=True)
 class Settings:
-    """How language models may be asked; `current_settings` takes from the environment what is not given.
+    """How language models may be asked; `current_settings` takes from the environment what is not
+    given.
 
-    `replies` is "on", "off" (the reply store is neither read nor written) or "offline" (no request leaves). Requests
-    that might pass `max_cost` US dollars (None: any) on the account `budget`, which several processes may share, are
-    not sent. `allow_unpriced` leaves models without a price out of this; otherwise they are refused.
+    `replies` is "on", "off" (the reply store is neither read nor written) or "offline" (no request
+    leaves). Requests that might pass `max_cost` US dollars (None: any) on the account `budget`,
+    which several processes may share, are not sent. `allow_unpriced` leaves models without a price
+    out of this; otherwise they are refused.
 
     >>> Settings(replies="offlin")
     Traceback (most recent call last):
@@ -36,7 +38,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.replies not in MODES:
-            raise ConfigError(f"RAGBENCH_REPLIES is {self.replies!r}; expected one of {', '.join(MODES)}")
+            raise ConfigError(
+                f"RAGBENCH_REPLIES is {self.replies!r}; expected one of {', '.join(MODES)}"
+            )
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
             raise ConfigError(_no_cost(self.max_cost))
 
@@ -54,13 +58,18 @@ class Settings:
     def kept(self) -> str:
         """What running again would mean for what has been paid."""
         if self.replies == "off":
-            return "without the reply store (--no-cache) nothing is kept: all is paid for again if you run it again"
+            return (
+                "without the reply store (--no-cache) nothing is kept: all is paid for again "
+                "if you run it again"
+            )
         return "what came back is stored, so run again"
 
 
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
-    """Inside, these are the settings of every model of this process that was given none; for a command."""
+    """Inside, these are the settings of every model of this process that was given none; for a
+    command.
+    """
     global _in_force
     before, _in_force = _in_force, settings
     try:
@@ -79,8 +88,9 @@ def current_settings(
 ) -> Settings:
     """What is given, and the rest from the environment.
 
-    The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and RAGBENCH_ALLOW_UNPRICED. `account` is the
-    budget where the environment names none; without it, this process has its own.
+    The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and
+    RAGBENCH_ALLOW_UNPRICED. `account` is the budget where the environment names none; without it,
+    this process has its own.
 
     >>> current_settings(max_cost=5, environment={"RAGBENCH_REPLIES": "off"}).replies
     'off'

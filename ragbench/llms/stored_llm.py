@@ -1,4 +1,6 @@
-"""A provider behind the reply store: looked up first, waited for politely, within the budget, stored before use."""
+"""A provider behind the reply store: looked up first, waited for politely, within the budget,
+stored before use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from ragbench.types import Completion
 
 Schema = Mapping[str, Any] | None
 
-# What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
+# What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in
+# tokens.
 _AROUND = 1000
 
 
@@ -42,16 +45,27 @@ class Provider(Protocol):
 
 
 class StoredLLM:
-    """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any form."""
+    """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any
+    form.
+    """
 
-    def __init__(self, provider: str, model: str, client: Provider, settings: Settings | None = None) -> None:
-        self._provider, self._model, self._client, self._settings = provider, model, client, settings
+    def __init__(
+        self, provider: str, model: str, client: Provider, settings: Settings | None = None
+    ) -> None:
+        self._provider, self._model, self._client, self._settings = (
+            provider,
+            model,
+            client,
+            settings,
+        )
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
     @property
     def name(self) -> str:
-        """Provider and model, "provider:model", as completions carry it; a GGUF file without its folder."""
+        """Provider and model, "provider:model", as completions carry it; a GGUF file without its
+        folder.
+        """
         return f"{self._provider}:{self._model}"
 
     @property
@@ -77,17 +91,21 @@ class StoredLLM:
         schema: Mapping[str, Any] | None = None,
         sample: int = 0,
     ) -> Completion:
-        """The model's reply, from the store if the same was asked before; raises ModelError when there is none.
+        """The model's reply, from the store if the same was asked before; raises ModelError when
+        there is none.
 
-        `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks for it where it
-        cannot: check what comes. `sample` numbers repetitions of one question (0, 1, ...), each stored for itself.
+        `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks
+        for it where it cannot: check what comes. `sample` numbers repetitions of one question (0,
+        1, ...), each stored for itself.
         """
         request = self.request(prompt, system, max_tokens, temperature, schema, sample)
         self.check_budget()
         try:
             found = self.lookup_many([request])
             if plan := active_dry_run():
-                return plan.complete(self.name, [request], found, shared=self.settings.replies != "off")[0]
+                return plan.complete(
+                    self.name, [request], found, shared=self.settings.replies != "off"
+                )[0]
             return found[0] or self.fetch(request)
         except Failed as exc:
             raise ModelError(exc, exc.kind) from None
@@ -95,20 +113,40 @@ class StoredLLM:
             raise ModelError(exc, FailureKind.STORE) from exc
 
     def request(
-        self, prompt: str, system: str | None, max_tokens: int, temperature: float, schema: Schema, sample: int
+        self,
+        prompt: str,
+        system: str | None,
+        max_tokens: int,
+        temperature: float,
+        schema: Schema,
+        sample: int,
     ) -> Request:
         """The checked request; raises ConfigError."""
         if not isinstance(prompt, str) or not isinstance(system, str | None):
-            raise ConfigError(f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}")
+            raise ConfigError(
+                f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}"
+            )
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-            raise ConfigError(f"{self.name}: max_tokens is {max_tokens!r}; expected a whole number, 1 or more")
-        if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
-            raise ConfigError(f"{self.name}: temperature is {temperature!r}; expected a number, 0 or more")
+            raise ConfigError(
+                f"{self.name}: max_tokens is {max_tokens!r}; expected a whole number, 1 or more"
+            )
+        if not (
+            isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0
+        ):
+            raise ConfigError(
+                f"{self.name}: temperature is {temperature!r}; expected a number, 0 or more"
+            )
         return Request(
-            self._provider, self._model, without_surrogates(prompt),
-            None if system is None else without_surrogates(system), max_tokens, float(temperature), schema, sample,
+            self._provider,
+            self._model,
+            without_surrogates(prompt),
+            None if system is None else without_surrogates(system),
+            max_tokens,
+            float(temperature),
+            schema,
+            sample,
             self._client.origin,
-        )  # fmt: skip
+        )
 
     def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
         """What the store has of these, in order; raises StoreError."""
@@ -118,15 +156,20 @@ class StoredLLM:
         found = replies.lookup_many(requests, any_origin=mode == "offline")
         return [reply and self._completion(reply, cached=True) for reply in found]
 
-    def fetch(self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None) -> Completion:
-        """The reply of the provider, stored; raises Failed, and InterruptedError once `stop` is set."""
+    def fetch(
+        self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
+    ) -> Completion:
+        """The reply of the provider, stored; raises Failed, and InterruptedError once `stop` is
+        set.
+        """
         stop = stop or threading.Event()
         mode = self.settings.replies
         if mode == "offline":
             raise Failed(
-                f"{self.name}: offline, and the reply store has no reply to the prompt {_ends(request.prompt)} "
-                f"(max_tokens {request.max_tokens}, temperature {request.temperature:g}, sample {request.sample}); run "
-                "it once without --offline, or get it with `ragbench cache import`",
+                f"{self.name}: offline, and the reply store has no reply to the "
+                f"prompt {_ends(request.prompt)} (max_tokens {request.max_tokens}, "
+                f"temperature {request.temperature:g}, sample {request.sample}); run it once "
+                "without --offline, or get it with `ragbench cache import`",
                 FailureKind.OFFLINE,
             )
         if mode == "off":
@@ -150,32 +193,43 @@ class StoredLLM:
             reply = self._retried(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
-            except StoreError as exc:  # it is paid for: give it away, but buy no more that cannot be kept
+            except (
+                StoreError
+            ) as exc:  # it is paid for: give it away, but buy no more that cannot be kept
                 self._store_is_broken = f"{self.name}: {exc}"
-                warnings.warn(f"a paid reply could not be stored: {exc}", RuntimeWarning, stacklevel=2)
+                warnings.warn(
+                    f"a paid reply could not be stored: {exc}", RuntimeWarning, stacklevel=2
+                )
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:
-        """ConfigError when there is a maximum cost and this model's price is unknown, unless that is allowed."""
+        """ConfigError when there is a maximum cost and this model's price is unknown, unless that
+        is allowed.
+        """
         settings = self.settings
         if settings.max_cost is None or settings.allow_unpriced or price_of(self.name) is not None:
             return
         entry = f'"{self.name}" = {{ input = 3.00, output = 15.00 }}'
         raise ConfigError(
-            f"a maximum cost is set, but the price of {self.name} is unknown. Write it into a file, in dollars per "
-            f"million tokens: checked = {datetime.date.today()}, then [models], then {entry}; and name that file in "
-            "RAGBENCH_PRICES. Or continue with --allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model "
-            "out of the maximum"
+            f"a maximum cost is set, but the price of {self.name} is unknown. Write it into a "
+            f"file, in dollars per million tokens: checked = {datetime.date.today()}, then "
+            f"[models], then {entry}; and name that file in RAGBENCH_PRICES. Or continue with "
+            "--allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model out of the "
+            "maximum"
         )
 
     def _retried(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         try:
             reply = self._retry.run(
-                lambda: self._within_budget(request, timeout_s, stop), stop, then=lambda: self.settings.kept
+                lambda: self._within_budget(request, timeout_s, stop),
+                stop,
+                then=lambda: self.settings.kept,
             )
         except Failed as exc:
             raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
-        text, served = (scrubbed(value, self._client.secrets) for value in (reply.text, reply.served))
+        text, served = (
+            scrubbed(value, self._client.secrets) for value in (reply.text, reply.served)
+        )
         return reply._replace(text=without_surrogates(text), served=without_surrogates(served))
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
@@ -187,42 +241,61 @@ class StoredLLM:
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
             reply = self._sent(request, timeout_s)
-            cost = price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
+            cost = (
+                price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
+            )
             answered = True
             return reply
         except Failed as exc:
             cost = bound if exc.paid else 0.0
             raise
         finally:
-            with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
+            with suppress(
+                StoreError
+            ):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
                 budgets.settle(reservation, cost, answered=answered)
 
     def _sent(self, request: Request, timeout_s: float) -> Reply:
         try:
             return self._client.send(request, timeout_s)
         except Failed as exc:
-            if exc.kind is not FailureKind.UNREADABLE or not exc.body or self.settings.replies == "off":
+            if (
+                exc.kind is not FailureKind.UNREADABLE
+                or not exc.body
+                or self.settings.replies == "off"
+            ):
                 raise
             name = f"{request.key[:16]}-{digest(exc.body)[:8]}.txt"
             with suppress(OSError):  # it was paid for: a person may still read it
                 folder = cache_folder() / "unreadable"
                 folder.mkdir(mode=0o700, exist_ok=True)
-                write_durably(folder / name, scrubbed(exc.body, self._client.secrets).encode("utf-8", "replace"))
+                write_durably(
+                    folder / name,
+                    scrubbed(exc.body, self._client.secrets).encode("utf-8", "replace"),
+                )
                 (folder / name).chmod(0o600)
                 exc = exc.reworded(f"{exc}; all of it is in unreadable/{name} of the cache folder")
             raise exc from None
 
     def _reserved(
-        self, request: Request, bound: float, settings: Settings, timeout_s: float, stop: threading.Event
+        self,
+        request: Request,
+        bound: float,
+        settings: Settings,
+        timeout_s: float,
+        stop: threading.Event,
     ) -> int:
         maximum = settings.max_cost or 0.0
         while not stop.is_set():
-            reservation = budgets.reserve(settings.budget, bound, maximum, timeout_s + 60.0, request.key)
+            reservation = budgets.reserve(
+                settings.budget, bound, maximum, timeout_s + 60.0, request.key
+            )
             if reservation is None:
                 gone = budgets.spent(settings.budget)
                 raise Failed(
-                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone.settled:.4f} of "
-                    f"{maximum:.2f} are spent{gone.lost_in_words}; {settings.kept} with a higher maximum",
+                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, "
+                    f"and {gone.settled:.4f} of {maximum:.2f} are "
+                    f"spent{gone.lost_in_words}; {settings.kept} with a higher maximum",
                     FailureKind.BUDGET,
                     stop=True,
                 )
@@ -233,15 +306,24 @@ class StoredLLM:
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
         return Completion(
-            reply.text, self.name, reply.input_tokens, reply.output_tokens, 0.0 if cached else reply.latency_s, cached,
+            reply.text,
+            self.name,
+            reply.input_tokens,
+            reply.output_tokens,
+            0.0 if cached else reply.latency_s,
+            cached,
             reply.finish,
-        )  # fmt: skip
+        )
 
 
 def _ends(prompt: str) -> str:
-    """How a prompt starts and, where it is long, ends: many begin with the same instruction and end in the question."""
+    """How a prompt starts and, where it is long, ends: many begin with the same instruction and end
+    in the question.
+    """
     line = " ".join(prompt.split())
-    return repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
+    return (
+        repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
+    )
 
 
 def _most_input_tokens(request: Request) -> int:

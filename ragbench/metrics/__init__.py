@@ -1,7 +1,8 @@
 """Measures: the formula of each as a pure function, and the tables of scores that they give.
 
-A table of scores has the columns query_id, measure, value; `value` is NaN where something is unscored: it is
-counted, and never averaged. What each measure means, its bounds and direction are in `ragbench.registry`.
+A table of scores has the columns query_id, measure, value; `value` is NaN where something is
+unscored: it is counted, and never averaged. What each measure means, its bounds and direction are
+in `ragbench.registry`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,7 +1,8 @@
 """Similarity of an answer to its labels, without a language model.
 
-All are in [0, 1], higher is better. They reward wording: a correct answer in other words can score low, a wrong one
-that repeats the reference can score high. Use them to compare configurations, not to verify answers.
+All are in [0, 1], higher is better. They reward wording: a correct answer in other words can score
+low, a wrong one that repeats the reference can score high. Use them to compare configurations, not
+to verify answers.
 """
 
 from __future__ import annotations
@@ -38,13 +39,17 @@ _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\
 
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
-_EMPHASIS = re.compile(r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])")  # of Markdown: "*so*", "**so**"
+_EMPHASIS = re.compile(
+    r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])"
+)  # of Markdown: "*so*", "**so**"
 
 _WORD = re.compile(rf"{UNSPACED}|{_NUMBER}|(?:(?!{UNSPACED})\w)+")
 
 
 class _Dropped(dict[int, int | None]):
-    """A table for str.translate that drops punctuation and symbols; in ASCII these are `string.punctuation`."""
+    """A table for str.translate that drops punctuation and symbols; in ASCII these are
+    `string.punctuation`.
+    """
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if unicodedata.category(chr(code))[0] in "PS" else code
@@ -55,13 +60,14 @@ _DROPPED = _Dropped()
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Return the harmonic mean of word precision and recall of an answer against the reference, in [0, 1].
+    """Return the harmonic mean of word precision and recall of an answer against the reference, in
+    [0, 1].
 
-    As in SQuAD (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the articles a, an,
-    the, counted as often as they occur in both. For ASCII this is SQuAD's own number; beyond it, letters are
-    compared after NFKC and case folding, punctuation of every script is dropped, and scripts without spaces
-    (Chinese, Japanese, Thai ...) count by character. Where no word is left of either text, it is 1 if they are equal,
-    else 0.
+    As in SQuAD (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the
+    articles a, an, the, counted as often as they occur in both. For ASCII this is SQuAD's own
+    number; beyond it, letters are compared after NFKC and case folding, punctuation of every script
+    is dropped, and scripts without spaces (Chinese, Japanese, Thai ...) count by character. Where
+    no word is left of either text, it is 1 if they are equal, else 0.
 
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
@@ -75,12 +81,14 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
-    """Return the fraction of `facts` that the answer states in one of their wordings, in [0, 1]; NaN without facts.
+    """Return the fraction of `facts` that the answer states in one of their wordings, in [0, 1];
+    NaN without facts.
 
-    A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the answer contains
-    its words in a row, ignoring case and punctuation, and not as part of longer words. A number is one word, with its
-    sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000" is "1000". A wording with operators, such as
-    "2**n" or "C++", or without letters and digits, such as "**", must match exactly but for case and white space.
+    A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the
+    answer contains its words in a row, ignoring case and punctuation, and not as part of longer
+    words. A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or
+    "-3"; "1,000" is "1000". A wording with operators, such as "2**n" or "C++", or without letters
+    and digits, such as "**", must match exactly but for case and white space.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
@@ -90,7 +98,8 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
 
 
 def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
-    """Return for each fact whether the text states it in one of its wordings, by the rules of `gold_fact_coverage`.
+    """Return for each fact whether the text states it in one of its wordings, by the rules of
+    `gold_fact_coverage`.
 
     >>> stated_facts("It opened in 1889.", [["1889"], ["Eiffel", "G. Eiffel"]])
     [True, False]
@@ -100,7 +109,9 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
     """
     for fact in facts:
         if isinstance(fact, str) or len(fact) == 0:
-            raise DataError(f"a gold fact is a sequence of wordings such as ('1889', 'in 1889'), not {fact!r}")
+            raise DataError(
+                f"a gold fact is a sequence of wordings such as ('1889', 'in 1889'), not {fact!r}"
+            )
     if not facts:
         return []
     spaced = f" {' '.join(words(text))} "
@@ -108,10 +119,12 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
-    """Return the fraction of distinct `keywords` that the answer contains, in [0, 1]; NaN if there are none.
+    """Return the fraction of distinct `keywords` that the answer contains, in [0, 1]; NaN if there
+    are none.
 
-    A keyword is one or more words, matched at word boundaries as a gold fact (`gold_fact_coverage`): "cat" is not in
-    "concatenate", nor "3" in "3.5". Inflected forms are other words.
+    A keyword is one or more words, matched at word boundaries as a gold fact
+    (`gold_fact_coverage`): "cat" is not in "concatenate", nor "3" in "3.5". Inflected forms are
+    other words.
 
     >>> keyword_coverage("Reset it under Settings, then log in again.", ["settings", "log in", "password"])
     0.6666666666666666
@@ -127,22 +140,31 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
     ['log in', 'password']
     """
     if isinstance(keywords, str):
-        raise DataError(f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}")
-    return [keyword for keyword in dict.fromkeys(keywords) if not stated_facts(answer, [[keyword]])[0]]
+        raise DataError(
+            f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}"
+        )
+    return [
+        keyword for keyword in dict.fromkeys(keywords) if not stated_facts(answer, [[keyword]])[0]
+    ]
 
 
-def semantic_similarity(answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]) -> Floats:
-    """Return the cosine of each row of `answers` (n, dimension) with the same row of `references`, clipped to [0, 1].
+def semantic_similarity(
+    answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]
+) -> Floats:
+    """Return the cosine of each row of `answers` (n, dimension) with the same row of `references`,
+    clipped to [0, 1].
 
     A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals, because
-    further digits of an embedding depend on its batch. The scale depends on the model: compare within one model only.
+    further digits of an embedding depend on its batch. The scale depends on the model: compare
+    within one model only.
 
     >>> semantic_similarity(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[-1.0, 0.0], [3.0, 0.0]])).tolist()
     [0.0, 0.6]
     """
     if answers.shape != references.shape or answers.ndim != 2:
         raise DataError(
-            f"answers and references need the same shape (n, dimension), not {answers.shape} and {references.shape}"
+            f"answers and references need the same shape (n, dimension), not {answers.shape} "
+            f"and {references.shape}"
         )
     left, right = answers.astype(np.float64), references.astype(np.float64)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
@@ -159,10 +181,11 @@ def squad_words(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text as facts and keywords are compared: NFKC, case folded, without punctuation.
+    """Return the words of a text as facts and keywords are compared: NFKC, case folded, without
+    punctuation.
 
-    A number is one word with its sign and decimals and without thousands separators; in scripts without spaces each
-    character is one.
+    A number is one word with its sign and decimals and without thousands separators; in scripts
+    without spaces each character is one.
 
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']
@@ -187,7 +210,9 @@ def _states(answer: str, text: str, wording: str) -> bool:
     # "*" is not stated by "**", nor "n+1" by "n+10"
     before, after = (r"\w" if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1]))
     spaced = (r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in pairwise(parts))
-    exact = "".join(f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True))
+    exact = "".join(
+        f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True)
+    )
     return re.search(f"(?<!{before}){exact}(?!{after})", answer.casefold()) is not None
 
 
@@ -196,26 +221,29 @@ ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 _KEYWORD_MEASURES = ("required_keywords", "contains_all")
 
 
-def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str | Embedder = "minilm") -> pd.DataFrame:
+def score_answers(
+    dataset: Dataset, answers: Sequence[Answer], *, embedder: str | Embedder = "minilm"
+) -> pd.DataFrame:
     """Score answers against the labels of the dataset's cases: columns query_id, measure, value.
 
-    Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and token_f1 to the
-    reference answer, gold_fact_coverage, and where the dataset asks for keywords at all also required_keywords (the
-    fraction of a case's keywords that the answer contains) and contains_all (1 where all do). The numbers of cited
-    contexts ("[2]") are not part of the answer. Every case has a row for each measure, by measure, then in the order of
-    the cases. Unscored (NaN; counted by `summarise`, left out of its mean) is a case
+    Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and
+    token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
+    all also required_keywords (the fraction of a case's keywords that the answer contains) and
+    contains_all (1 where all do). The numbers of cited contexts ("[2]") are not part of the answer.
+    Every case has a row for each measure, by measure, then in the order of the cases. Unscored
+    (NaN; counted by `summarise`, left out of its mean) is a case
 
     - without the label that the measure needs;
     - whose answer is missing or failed (`error` is set, or the outcome is "failed");
-    - whose system abstained (outcome "no_results" or "blocked"). Means are therefore means *of the answers given*; read
-      them together with `n_scored` and `abstention_table`, since a system that answers only easy questions has high
-      ones;
+    - whose system abstained (outcome "no_results" or "blocked"). Means are therefore means *of the
+      answers given*; read them together with `n_scored` and `abstention_table`, since a system that
+      answers only easy questions has high ones;
     - that is unanswerable (expected outcome "no_results" or "blocked"): see `abstention_table`.
 
     Args:
-        dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`.
-        answers: at most one per case, in any order.
-        embedder: a name for `load_embedder`, or an embedder; only loaded if there is something to compare.
+        dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`. answers:
+        at most one per case, in any order. embedder: a name for `load_embedder`, or an embedder;
+        only loaded if there is something to compare.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> case = Case("q1", "When?", reference_answer="It opened in 1889.", gold_facts=(("1889",), ("May", "spring")))
@@ -230,31 +258,42 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     answered = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
     references = {q: case.reference_answer or "" for q, (case, _) in answered.items()}
-    compared = {q: (words[q], reference) for q, reference in references.items() if reference.strip()}
+    compared = {
+        q: (words[q], reference) for q, reference in references.items() if reference.strip()
+    }
     rows = {
-        q: {"gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts)} for q, (case, _) in answered.items()
+        q: {"gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts)}
+        for q, (case, _) in answered.items()
     }
     if compared:
         texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
-        left, right = (vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1))
-        for (query_id, pair), value in zip(compared.items(), semantic_similarity(left, right).tolist(), strict=True):
+        left, right = (
+            vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1)
+        )
+        for (query_id, pair), value in zip(
+            compared.items(), semantic_similarity(left, right).tolist(), strict=True
+        ):
             rows[query_id] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
     for query_id, (case, _) in answered.items():
         if case.required_keywords:
             coverage = keyword_coverage(words[query_id], case.required_keywords)
             rows[query_id] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
     keywords = any(case.required_keywords for case in dataset.cases)
-    return tidy_cases(dataset.cases, (*ANSWER_MEASURES, *(_KEYWORD_MEASURES if keywords else ())), rows)
+    return tidy_cases(
+        dataset.cases, (*ANSWER_MEASURES, *(_KEYWORD_MEASURES if keywords else ())), rows
+    )
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Count the answerable and unanswerable questions that were answered, abstained from, or failed.
+    """Count the answerable and unanswerable questions that were answered, abstained from, or
+    failed.
 
-    Rows "answerable" and "unanswerable" (expected outcome "no_results" or "blocked"), columns "answered", "abstained"
-    (outcome "no_results" or "blocked") and "failed" (`error` is set, outcome "failed", or no answer at all). The good
-    cells are answerable x answered and unanswerable x abstained; the sum is the number of cases.
+    Rows "answerable" and "unanswerable" (expected outcome "no_results" or "blocked"), columns
+    "answered", "abstained" (outcome "no_results" or "blocked") and "failed" (`error` is set,
+    outcome "failed", or no answer at all). The good cells are answerable x answered and
+    unanswerable x abstained; the sum is the number of cases.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> cases = [Case("q1", "?"), Case("q2", "?", expected_outcome="no_results"), Case("q3", "?")]
@@ -266,16 +305,19 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     """
     by_query = answers_by_query(dataset, answers)
     columns = ["answered", "abstained", "failed"]
-    counts = Counter((case.answerable, state_of(by_query.get(case.query_id))) for case in dataset.cases)
+    counts = Counter(
+        (case.answerable, state_of(by_query.get(case.query_id))) for case in dataset.cases
+    )
     rows = [[counts[answerable, state] for state in columns] for answerable in (True, False)]
     return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
 
 def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """Return judgements as columns query_id, measure, value; by measure, then in the order of the judgements.
+    """Return judgements as columns query_id, measure, value; by measure, then in the order of the
+    judgements.
 
-    A measure is the criterion after "llm_", so that judged and computed measures never share a name. Values are in
-    [0, 1]; unscored judgements are NaN.
+    A measure is the criterion after "llm_", so that judged and computed measures never share a
+    name. Values are in [0, 1]; unscored judgements are NaN.
 
     >>> score_judgements([Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None)])
       query_id          measure  value
@@ -288,15 +330,19 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     for judgement in judgements:
         if judgement.value is not None and not 0 <= judgement.value <= 1:
             raise DataError(
-                f"query {judgement.query_id!r}: {judgement.criterion} is {judgement.value}; expected a value in "
-                "[0, 1], or None"
+                f"query {judgement.query_id!r}: {judgement.criterion} is {judgement.value}; "
+                "expected a value in [0, 1], or None"
             )
-    rows = [(judgement.query_id, f"llm_{judgement.criterion}", judgement.value) for judgement in judgements]
+    rows = [
+        (judgement.query_id, f"llm_{judgement.criterion}", judgement.value)
+        for judgement in judgements
+    ]
     if len(pairs := Counter(row[:2] for row in rows)) < len(rows):
         query_id, measure = pairs.most_common(1)[0][0]
         raise DataError(
-            f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score the judgements of one "
-            "system at a time, and repeated verdicts as one judgement with n_samples"
+            f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score "
+            "the judgements of one system at a time, and repeated verdicts as one judgement with "
+            "n_samples"
         )
     measures = list(dict.fromkeys(measure for _, measure, _ in rows))
     rows = [row for measure in measures for row in rows if row[1] == measure]
@@ -314,13 +360,14 @@ def score_ablations(
 ) -> pd.DataFrame:
     """Score each ablation, named "<ablation>_<measure>": query_id, measure, value.
 
-    The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of `score_judgements`.
-    Unlike there, an abstention on an answerable question is 0, so that all ablations are compared on the same
-    questions. Unscored (NaN) are failed requests, unreadable verdicts, questions without the label, and those that were
-    left out of an ablation.
+    The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of
+    `score_judgements`. Unlike there, an abstention on an answerable question is 0, so that all
+    ablations are compared on the same questions. Unscored (NaN) are failed requests, unreadable
+    verdicts, questions without the label, and those that were left out of an ablation.
 
     Args:
-        ablations: name -> its answers; `ragbench.generation.answer_ablations` gives "oracle", "best_chunks" and
+        ablations: name -> its answers; `ragbench.generation.answer_ablations` gives "oracle",
+        "best_chunks" and
             "empty", and the answers of the configuration itself are to be added as "actual".
 
     >>> from ragbench.types import Case
@@ -341,19 +388,25 @@ def score_ablations(
         free = score_answers(dataset, answers, embedder=model)
         for part in (free, score_judgements((judgements or {}).get(name, ()))):
             pairs = zip(part["query_id"], part["measure"], strict=True)
-            zero = np.array([q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool)
+            zero = np.array(
+                [q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool
+            )
             value = part["value"].mask(zero & part["value"].isna().to_numpy(), 0.0)
             parts.append(part.assign(measure=f"{name}_" + part["measure"], value=value))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def score_own(
-    dataset: Dataset, answers: Sequence[Answer], measures: Sequence[Measure], chunks: Sequence[Chunk] = ()
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    measures: Sequence[Measure],
+    chunks: Sequence[Chunk] = (),
 ) -> pd.DataFrame:
-    """Score answers by measures of a user: columns query_id, measure, value; by measure, then in the order of cases.
+    """Score answers by measures of a user: columns query_id, measure, value; by measure, then in
+    the order of cases.
 
-    Unscored (NaN) is a question without an answer, one whose answer failed, and one for which the function returns
-    None.
+    Unscored (NaN) is a question without an answer, one whose answer failed, and one for which the
+    function returns None.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None))
@@ -362,12 +415,15 @@ def score_own(
     0        q  answer_words    2.0
 
     Raises:
-        DataError: a function fails, or returns something else than a number within its bounds or None.
+        DataError: a function fails, or returns something else than a number within its bounds or
+        None.
     """
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case, _ in usable}
-    functions = [(measure, measure.function) for measure in measures if measure.function is not None]
+    functions = [
+        (measure, measure.function) for measure in measures if measure.function is not None
+    ]
     for measure, function in functions:
         for case, answer in usable:
             try:
@@ -387,8 +443,13 @@ def _bounded(measure: Measure, query_id: str, value: object) -> float:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.inf
-    if math.isinf(number) or (low is not None and number < low) or (high is not None and number > high):
+    if (
+        math.isinf(number)
+        or (low is not None and number < low)
+        or (high is not None and number > high)
+    ):
         raise DataError(
-            f"{measure.name} is {value!r} at query {query_id!r}; expected a number within {measure.bounds}, or None"
+            f"{measure.name} is {value!r} at query {query_id!r}; expected a number "
+            f"within {measure.bounds}, or None"
         )
     return number

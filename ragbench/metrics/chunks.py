@@ -17,17 +17,25 @@ from ragbench.types import Chunk, Dataset, Embedder
 
 
 def score_chunks(
-    dataset: Dataset, chunks: Sequence[Chunk], *, tokenizer: str = "minilm", embedder: str | Embedder = "wordllama"
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    *,
+    tokenizer: str = "minilm",
+    embedder: str | Embedder = "wordllama",
 ) -> pd.DataFrame:
     """Measure a chunking: columns measure and value; NaN where there is nothing to measure.
 
-    - chunks: their number. tokens_mean, tokens_median, tokens_p95: their sizes in tokens of `tokenizer`, counted in
-      the tokenised document; the percentile is interpolated between the two nearest sizes.
-    - overlap_ratio: the fraction of their characters that another chunk contains as well, in [0, 1).
-    - coherence: for each chunk the mean cosine of its neighbouring sentences, in [-1, 1], and the mean of these; higher
-      is better. Only sentences wholly within the chunk count, and only chunks with two or more.
-    - boundary_cuts: the fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better. Boundaries are the
-      start and the end of each chunk, other than those of the document's first and last sentence.
+    - chunks: their number. tokens_mean, tokens_median, tokens_p95: their sizes in tokens of
+      `tokenizer`, counted in the tokenised document; the percentile is interpolated between the two
+      nearest sizes.
+    - overlap_ratio: the fraction of their characters that another chunk contains as well, in [0,
+      1).
+    - coherence: for each chunk the mean cosine of its neighbouring sentences, in [-1, 1], and the
+      mean of these; higher is better. Only sentences wholly within the chunk count, and only chunks
+      with two or more.
+    - boundary_cuts: the fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better.
+      Boundaries are the start and the end of each chunk, other than those of the document's first
+      and last sentence.
 
     >>> from ragbench.types import Document
     >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three. Four five.")}, [], {})
@@ -38,7 +46,8 @@ def score_chunks(
      'boundary_cuts': 1.0}
 
     Raises:
-        DataError: a chunk of a document that the dataset lacks, or whose text is not the document's between its
+        DataError: a chunk of a document that the dataset lacks, or whose text is not the document's
+        between its
             offsets.
     """
     _check(dataset, chunks)
@@ -51,10 +60,14 @@ def score_chunks(
     for documents in in_groups(dataset.corpus[doc_id] for doc_id in borders):
         texts = [document.full_text for document in documents]
         sentences = [sentence_spans(text) for text in texts]
-        rows = model.encode([text[a:b] for text, spans in zip(texts, sentences, strict=True) for a, b in spans])
+        rows = model.encode(
+            [text[a:b] for text, spans in zip(texts, sentences, strict=True) for a, b in spans]
+        )
         vectors = np.split(rows, np.cumsum([len(spans) for spans in sentences])[:-1])
         offsets = token_offsets(texts, tokenizer)
-        for document, tokens, spans, own_vectors in zip(documents, offsets, sentences, vectors, strict=True):
+        for document, tokens, spans, own_vectors in zip(
+            documents, offsets, sentences, vectors, strict=True
+        ):
             starts, ends = np.array(borders[document.doc_id], dtype=np.int64).T
             first, last = token_ranges(tokens, starts, ends)
             sizes.append((last - first).astype(np.float64))
@@ -65,11 +78,22 @@ def score_chunks(
                 inside.append(_inside_sentences(np.r_[starts, ends], np.array(spans)))
     counts = np.concatenate(sizes)
     figures = [counts.mean(), *np.percentile(counts, [50, 95])] if len(counts) else [np.nan] * 3
-    values = dict(zip(("chunks", "tokens_mean", "tokens_median", "tokens_p95"), (len(counts), *figures), strict=True))
+    values = dict(
+        zip(
+            ("chunks", "tokens_mean", "tokens_median", "tokens_p95"),
+            (len(counts), *figures),
+            strict=True,
+        )
+    )
     values["overlap_ratio"] = 1 - n_distinct / n_characters if n_characters else np.nan
     values["coherence"] = _mean(cosines)
     values["boundary_cuts"] = _mean(inside)
-    return pd.DataFrame({"measure": pd.Index(list(values), dtype="str"), "value": np.array([*values.values()], float)})
+    return pd.DataFrame(
+        {
+            "measure": pd.Index(list(values), dtype="str"),
+            "value": np.array([*values.values()], float),
+        }
+    )
 
 
 def _mean(parts: Sequence[Floats]) -> float:
@@ -78,21 +102,33 @@ def _mean(parts: Sequence[Floats]) -> float:
     return float(np.nansum(values) / n) if n else np.nan
 
 
-def _coherence(starts: Ints, ends: Ints, sentences: Ints, vectors: npt.NDArray[np.float32]) -> Floats:
-    """Return for each chunk the mean cosine of neighbouring sentences; NaN if it does not hold two as a whole."""
+def _coherence(
+    starts: Ints, ends: Ints, sentences: Ints, vectors: npt.NDArray[np.float32]
+) -> Floats:
+    """Return for each chunk the mean cosine of neighbouring sentences; NaN if it does not hold two
+    as a whole.
+    """
     rows = np.asarray(vectors, dtype=np.float64)  # of unit length
-    sums = np.r_[0.0, np.cumsum(np.einsum("ij,ij->i", rows[:-1], rows[1:])), 0.0]  # the last for chunks after all
+    sums = np.r_[
+        0.0, np.cumsum(np.einsum("ij,ij->i", rows[:-1], rows[1:])), 0.0
+    ]  # the last for chunks after all
     first = np.searchsorted(sentences[:, 0], starts)
     last = np.searchsorted(sentences[:, 1], ends, side="right") - 1
     n_pairs = np.maximum(last - first, 0)
-    values: Floats = np.divide(sums[last] - sums[first], n_pairs, out=np.full(len(starts), np.nan), where=n_pairs > 0)
+    values: Floats = np.divide(
+        sums[last] - sums[first], n_pairs, out=np.full(len(starts), np.nan), where=n_pairs > 0
+    )
     return values
 
 
 def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
-    """Return 1 for each border inside a sentence, else 0; without those at the ends of the document."""
+    """Return 1 for each border inside a sentence, else 0; without those at the ends of the
+    document.
+    """
     borders = borders[(borders > sentences[0, 0]) & (borders < sentences[-1, 1])]
-    sentence = np.searchsorted(sentences[:, 0], borders) - 1  # the last one that begins before the border
+    sentence = (
+        np.searchsorted(sentences[:, 0], borders) - 1
+    )  # the last one that begins before the border
     inside: Floats = (borders < sentences[sentence, 1]).astype(np.float64)
     return inside
 
@@ -102,13 +138,16 @@ def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
     for chunk in chunks:
         if chunk.doc_id not in dataset.corpus:
             raise DataError(
-                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the corpus of "
-                f"{dataset.name!r}: chunks and dataset do not belong together"
+                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the "
+                f"corpus of {dataset.name!r}: chunks and dataset do not belong together"
             )
         if chunk.doc_id not in texts:
-            texts = {chunk.doc_id: dataset.corpus[chunk.doc_id].full_text}  # one at a time: chunks come in order
+            texts = {
+                chunk.doc_id: dataset.corpus[chunk.doc_id].full_text
+            }  # one at a time: chunks come in order
         if texts[chunk.doc_id][chunk.start : chunk.end] != chunk.text:
             raise DataError(
-                f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} from character "
-                f"{chunk.start} to {chunk.end}; offsets point into Document.full_text, title included"
+                f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} "
+                f"from character {chunk.start} to {chunk.end}; offsets point into "
+                "Document.full_text, title included"
             )

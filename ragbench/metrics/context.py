@@ -1,4 +1,6 @@
-"""Score the contexts of answers, independent of the answers, as columns query_id, measure and value."""
+"""Score the contexts of answers, independent of the answers, as columns query_id, measure and
+value.
+"""
 
 from __future__ import annotations
 
@@ -19,46 +21,58 @@ from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 DIVERSITY_FOR = {"faq": (0.0, 0.90), "comparison": (0.40, 0.95), "research": (0.60, 1.0)}
 """query_type -> the lowest and the highest diversity (1 - tfidf_redundancy) that suit it.
 
-A question of type "faq" needs one topic, a "comparison" two or three, "research" many. The limits are conventions, set
-from typical contexts, not from readers' judgements. With the documents as background and five chunks of 128 tokens,
-neighbours in one document have 0.73 to 0.90 (medians of four collections), chunks of five documents drawn at random
-0.86 to 0.98, BM25's best five 0.65 to 0.91.
+A question of type "faq" needs one topic, a "comparison" two or three, "research" many. The limits
+are conventions, set from typical contexts, not from readers' judgements. With the documents as
+background and five chunks of 128 tokens, neighbours in one document have 0.73 to 0.90 (medians of
+four collections), chunks of five documents drawn at random 0.86 to 0.98, BM25's best five 0.65 to
+0.91.
 """
 
-_BACKGROUND = 2_000  # documents of a large corpus, evenly spread, that give the document frequencies of words
-_MAX_TEXTS = 1_000  # texts of a context that are compared with each other: the pairs of 200,000 would fill the memory
+_BACKGROUND = (
+    2_000  # documents of a large corpus, evenly spread, that give the document frequencies of words
+)
+# texts of a context that are compared with each other: the pairs of 200,000 would fill the memory
+_MAX_TEXTS = 1_000
 _WORDS = 3  # of an n-gram
 
 
-def score_context(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> pd.DataFrame:
-    """Score the context behind each answer: columns query_id, measure, value; by measure, then in the order of cases.
+def score_context(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()
+) -> pd.DataFrame:
+    """Score the context behind each answer: columns query_id, measure, value; by measure, then in
+    the order of cases.
 
-    In [0, 1] except fact_dispersion; * marks what is better when lower. None measures whether the context is about the
-    question.
+    In [0, 1] except fact_dispersion; * marks what is better when lower. None measures whether the
+    context is about the question.
 
-    - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancies`). tfidf_redundancy*: their likeness
-      (`tfidf_redundancies`) by the documents of the corpus, at most 2,000 evenly spread ones; where a system keeps its
-      own documents, by all the texts that any answer was given.
-    - unique_token_ratio: distinct words over all words, the type-token ratio of linguistics. It falls with the length
-      of any text, because common words recur: compare contexts of similar length only, see `context_ceilings`.
-    - fact_dispersion*: the number of texts that hold a gold fact (by the rules of `gold_fact_coverage`); an answer is
-      easier to compose from few. Unscored where none does. context_fact_recall: the fraction of the gold facts that
-      some text holds; a fact that is split at a chunk boundary does not count.
-    - context_evidence_recall: the fraction of the characters of the case's evidence that the context's chunks contain.
-    - context_recall: the fraction of the case's relevant documents that the context has a text of: R@k of what reached
-      the model, after every cut. expected_document: 1 where at least one of them is there, else 0.
+    - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancies`).
+      tfidf_redundancy*: their likeness (`tfidf_redundancies`) by the documents of the corpus, at
+      most 2,000 evenly spread ones; where a system keeps its own documents, by all the texts that
+      any answer was given.
+    - unique_token_ratio: distinct words over all words, the type-token ratio of linguistics. It
+      falls with the length of any text, because common words recur: compare contexts of similar
+      length only, see `context_ceilings`.
+    - fact_dispersion*: the number of texts that hold a gold fact (by the rules of
+      `gold_fact_coverage`); an answer is easier to compose from few. Unscored where none does.
+      context_fact_recall: the fraction of the gold facts that some text holds; a fact that is split
+      at a chunk boundary does not count.
+    - context_evidence_recall: the fraction of the characters of the case's evidence that the
+      context's chunks contain.
+    - context_recall: the fraction of the case's relevant documents that the context has a text of:
+      R@k of what reached the model, after every cut. expected_document: 1 where at least one of
+      them is there, else 0.
     - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
-    - diversity_fits: 1 where the diversity of two or more texts suits the question's `query_type` (`DIVERSITY_FOR`),
-      else 0.
+    - diversity_fits: 1 where the diversity of two or more texts suits the question's `query_type`
+      (`DIVERSITY_FOR`), else 0.
 
-    All but the redundancies, unique_token_ratio, context_recall and expected_document have rows only if some case of
-    the dataset has the label. A case is unscored (NaN) without the label, without an answer, or where the answer
-    failed; an empty context has a recall of 0 and no other score.
+    All but the redundancies, unique_token_ratio, context_recall and expected_document have rows
+    only if some case of the dataset has the label. A case is unscored (NaN) without the label,
+    without an answer, or where the answer failed; an empty context has a recall of 0 and no other
+    score.
 
     Args:
-        dataset: the cases and their labels.
-        answers: at most one per case, in any order.
-        chunks: those that the answers' contexts name; not needed for answers that carry their own passages.
+        dataset: the cases and their labels. answers: at most one per case, in any order. chunks:
+        those that the answers' contexts name; not needed for answers that carry their own passages.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> case = Case("q", "When?", gold_facts=(("1889",), ("Eiffel",)))
@@ -71,35 +85,49 @@ def score_context(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[
      'fact_dispersion': 1.0, 'context_fact_recall': 0.5}
 
     Raises:
-        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context without
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or a
+        context without
             a text.
     """
     usable, by_id = usable_cases(dataset, answers), chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)
     contexts = [texts_of[case.query_id] for case, _ in usable]
     documents = [_documents(answer, by_id) for _, answer in usable]
-    matched = any(documents) or not any(answer.passages for answer in answers)  # passages to documents
-    ngrams, likeness = ngram_redundancies(contexts), tfidf_redundancies(contexts, _background(dataset, contexts))
+    matched = any(documents) or not any(
+        answer.passages for answer in answers
+    )  # passages to documents
+    ngrams, likeness = (
+        ngram_redundancies(contexts),
+        tfidf_redundancies(contexts, _background(dataset, contexts)),
+    )
     rows = {}
     for i, (case, answer) in enumerate(usable):
         found = [word for text in contexts[i] for word in words(text)]
         row = {"ngram_redundancy": ngrams[i], "tfidf_redundancy": likeness[i]}
         row["unique_token_ratio"] = len(set(found)) / len(found) if found else math.nan
-        relevant = {doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0}
+        relevant = {
+            doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0
+        }
         if relevant and matched:
             row["context_recall"] = len(relevant & documents[i]) / len(relevant)
             row["expected_document"] = float(not relevant.isdisjoint(documents[i]))
         if case.gold_facts:
-            stated = np.array([stated_facts(text, case.gold_facts) for text in contexts[i]], dtype=bool)
+            stated = np.array(
+                [stated_facts(text, case.gold_facts) for text in contexts[i]], dtype=bool
+            )
             stated = stated.reshape(len(contexts[i]), len(case.gold_facts))
             row["fact_dispersion"] = float(stated.any(axis=1).sum()) or math.nan
             row["context_fact_recall"] = float(stated.any(axis=0).mean())
         ids = context_ids(answer)
         held = [by_id[i] for i in ids if i in by_id]
-        if case.evidence and (held or not ids):  # passages that were not matched to chunks have no offsets
+        if case.evidence and (
+            held or not ids
+        ):  # passages that were not matched to chunks have no offsets
             row["context_evidence_recall"] = evidence_recall(held, case.evidence)
         if case.expected_chunks:
-            row["context_chunk_recall"] = len({*case.expected_chunks} & {*ids}) / len({*case.expected_chunks})
+            row["context_chunk_recall"] = len({*case.expected_chunks} & {*ids}) / len(
+                {*case.expected_chunks}
+            )
         if case.query_type in DIVERSITY_FOR and len(contexts[i]) > 1:
             low, high = DIVERSITY_FOR[case.query_type]
             row["diversity_fits"] = float(low <= 1 - likeness[i] <= high)
@@ -111,19 +139,33 @@ def score_context(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[
         "context_chunk_recall": "expected_chunks",
         "diversity_fits": "query_type",
     }
-    measures = ["ngram_redundancy", "tfidf_redundancy", "unique_token_ratio", "context_recall", "expected_document"]
-    measures += [name for name, label in labels.items() if any(getattr(case, label) for case in dataset.cases)]
+    measures = [
+        "ngram_redundancy",
+        "tfidf_redundancy",
+        "unique_token_ratio",
+        "context_recall",
+        "expected_document",
+    ]
+    measures += [
+        name
+        for name, label in labels.items()
+        if any(getattr(case, label) for case in dataset.cases)
+    ]
     return tidy_cases(dataset.cases, measures, rows)
 
 
-def context_ceilings(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> pd.DataFrame:
-    """Estimate the unique_token_ratio of contexts of these lengths when nothing repeats: query_id, measure, value.
+def context_ceilings(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()
+) -> pd.DataFrame:
+    """Estimate the unique_token_ratio of contexts of these lengths when nothing repeats: query_id,
+    measure, value.
 
-    In the form of `ceilings`, so that a target beyond it is reported as out of reach and not as missed. It is the usual
-    value, not a bound: Heaps' law, min(1, 1.32 * n ** -0.13) for n words, fitted to chunks drawn at random from
-    different documents of CLAPNQ and SQuAD (25 to 1,600 words; within 0.03 of the medians). One context in twenty lies
-    0.1 above it at 50 words and 0.03 at 1,600. Code is far below: the Python reference has 0.49 at 400 words where this
-    is 0.61. Cases without context are left out.
+    In the form of `ceilings`, so that a target beyond it is reported as out of reach and not as
+    missed. It is the usual value, not a bound: Heaps' law, min(1, 1.32 * n ** -0.13) for n words,
+    fitted to chunks drawn at random from different documents of CLAPNQ and SQuAD (25 to 1,600
+    words; within 0.03 of the medians). One context in twenty lies 0.1 above it at 50 words and 0.03
+    at 1,600. Code is far below: the Python reference has 0.49 at 400 words where this is 0.61.
+    Cases without context are left out.
 
     >>> from ragbench.types import Answer, Case, Dataset, Passage
     >>> answer = Answer("q", "...", passages=(Passage("p", "word " * 1000),))
@@ -132,18 +174,21 @@ def context_ceilings(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     0        q  unique_token_ratio   0.54
     """
     contexts = context_texts([answer for _, answer in usable_cases(dataset, answers)], chunks)
-    lengths = {query_id: sum(len(words(text)) for text in texts) for query_id, texts in contexts.items()}
+    lengths = {
+        query_id: sum(len(words(text)) for text in texts) for query_id, texts in contexts.items()
+    }
     usual = {query_id: min(1.0, 1.32 * n**-0.13) for query_id, n in lengths.items() if n}
     return tidy(list(usual), ["unique_token_ratio"], list(usual.values()))
 
 
 def ngram_redundancies(contexts: Sequence[Sequence[str]]) -> list[float]:
-    """Return the overlap of word 3-grams between the texts of each context, in [0, 1]; lower is better.
+    """Return the overlap of word 3-grams between the texts of each context, in [0, 1]; lower is
+    better.
 
-    For two texts: the distinct 3-grams of words that both have, divided by those of the text that has fewer (the
-    overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one gives 1. The result is the mean over
-    all pairs. A text of fewer than three words is one n-gram; one without words shares nothing. One text: 0. No text:
-    NaN.
+    For two texts: the distinct 3-grams of words that both have, divided by those of the text that
+    has fewer (the overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one
+    gives 1. The result is the mean over all pairs. A text of fewer than three words is one n-gram;
+    one without words shares nothing. One text: 0. No text: NaN.
 
     >>> ngram_redundancies([["the tower opened in 1889", "it opened in 1889 in Paris"], ["alone"], []])
     [0.333333333, 0.0, nan]
@@ -160,10 +205,11 @@ def ngram_redundancies(contexts: Sequence[Sequence[str]]) -> list[float]:
 def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[str]) -> list[float]:
     """Return the TF-IDF similarity of the texts of each context, in [0, 1]; lower is better.
 
-    Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer: counts of words times
-    ln((1 + N) / (1 + df)) + 1, with df and N those of `background`, such as the documents of the corpus. By the df of
-    the texts themselves, words like "the" alone would give unrelated English passages 0.2, by that of a corpus 0.1
-    (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of 256 tokens). One text: 0. No text: NaN.
+    Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer: counts of
+    words times ln((1 + N) / (1 + df)) + 1, with df and N those of `background`, such as the
+    documents of the corpus. By the df of the texts themselves, words like "the" alone would give
+    unrelated English passages 0.2, by that of a corpus 0.1 (medians over 150 questions each on
+    CLAPNQ and SQuAD, five chunks of 256 tokens). One text: 0. No text: NaN.
 
     >>> [round(value, 3) for value in tfidf_redundancies([["the red tower", "the red bridge"]], ["the", "the", "red"])]
     [0.443]
@@ -172,7 +218,10 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
 
     def weights(text: str) -> dict[Any, float]:
         counts = Counter(words(text))
-        row = {w: n * (math.log((1 + len(background)) / (1 + n_containing[w])) + 1) for w, n in counts.items()}
+        row = {
+            w: n * (math.log((1 + len(background)) / (1 + n_containing[w])) + 1)
+            for w, n in counts.items()
+        }
         length = math.sqrt(sum(weight**2 for weight in row.values()))
         return {word: weight / length for word, weight in row.items()}
 
@@ -180,11 +229,16 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
 
 
 def _mean_likeness(
-    contexts: Sequence[Sequence[str]], features: Callable[[str], Mapping[Any, float]], *, by_smaller: bool = False
+    contexts: Sequence[Sequence[str]],
+    features: Callable[[str], Mapping[Any, float]],
+    *,
+    by_smaller: bool = False,
 ) -> list[float]:
-    """Return for each context the mean product of its texts' features over all pairs, or over that of the smaller text.
+    """Return for each context the mean product of its texts' features over all pairs, or over that
+    of the smaller text.
 
-    Of more than 1,000 texts an even sample is compared. Values are rounded: sums of floats may differ in the last bits.
+    Of more than 1,000 texts an even sample is compared. Values are rounded: sums of floats may
+    differ in the last bits.
     """
     from scipy.sparse import csr_matrix
 
@@ -193,7 +247,10 @@ def _mean_likeness(
     data, columns, ends = list[float](), list[int](), [0]
     for texts in contexts:
         if isinstance(texts, str):
-            raise DataError(f"a context is a sequence of texts, not one text such as {texts[:60]!r}; put it in a list")
+            raise DataError(
+                f"a context is a sequence of texts, not one text such as {texts[:60]!r}; put it "
+                "in a list"
+            )
         for text in texts:
             if text not in row_of:
                 row_of[text] = len(row_of)
@@ -210,7 +267,9 @@ def _mean_likeness(
         if by_smaller:
             table = table / np.maximum(np.minimum.outer(sizes[rows], sizes[rows]), 1)
         n_pairs = len(rows) * (len(rows) - 1)
-        mean = float(table.sum() - table.trace()) / n_pairs if n_pairs else 0.0 if rows else math.nan
+        mean = (
+            float(table.sum() - table.trace()) / n_pairs if n_pairs else 0.0 if rows else math.nan
+        )
         values.append(round(min(max(mean, 0.0), 1.0), 9) if rows else math.nan)
     return values
 
@@ -219,9 +278,13 @@ def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str
     documents = list(dataset.corpus.values())
     if not documents:
         return list(dict.fromkeys(text for texts in contexts for text in texts))
-    return [document.full_text for document in documents[:: max(1, -(-len(documents) // _BACKGROUND))]]
+    return [
+        document.full_text for document in documents[:: max(1, -(-len(documents) // _BACKGROUND))]
+    ]
 
 
 def _documents(answer: Answer, by_id: Mapping[str, Chunk]) -> set[str]:
     in_passages = {passage.passage_id: passage.doc_id for passage in answer.passages}
-    return {in_passages[i] if i in in_passages else by_id[i].doc_id for i in context_ids(answer)} - {""}
+    return {
+        in_passages[i] if i in in_passages else by_id[i].doc_id for i in context_ids(answer)
+    } - {""}

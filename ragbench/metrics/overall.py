@@ -15,7 +15,13 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
-from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, n_citations, outcome_of, over_budget
+from ragbench.metrics.pipeline import (
+    MIN_CONFIDENCE,
+    latency_in_budget,
+    n_citations,
+    outcome_of,
+    over_budget,
+)
 from ragbench.metrics.tidy import answers_by_query, state_of, tidy_cases, wording
 from ragbench.types import Answer, Case, Dataset
 
@@ -30,11 +36,15 @@ class Part(NamedTuple):
 
 _PARTS = {
     "semantic": Part("semantic similarity", 40, 0.7),
-    "llm_correctness": Part("correctness by the judge", 40, 0.5),  # 0 or 1, the mean of repeated samples
+    "llm_correctness": Part(
+        "correctness by the judge", 40, 0.5
+    ),  # 0 or 1, the mean of repeated samples
     "keyword": Part("required keywords", 20, 0.6),
     "expected_document": Part("expected document retrieved", 20, 1.0),
     "citation": Part("citations that hold", 0, 0.8),
-    "hallucination": Part("hallucination", 20, 1.0),  # uncalibrated: decides only with a threshold of the user
+    "hallucination": Part(
+        "hallucination", 20, 1.0
+    ),  # uncalibrated: decides only with a threshold of the user
     "llm_hallucination": Part("hallucination by the judge", 20, 0.2),
     "gold_facts": Part("gold facts", 0, 0.6),
     "expected_claims": Part("expected claims", 0, 0.6),
@@ -46,22 +56,28 @@ PARTS = tuple(_PARTS)
 LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
 """Parts that are better when lower."""
 
-WEIGHTS: Mapping[str, float] = MappingProxyType({name: part.weight for name, part in _PARTS.items()})
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {name: part.weight for name, part in _PARTS.items()}
+)
 """The weight of each part; only their ratios matter. A part of weight 0 only affects passing."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
     {**{name: part.threshold for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
 )
-"""The value that each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed it. "outcome" (as
-expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves them out."""
+"""The value that each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed
+it. "outcome" (as expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves
+them out."""
 
 
-def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS) -> float:
-    """Return the weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
+def weighted_overall(
+    parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS
+) -> float:
+    """Return the weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where
+    none is.
 
-    A part that is better when lower counts as 1 - its value. Parts that are NaN or missing (no reference, no keywords,
-    switched off) are left out, and the weights of the others make up the whole. Two values are comparable only if they
-    have the same parts, so show them together.
+    A part that is better when lower counts as 1 - its value. Parts that are NaN or missing (no
+    reference, no keywords, switched off) are left out, and the weights of the others make up the
+    whole. Two values are comparable only if they have the same parts, so show them together.
 
     >>> weighted_overall({"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1})
     0.8
@@ -79,14 +95,21 @@ def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float]
         if not math.isnan(value) and weights.get(name, 0) > 0
     }
     total = sum(weights[name] for name in good)
-    return round(sum(weights[name] * value for name, value in good.items()) / total, 9) if good else math.nan
+    return (
+        round(sum(weights[name] * value for name, value in good.items()) / total, 9)
+        if good
+        else math.nan
+    )
 
 
-def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> dict[str, str]:
-    """Return the parts that do not reach their threshold, in the order of `PARTS`, each with a description.
+def shortfalls(
+    parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS
+) -> dict[str, str]:
+    """Return the parts that do not reach their threshold, in the order of `PARTS`, each with a
+    description.
 
-    Parts that are NaN or missing pass. A value equal to its threshold passes; both are compared unrounded and shown
-    with enough decimals to differ.
+    Parts that are NaN or missing pass. A value equal to its threshold passes; both are compared
+    unrounded and shown with enough decimals to differ.
 
     >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "llm_hallucination": 0.3})
     {'semantic': 'semantic similarity 0.62 < 0.70', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
@@ -114,9 +137,14 @@ def check_weights(weights: Mapping[str, float]) -> None:
         if name not in PARTS:
             raise ConfigError(unknown("part of the overall", name, PARTS))
         if not _is_number(weight) or weight < 0:
-            raise ConfigError(f"the weight of {name!r} is {weight!r}; expected a number of 0 or more, such as 20")
+            raise ConfigError(
+                f"the weight of {name!r} is {weight!r}; expected a number of 0 or more, such as 20"
+            )
     if not any(weight > 0 for weight in weights.values()):
-        raise ConfigError("all weights of the overall are 0; give at least one part a weight, such as {'semantic': 40}")
+        raise ConfigError(
+            "all weights of the overall are 0; give at least one part a weight, such as "
+            "{'semantic': 40}"
+        )
 
 
 def check_thresholds(thresholds: Mapping[str, float]) -> None:
@@ -125,7 +153,10 @@ def check_thresholds(thresholds: Mapping[str, float]) -> None:
         if name not in THRESHOLDS:
             raise ConfigError(unknown("part of the overall", name, THRESHOLDS))
         if not _is_number(threshold) or not 0 <= threshold <= 1:
-            raise ConfigError(f"the threshold of {name!r} is {threshold!r}; expected a number from 0 to 1, such as 0.7")
+            raise ConfigError(
+                f"the threshold of {name!r} is {threshold!r}; expected a number from 0 to 1, "
+                "such as 0.7"
+            )
 
 
 def _checked(parts: Mapping[str, float]) -> Mapping[str, float]:
@@ -133,7 +164,10 @@ def _checked(parts: Mapping[str, float]) -> Mapping[str, float]:
         if name not in PARTS:
             raise DataError(unknown("part of the overall", name, PARTS))
         if not 0 <= value <= 1 and not math.isnan(value):
-            raise DataError(f"the part {name!r} is {value!r}; expected a number from 0 to 1, or NaN where unscored")
+            raise DataError(
+                f"the part {name!r} is {value!r}; expected a number from 0 to 1, or NaN where "
+                "unscored"
+            )
     return parts
 
 
@@ -144,7 +178,9 @@ def _is_number(value: object) -> bool:
 def _compared(value: float, threshold: float, sign: str) -> str:
     """Return both numbers with two decimals, or as many more as are needed for them to differ."""
     shown = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
-    left, right = next((pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold)))
+    left, right = next(
+        (pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold))
+    )
     return f"{left} {sign} {right}"
 
 
@@ -159,25 +195,27 @@ def score_overall(
     weights: Mapping[str, float] = WEIGHTS,
     thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> pd.DataFrame:
-    """Score the overall, its parts and pass or fail: query_id, measure, value; by measure, then in the order of cases.
+    """Score the overall, its parts and pass or fail: query_id, measure, value; by measure, then in
+    the order of cases.
 
-    - overall: the weighted mean of the parts that are scored (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
-    - overall_semantic, overall_llm_correctness, overall_keyword, overall_expected_document, overall_hallucination and
-      overall_llm_hallucination (both better when lower): the parts that it rests on, each with rows only if it has a
-      weight and is scored somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have one.
+    - overall: the weighted mean of the parts that are scored
+      (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
+    - overall_semantic, overall_llm_correctness, overall_keyword, overall_expected_document,
+      overall_hallucination and overall_llm_hallucination (both better when lower): the parts that
+      it rests on, each with rows only if it has a weight and is scored somewhere; see
+      `overall_parts`. Others, such as overall_citation, appear once they have one.
     - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
 
-    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An answerable question
-    without an answer (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where there
-    is not a criterion for an answer.
+    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An
+    answerable question without an answer (an abstention, a failure) has the overall 0, and fails.
+    `pass_rate` is unscored only where there is not a criterion for an answer.
 
     Args:
-        dataset: the cases.
-        answers: at most one per case, in any order.
-        scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
+        dataset: the cases. answers: at most one per case, in any order. scores: those of
+        `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
             `score_judgements`, concatenated, as far as there are any; other measures are ignored.
-        weights: part -> weight.
-        thresholds: part -> the value that an answer needs to pass, as `ragbench.metrics.overall.THRESHOLDS`.
+        weights: part -> weight. thresholds: part -> the value that an answer needs to pass, as
+        `ragbench.metrics.overall.THRESHOLDS`.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
@@ -188,8 +226,9 @@ def score_overall(
     {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
 
     Raises:
-        ConfigError: weights or thresholds of parts that do not exist, or out of range.
-        DataError: columns are missing, a query has two values for a measure, or an answer does not fit the dataset.
+        ConfigError: weights or thresholds of parts that do not exist, or out of range. DataError:
+        columns are missing, a query has two values for a measure, or an answer does not fit the
+        dataset.
     """
     check_weights(weights)
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
@@ -207,8 +246,12 @@ def score_overall(
         if case.answerable and state_of(answer) != "answered":
             unanswered.add(case.query_id)
         rows[case.query_id] = row
-    scored = {measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)}
-    if "overall" in scored or unanswered == {case.query_id for case in dataset.cases if case.answerable}:
+    scored = {
+        measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
+    }
+    if "overall" in scored or unanswered == {
+        case.query_id for case in dataset.cases if case.answerable
+    }:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
@@ -222,7 +265,8 @@ def case_reasons(
     *,
     thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> dict[str, tuple[str, ...]]:
-    """Return query_id -> `failure_reasons` of the cases that do not pass; the arguments are those of `score_overall`.
+    """Return query_id -> `failure_reasons` of the cases that do not pass; the arguments are those
+    of `score_overall`.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
@@ -234,7 +278,12 @@ def case_reasons(
     check_thresholds(thresholds)
     reasons = {
         case.query_id: failure_reasons(
-            case, answer, values, thresholds=thresholds, citing=citing, relevant=dataset.qrels.get(case.query_id, {})
+            case,
+            answer,
+            values,
+            thresholds=thresholds,
+            citing=citing,
+            relevant=dataset.qrels.get(case.query_id, {}),
         )
         for case, answer, values, citing in _joined(dataset, answers, scores)
     }
@@ -244,13 +293,15 @@ def case_reasons(
 def overall_parts(
     case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
 ) -> dict[str, float]:
-    """Return the parts of one answer's overall, NaN where unscored; all NaN where no answer was due or given.
+    """Return the parts of one answer's overall, NaN where unscored; all NaN where no answer was due
+    or given.
 
-    They are semantic_similarity, llm_correctness, required_keywords, expected_document, citation_content,
-    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. A judgement
-    replaces the heuristic for the same thing: "llm_correctness" "semantic", "llm_hallucination" "hallucination". An
-    answer without citations has 0 for them if its case asks for some (`min_citations`, `expected_citations`) or another
-    answer of the same system cites: otherwise omitting citations would be rewarded.
+    They are semantic_similarity, llm_correctness, required_keywords, expected_document,
+    citation_content, 1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims
+    and expected_citations. A judgement replaces the heuristic for the same thing: "llm_correctness"
+    "semantic", "llm_hallucination" "hallucination". An answer without citations has 0 for them if
+    its case asks for some (`min_citations`, `expected_citations`) or another answer of the same
+    system cites: otherwise omitting citations would be rewarded.
 
     Args:
         case: its labels.
@@ -271,12 +322,18 @@ def overall_parts(
 
     uncited = not answer.citations and (citing or case.min_citations or case.expected_citations)
     return {
-        "semantic": score("semantic_similarity") if math.isnan(score("llm_correctness")) else math.nan,
+        "semantic": score("semantic_similarity")
+        if math.isnan(score("llm_correctness"))
+        else math.nan,
         "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
-        "citation": 0.0 if uncited else score("citation_content"),  # accuracy depends on a threshold
-        "hallucination": round(1 - score("claim_support"), 9) if math.isnan(score("llm_faithfulness")) else math.nan,
+        "citation": 0.0
+        if uncited
+        else score("citation_content"),  # accuracy depends on a threshold
+        "hallucination": round(1 - score("claim_support"), 9)
+        if math.isnan(score("llm_faithfulness"))
+        else math.nan,
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
         "gold_facts": score("gold_fact_coverage"),
         "expected_claims": score("expected_claims"),
@@ -295,9 +352,10 @@ def failure_reasons(
 ) -> list[str]:
     """List the reasons why an answer does not pass; none where it passes.
 
-    In this order: no answer or a failed one; an abstention where an answer was due; another outcome than the expected
-    one; parts below their thresholds (`shortfalls`), naming what is missing; a forbidden claim; flags and citations
-    that the case asks for; a latency budget. `relevant` are the case's documents with their grades, to be named.
+    In this order: no answer or a failed one; an abstention where an answer was due; another outcome
+    than the expected one; parts below their thresholds (`shortfalls`), naming what is missing; a
+    forbidden claim; flags and citations that the case asks for; a latency budget. `relevant` are
+    the case's documents with their grades, to be named.
 
     >>> from ragbench.types import Answer, Case
     >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))
@@ -316,8 +374,13 @@ def failure_reasons(
         return [f"failed: {answer.error}" if answer.error else "failed"]
     stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
     if case.answerable and (stopped or state == "abstained"):
-        return [f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was expected"]
-    reasons = _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
+        return [
+            f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was "
+            "expected"
+        ]
+    reasons = (
+        _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
+    )
     if reasons and not case.answerable:
         return reasons  # other problems follow from this
     parts = overall_parts(case, answer, scores, citing=citing)
@@ -331,13 +394,19 @@ def failure_reasons(
         reasons.append(f"forbidden flags set: {', '.join(unwanted)}")
     if case.answerable and n_citations(answer) < (case.min_citations or 0):
         reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
-    if thresholds.get("latency", 0) > 0 and (late := over_budget(answer.latency_ms, case.latency_budget_ms)):
+    if thresholds.get("latency", 0) > 0 and (
+        late := over_budget(answer.latency_ms, case.latency_budget_ms)
+    ):
         reasons.append(f"latency: {', '.join(late)}")
     return reasons
 
 
-def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float) -> str:
-    """Return the missing items of a part below its threshold, by name; "" where there are none to name."""
+def _missed(
+    part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
+) -> str:
+    """Return the missing items of a part below its threshold, by name; "" where there are none to
+    name.
+    """
     text = wording(answer)
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
@@ -345,14 +414,25 @@ def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], 
         missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
-        ids = sorted((doc_id for doc_id, grade in relevant.items() if grade > 0), key=lambda doc_id: -relevant[doc_id])
+        ids = sorted(
+            (doc_id for doc_id, grade in relevant.items() if grade > 0),
+            key=lambda doc_id: -relevant[doc_id],
+        )
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(": ")
+        return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(
+            ": "
+        )
     if part == "expected_claims":
         listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
-        return f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected claims: {listed}"
+        return (
+            f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected "
+            f"claims: {listed}"
+        )
     if part == "expected_citations":
-        return f"cites {', '.join(answer.citations) or 'nothing'}, expected {', '.join(case.expected_citations)}"
+        return (
+            f"cites {', '.join(answer.citations) or 'nothing'}, "
+            f"expected {', '.join(case.expected_citations)}"
+        )
     return ""
 
 
@@ -380,8 +460,15 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
 
 
 def _has_criterion(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
-    labels = case.required_flags or case.forbidden_flags or case.min_citations is not None or case.expected_outcome
-    timed = not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
+    labels = (
+        case.required_flags
+        or case.forbidden_flags
+        or case.min_citations is not None
+        or case.expected_outcome
+    )
+    timed = not math.isnan(
+        latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms)
+    )
     return bool(labels) or timed or not all(math.isnan(value) for value in parts.values())
 
 
@@ -392,16 +479,21 @@ def _joined(
     columns = ["query_id", "measure", "value"]
     if lacking := [name for name in columns if name not in scores.columns]:
         raise DataError(
-            f"scores: no column {', '.join(map(repr, lacking))}; expected query_id, measure and value, as from "
-            "score_answers and score_groundedness"
+            f"scores: no column {', '.join(map(repr, lacking))}; expected query_id, measure and "
+            "value, as from score_answers and score_groundedness"
         )
     twice = scores[scores.duplicated(columns[:2])]
     if len(twice):
         query_id, measure = twice.iloc[0][columns[:2]]
-        raise DataError(f"scores: query {query_id!r} has two values for {measure}; give each frame once")
+        raise DataError(
+            f"scores: query {query_id!r} has two values for {measure}; give each frame once"
+        )
     values: dict[str, dict[str, float]] = {}
     for query_id, measure, value in scores[columns].itertuples(index=False):
         values.setdefault(query_id, {})[measure] = float(value)
-    by_query, citing = answers_by_query(dataset, answers), any(answer.citations for answer in answers)
+    by_query, citing = (
+        answers_by_query(dataset, answers),
+        any(answer.citations for answer in answers),
+    )
     for case in dataset.cases:
         yield case, by_query.get(case.query_id), values.get(case.query_id, {}), citing

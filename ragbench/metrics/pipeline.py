@@ -32,15 +32,17 @@ def outcome_of(answer: Answer) -> str:
 
     1. "failed": `error` is set, or the system states "failed".
     2. "blocked": the flag "guardrail_blocked", or the system states "blocked".
-    3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or the system states
+    3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or
+      the system states
        "no_results".
-    4. "uncertain": the flag "uncertain", the system states "uncertain", the confidence is below `MIN_CONFIDENCE`,
-       another flag of a guardrail ("guardrail_..."), or no citation. Citations of contexts that were not retrieved
-       ("invalid:7") do not count.
+    4. "uncertain": the flag "uncertain", the system states "uncertain", the confidence is below
+      `MIN_CONFIDENCE`,
+       another flag of a guardrail ("guardrail_..."), or no citation. Citations of contexts that
+       were not retrieved ("invalid:7") do not count.
     5. "success": everything else.
 
-    So a stated outcome is accepted unless it is "success", which is checked. Without a stated outcome the wording of
-    the answer decides (`ragbench.llms.reply_text.read_outcome`).
+    So a stated outcome is accepted unless it is "success", which is checked. Without a stated
+    outcome the wording of the answer decides (`ragbench.llms.reply_text.read_outcome`).
 
     >>> from ragbench.types import Answer
     >>> outcome_of(Answer("q1", "In 1889 [1].", contexts=("d#0",), citations=("d#0",)))
@@ -55,8 +57,8 @@ def outcome_of(answer: Answer) -> str:
     """
     if answer.outcome is not None and answer.outcome not in OUTCOMES:
         raise DataError(
-            f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one of "
-            f"{', '.join(OUTCOMES)}, or None"
+            f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one "
+            f"of {', '.join(OUTCOMES)}, or None"
         )
     if answer.failed:
         return "failed"
@@ -66,13 +68,18 @@ def outcome_of(answer: Answer) -> str:
         return "blocked"
     if stated == "no_results" or "no_context" in flags or not (answer.contexts or answer.passages):
         return "no_results"
-    unsure = stated == "uncertain" or "uncertain" in flags or any(flag.startswith("guardrail_") for flag in flags)
+    unsure = (
+        stated == "uncertain"
+        or "uncertain" in flags
+        or any(flag.startswith("guardrail_") for flag in flags)
+    )
     doubted = answer.confidence is not None and answer.confidence < MIN_CONFIDENCE
     return "uncertain" if unsure or doubted or not n_citations(answer) else "success"
 
 
 def n_citations(answer: Answer) -> int:
-    """Return the number of contexts that the answer cites, each once, without invalid numbers ("invalid:7").
+    """Return the number of contexts that the answer cites, each once, without invalid numbers
+    ("invalid:7").
 
     >>> from ragbench.types import Answer
     >>> n_citations(Answer("q1", "Yes [1][1][7].", citations=("d#0", "d#0", "invalid:7")))
@@ -81,8 +88,11 @@ def n_citations(answer: Answer) -> int:
     return len({citation for citation in answer.citations if not citation.startswith("invalid:")})
 
 
-def by_stage(milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max) -> dict[str, float]:
-    """Return milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one where both are given.
+def by_stage(
+    milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max
+) -> dict[str, float]:
+    """Return milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one
+    where both are given.
 
     >>> by_stage({"search": 40.0, "total": 900.0})
     {'retrieve': 40.0, 'total': 900.0}
@@ -95,13 +105,16 @@ def by_stage(milliseconds: Mapping[str, float], choose: Callable[[float, float],
 
 
 def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the budgets of stages, which hold for each question, and those of percentiles of all totals.
+    """Return the budgets of stages, which hold for each question, and those of percentiles of all
+    totals.
 
     >>> split_budget({"search": 200, "total": 5000, "p95": 4000})
     ({'retrieve': 200, 'total': 5000}, {'p95': 4000})
     """
     stages = {name: budget for name, budget in budget_ms.items() if not _PERCENTILE.fullmatch(name)}
-    return by_stage(stages, min), {name: budget for name, budget in budget_ms.items() if name not in stages}
+    return by_stage(stages, min), {
+        name: budget for name, budget in budget_ms.items() if name not in stages
+    }
 
 
 def percentile_fraction(name: str) -> float:
@@ -121,7 +134,9 @@ def is_latency_measure(name: str) -> bool:
     (True, True, False)
     """
     match = re.fullmatch(r"latency_(.+)_ms", name)
-    return match is not None and (match[1] == "mean" or not math.isnan(percentile_fraction(match[1])))
+    return match is not None and (
+        match[1] == "mean" or not math.isnan(percentile_fraction(match[1]))
+    )
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
@@ -136,10 +151,11 @@ def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float])
 
 
 def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
-    """Return 1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
+    """Return 1 if every measured stage that has a budget keeps within it, else 0; NaN where no
+    measured stage has one.
 
-    Ignored are stages that were not measured (a reply from the cache), and percentiles ("p95"), which are of the total
-    over all questions.
+    Ignored are stages that were not measured (a reply from the cache), and percentiles ("p95"),
+    which are of the total over all questions.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
@@ -149,10 +165,11 @@ def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, f
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
-    """Return the smallest value that at least `fraction` of the values do not exceed (nearest rank); NaN for none.
+    """Return the smallest value that at least `fraction` of the values do not exceed (nearest
+    rank); NaN for none.
 
-    Of fewer than 20 values the 95th percentile is the highest one, of fewer than 100 the 99th: show their number with
-    it.
+    Of fewer than 20 values the 95th percentile is the highest one, of fewer than 100 the 99th: show
+    their number with it.
 
     >>> percentile([10, 20, 30, 40], 0.5), percentile([10, 20, 30, 40], 0.95)
     (20.0, 40.0)
@@ -161,7 +178,9 @@ def percentile(values: Sequence[float], fraction: float) -> float:
         ConfigError: `fraction` is not above 0 and at most 1.
     """
     if not 0 < fraction <= 1:
-        raise ConfigError(f"fraction is {fraction!r}; expected more than 0 and at most 1, such as 0.95")
+        raise ConfigError(
+            f"fraction is {fraction!r}; expected more than 0 and at most 1, such as 0.95"
+        )
     rank = math.ceil(round(fraction * len(values), 9))  # 0.07 * 100 is a little more than 7
     return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
 
@@ -172,19 +191,22 @@ _VERDICT_AT = 0.95  # the percentile of a stage's latency that is compared with 
 
 
 def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Score the behaviour of a system: columns query_id, measure, value; by measure, then in the order of the cases.
+    """Score the behaviour of a system: columns query_id, measure, value; by measure, then in the
+    order of the cases.
 
     In [0, 1], higher is better, but for cost_usd:
 
     - outcome_correct: 1 where `outcome_of` gives the case's expected outcome, else 0.
-    - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they should be.
+    - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they
+      should be.
     - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
     - latency_in_budget: 1 where each measured stage keeps within the case's budget, else 0.
-    - cost_usd: US dollars of the request, where its price is known; 0 for models on this machine. Lower is better.
+    - cost_usd: US dollars of the request, where its price is known; 0 for models on this machine.
+      Lower is better.
 
-    The first five have rows only if some case asks for them. A case without the label is unscored (NaN). A question
-    without an answer counts as failed: its outcome and required items are 0, all else is unscored. Latencies vary
-    between runs and are not scores: see `latency_table`.
+    The first five have rows only if some case asks for them. A case without the label is unscored
+    (NaN). A question without an answer counts as failed: its outcome and required items are 0, all
+    else is unscored. Latencies vary between runs and are not scores: see `latency_table`.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> case = Case("q", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800})
@@ -193,7 +215,8 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     {'outcome_correct': 1.0, 'min_citations': 0.0, 'latency_in_budget': 1.0}
 
     Raises:
-        DataError: an answer to a question that the dataset lacks, two answers to one question, or no known outcome.
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or
+        no known outcome.
     """
     by_query, cases = answers_by_query(dataset, answers), dataset.cases
     outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}
@@ -205,12 +228,18 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         if case.expected_outcome:
             row["outcome_correct"] = float(outcome == case.expected_outcome)
         if required := set(case.required_flags):
-            row["required_flags"] = len(required.intersection(answer.flags if answer else ())) / len(required)
+            row["required_flags"] = len(
+                required.intersection(answer.flags if answer else ())
+            ) / len(required)
         if case.min_citations is not None:
-            row["min_citations"] = float(answer is not None and n_citations(answer) >= case.min_citations)
+            row["min_citations"] = float(
+                answer is not None and n_citations(answer) >= case.min_citations
+            )
         if answer is not None:
             if forbidden := set(case.forbidden_flags):
-                row["forbidden_flags_absent"] = len(forbidden.difference(answer.flags)) / len(forbidden)
+                row["forbidden_flags_absent"] = len(forbidden.difference(answer.flags)) / len(
+                    forbidden
+                )
             row["latency_in_budget"] = latency_in_budget(answer.latency_ms, case.latency_budget_ms)
             if answer.usage and (cost := cost_of(answer.usage)) is not None:
                 row["cost_usd"] = cost
@@ -227,10 +256,12 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
 
 
 def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Count how many cases of each expected outcome (rows) had which outcome (columns, as `outcome_of` has them).
+    """Count how many cases of each expected outcome (rows) had which outcome (columns, as
+    `outcome_of` has them).
 
-    Cases without an expected outcome are in the row "not stated", those without an answer in the column "failed". Rows
-    without any case are left out, and so are columns without any that have no row; the sum is the number of cases.
+    Cases without an expected outcome are in the row "not stated", those without an answer in the
+    column "failed". Rows without any case are left out, and so are columns without any that have no
+    row; the sum is the number of cases.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
@@ -248,19 +279,24 @@ def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     ordered = [*OUTCOMES, *sorted({*expected} - {*OUTCOMES, "not stated"}), "not stated"]
     rows = [name for name in ordered if name in counts.index]
     columns = [name for name in OUTCOMES if name in counts.index or name in counts.columns]
-    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(index=None, columns=None)
+    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(
+        index=None, columns=None
+    )
 
 
-def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> pd.DataFrame:
+def latency_table(
+    answers: Sequence[Answer], budgets: Mapping[str, float] | None = None
+) -> pd.DataFrame:
     """Compare the latency of each stage with its budget, in milliseconds.
 
     Columns stage, n, mean, p50, p95, p99, budget, over, verdict.
 
-    Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers that did not fail and
-    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the
-    fraction of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget"
-    or "not measured". Stages are in the order in which a pipeline runs them ("search" is "retrieve"), others after
-    them, "total" last. A budget of a percentile, such as "p99", is one of the total and has a row of its own.
+    Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers
+    that did not fail and measured the stage: of fewer than 20 the p95 is the slowest answer, of
+    fewer than 100 the p99. `over` is the fraction of the answers that took longer than the budget;
+    the verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages are in the
+    order in which a pipeline runs them ("search" is "retrieve"), others after them, "total" last. A
+    budget of a percentile, such as "p99", is one of the total and has a row of its own.
 
     >>> from ragbench.types import Answer
     >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
@@ -275,8 +311,14 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
         DataError: a latency that is not a number of at least 0.
     """
     for stage, budget in (budgets or {}).items():
-        if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < math.inf:
-            raise ConfigError(f"the budget of {stage!r} is {budget!r}; expected milliseconds above 0, such as 800")
+        if (
+            isinstance(budget, bool)
+            or not isinstance(budget, int | float)
+            or not 0 < budget < math.inf
+        ):
+            raise ConfigError(
+                f"the budget of {stage!r} is {budget!r}; expected milliseconds above 0, such as 800"
+            )
     of_stages, of_percentiles = split_budget(budgets or {})
     times: dict[str, list[float]] = {}
     for answer in answers:
@@ -285,7 +327,8 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
         for stage, value in answer.latency_ms.items():
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
                 raise DataError(
-                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected a number, 0 or more"
+                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; "
+                    "expected a number, 0 or more"
                 )
         for stage, value in by_stage(answer.latency_ms).items():
             times.setdefault(stage, []).append(value)
@@ -294,7 +337,10 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
     stages = sorted(times, key=lambda stage: place.get(stage, len(STAGES) + (stage == STAGES[-1])))
     budgeted = [(stage, times[stage], of_stages.get(stage), _VERDICT_AT) for stage in stages]
     total = times.get(STAGES[-1], [])
-    budgeted += [(f"total, {name}", total, ms, percentile_fraction(name)) for name, ms in of_percentiles.items()]
+    budgeted += [
+        (f"total, {name}", total, ms, percentile_fraction(name))
+        for name, ms in of_percentiles.items()
+    ]
     table = []
     for label, values, limit, fraction in budgeted:
         mean = math.fsum(values) / len(values) if values else math.nan

@@ -1,4 +1,6 @@
-"""Runs scored: a ranking by judgements, and at every level that the labels of a test set allow; and the best scores."""
+"""Runs scored: a ranking by judgements, and at every level that the labels of a test set allow; and
+the best scores.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ from ragbench.types import Chunk, Dataset, Qrels, Run
 
 LEVELS = ("document", "span", "chunk")
 
-# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of the two.
+# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of
+# the two.
 _SHARED = 0.5
 
 
@@ -42,18 +45,22 @@ def score_run(
     run: Run | pd.DataFrame | str | Path,
     measures: Sequence[str] = DEFAULT_MEASURES,
 ) -> pd.DataFrame:
-    """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in the order of qrels.
+    """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in
+    the order of qrels.
 
-    Values are in [0, 1], as defined in `ragbench.metrics.retrieval`. Every judged query has a row for each measure:
-    0 where the run lacks it, NaN (unscored) where its judgements are empty, as for an unanswerable question. Unjudged
-    queries of the run are left out. If no query of the run is judged at all, or the run has chunk ids where documents
-    are judged, there is a DataWarning.
+    Values are in [0, 1], as defined in `ragbench.metrics.retrieval`. Every judged query has a row
+    for each measure: 0 where the run lacks it, NaN (unscored) where its judgements are empty, as
+    for an unanswerable question. Unjudged queries of the run are left out. If no query of the run
+    is judged at all, or the run has chunk ids where documents are judged, there is a DataWarning.
 
     Args:
-        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id, relevance; also
-            what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid, docno, label), an object of ranx.
-        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score; or as `read_run`.
-        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"]. Default: nDCG, P, R, F1, RR,
+        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id,
+        relevance; also
+            what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid, docno, label), an
+            object of ranx.
+        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score;
+        or as `read_run`. measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5",
+        "Judged@10"]. Default: nDCG, P, R, F1, RR,
             AP and Success at 1, 3, 5 and 10, and RR and AP of the whole ranking.
 
     >>> score_run({"q1": {"a": 1, "b": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "RR"])
@@ -62,8 +69,8 @@ def score_run(
     1       q1      RR    0.5
 
     Raises:
-        ConfigError: a measure is not known.
-        DataError: wrong columns, ids that are not text, a score or grade that is not a number, a repeated row.
+        ConfigError: a measure is not known. DataError: wrong columns, ids that are not text, a
+        score or grade that is not a number, a repeated row.
     """
     parsed = parse_measures(measures)
     qrels, run = _records(qrels, "relevance"), _records(run, "score")
@@ -75,12 +82,15 @@ def score_run(
 
 
 def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
-    """Warn that no query of the run is judged, or that its ids are those of chunks where documents are judged."""
+    """Warn that no query of the run is judged, or that its ids are those of chunks where documents
+    are judged.
+    """
     judged, scored = ([*_ids(records, "query_id")] for records in (qrels, run))
     if scored and set(judged).isdisjoint(scored):
         warnings.warn(
-            f"no query of the run is judged, so every measure is 0: the run has {len(scored)} queries such as "
-            f"{scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are both of the same dataset and split?",
+            f"no query of the run is judged, so every measure is 0: the run has {len(scored)} "
+            f"queries such as {scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are "
+            "both of the same dataset and split?",
             DataWarning,
             stacklevel=3,
         )
@@ -88,8 +98,8 @@ def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
     foreign = [doc_id for doc_id in _ids(run, "doc_id") if doc_id not in documents]
     if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
         warnings.warn(
-            f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every measure is 0; "
-            "turn it into a run of documents first: to_documents(run, chunks)",
+            f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every "
+            "measure is 0; turn it into a run of documents first: to_documents(run, chunks)",
             DataWarning,
             stacklevel=3,
         )
@@ -99,15 +109,20 @@ def _ids(records: Any, column: str) -> dict[str, None]:
     """Return the ids of a column, each once, in their order."""
     if _is_frame(records):
         return dict.fromkeys(records[column])
-    return dict.fromkeys(records if column == "query_id" else (doc_id for row in records.values() for doc_id in row))
+    return dict.fromkeys(
+        records if column == "query_id" else (doc_id for row in records.values() for doc_id in row)
+    )
 
 
-def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES) -> pd.DataFrame:
-    """The best value that any system could reach on each query: columns query_id, measure, value, as in `score_run`.
+def ceilings(
+    qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES
+) -> pd.DataFrame:
+    """The best value that any system could reach on each query: columns query_id, measure, value,
+    as in `score_run`.
 
-    With n relevant documents R@k and AP@k reach min(k, n) / n, P@k reaches min(k, n) / k, F1@k 2 min(k, n) / (k + n)
-    and all others 1. It is 0 where no document is relevant and NaN where none is judged. Judged documents that the
-    corpus lacks count as relevant, as in the scores.
+    With n relevant documents R@k and AP@k reach min(k, n) / n, P@k reaches min(k, n) / k, F1@k 2
+    min(k, n) / (k + n) and all others 1. It is 0 where no document is relevant and NaN where none
+    is judged. Judged documents that the corpus lacks count as relevant, as in the scores.
 
     >>> ceilings({"q1": {"a": 1, "b": 2}, "q2": {"a": 1}}, ["R@1", "P@5"])
       query_id measure  value
@@ -118,11 +133,15 @@ def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEAS
     """
     parsed = parse_measures(measures)
     data = _joined(_records(qrels, "relevance"), {})
-    return tidy(data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True))
+    return tidy(
+        data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
+    )
 
 
 def _records(source: Any, value: str) -> Any:
-    """Return a frame with our names of columns, or nested dictionaries, also of what other tools have."""
+    """Return a frame with our names of columns, or nested dictionaries, also of what other tools
+    have.
+    """
     if isinstance(source, Mapping):
         return source
     from ragbench.metrics.trec import read_qrels, read_run, renamed
@@ -143,16 +162,22 @@ def _joined(qrels: Any, run: Any) -> JudgedRun:
     if not (_is_frame(qrels) or _is_frame(run)):
         return judged_run(qrels, run)
     frames = [_frame(qrels, int), _frame(run, float)]
-    judged = qrels["query_id"] if _is_frame(qrels) else pd.Series([*qrels], dtype=object)  # also those without rows
+    judged = (
+        qrels["query_id"] if _is_frame(qrels) else pd.Series([*qrels], dtype=object)
+    )  # also those without rows
     query_ids = judged.unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    queries, _ = pd.factorize(pd.concat([pd.Series(query_ids, dtype=judged.dtype), *(f["query_id"] for f in frames)]))
+    queries, _ = pd.factorize(
+        pd.concat([pd.Series(query_ids, dtype=judged.dtype), *(f["query_id"] for f in frames)])
+    )
     codes, documents = pd.factorize(pd.concat([f["doc_id"] for f in frames]))
     queries, codes = (column.astype(np.int64, copy=False) for column in (queries, codes))
     bounds, first = np.cumsum([0, *map(len, frames)]), len(query_ids)
     parts = []
-    for frame, what, low, high in zip(frames, ("qrels", "run"), bounds[:-1], bounds[1:], strict=True):
+    for frame, what, low, high in zip(
+        frames, ("qrels", "run"), bounds[:-1], bounds[1:], strict=True
+    ):
         values = frame[frame.columns[2]].to_numpy()
         pairs = Pairs(queries[first + low : first + high], codes[low:high], values)
         _refuse_duplicates(frame, what, pairs.query * len(documents) + pairs.document)
@@ -161,22 +186,31 @@ def _joined(qrels: Any, run: Any) -> JudgedRun:
 
 
 def _refuse_duplicates(frame: pd.DataFrame, what: str, key: Ints) -> None:
-    ordered = np.sort(key, kind="stable")  # faster than hashing; most runs are sorted almost, and timsort uses that
+    ordered = np.sort(
+        key, kind="stable"
+    )  # faster than hashing; most runs are sorted almost, and timsort uses that
     if np.any(ordered[1:] == ordered[:-1]):
         row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
         raise DataError(
-            f"{what}: document {frame['doc_id'].iloc[row]!r} is repeated for query {frame['query_id'].iloc[row]!r} "
-            f"(row {row}); keep one row per query and document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
+            f"{what}: document {frame['doc_id'].iloc[row]!r} is repeated for "
+            f"query {frame['query_id'].iloc[row]!r} (row {row}); keep one row per query and "
+            "document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
         )
 
 
 def _frame(records: Any, kind: type) -> pd.DataFrame:
-    """Return the validated columns of a table, or those of nested dictionaries; errors name the row."""
+    """Return the validated columns of a table, or those of nested dictionaries; errors name the
+    row.
+    """
     what, value = NAMES[kind]
     columns = ["query_id", "doc_id", value]
     if not _is_frame(records):
         checked = checked_records(records, kind)
-        rows = [(query_id, doc_id, number) for query_id, row in checked.items() for doc_id, number in row.items()]
+        rows = [
+            (query_id, doc_id, number)
+            for query_id, row in checked.items()
+            for doc_id, number in row.items()
+        ]
         return pd.DataFrame(rows, columns=columns).astype({value: kind})
     if lacking := [name for name in columns if name not in records.columns]:
         raise DataError(
@@ -193,15 +227,20 @@ def _frame(records: Any, kind: type) -> pd.DataFrame:
             for row, item in enumerate(ids):
                 if not isinstance(item, str):
                     raise DataError(
-                        f"{what}: {name} {item!r} in row {row} is not text; drop rows without an id and make the "
-                        f"others text with frame.astype({{{name!r}: str}})"
+                        f"{what}: {name} {item!r} in row {row} is not text; drop rows without an "
+                        f"id and make the others text with frame.astype({{{name!r}: str}})"
                     )
     numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
     fits = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
-    if not (fits(numbers) and (numbers.abs() <= (MAX_GRADE if kind is int else sys.float_info.max)).all()):
+    if not (
+        fits(numbers)
+        and (numbers.abs() <= (MAX_GRADE if kind is int else sys.float_info.max)).all()
+    ):
         for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
             checked_number(number, kind, query_id, doc_id, f" (row {row})")
-    table: pd.DataFrame = frame.assign(**{value: numbers.astype(np.int64 if kind is int else np.float64)})
+    table: pd.DataFrame = frame.assign(
+        **{value: numbers.astype(np.int64 if kind is int else np.float64)}
+    )
     return table
 
 
@@ -213,20 +252,21 @@ def score_retrieval(
     chunks: Sequence[Chunk] = (),
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id, measure, value.
+    """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id,
+    measure, value.
 
-    The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and "chunk:nDCG@10" are about
-    chunks; all are `score_run` on other judgements. By labelled chunks, those in `Case.relevant_chunks` are relevant
-    with their grades. By gold evidence, a chunk is relevant (grade 1) if it overlaps a span of the case by at least
-    half of the shorter of the two; evidence in no chunk counts as a relevant chunk that cannot be found. How many
-    chunks are relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
+    The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and
+    "chunk:nDCG@10" are about chunks; all are `score_run` on other judgements. By labelled chunks,
+    those in `Case.relevant_chunks` are relevant with their grades. By gold evidence, a chunk is
+    relevant (grade 1) if it overlaps a span of the case by at least half of the shorter of the two;
+    evidence in no chunk counts as a relevant chunk that cannot be found. How many chunks are
+    relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
 
     Args:
-        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
-        run: document-level run.
-        chunk_run: chunk-level run; without one, documents are scored.
-        chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
-        measures: names such as "nDCG@10" and "span:RR"; None means those of `score_run` at each of `retrieval_levels`.
+        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels. run: document-level
+        run. chunk_run: chunk-level run; without one, documents are scored. chunks: the chunks that
+        `chunk_run` ranks; needed for gold evidence. measures: names such as "nDCG@10" and
+        "span:RR"; None means those of `score_run` at each of `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
     >>> case = Case("q", "?", evidence=(Span("d", 10, 20),))
@@ -239,8 +279,8 @@ def score_retrieval(
     1        q  span:RR    0.5
 
     Raises:
-        ConfigError: a measure is not known.
-        DataError: ids or scores that are not what they should be; nothing is judged at the level of a measure; gold
+        ConfigError: a measure is not known. DataError: ids or scores that are not what they should
+        be; nothing is judged at the level of a measure; gold
             evidence is asked for, and none of the chunks of `chunk_run` is among `chunks`.
     """
     frames = []
@@ -256,7 +296,8 @@ def retrieval_levels(
 ) -> tuple[str, ...]:
     """Return those of `LEVELS` that these labels and this run can be scored at.
 
-    Chunk labels name chunks of one system: they are only used if the run holds at least one of them.
+    Chunk labels name chunks of one system: they are only used if the run holds at least one of
+    them.
 
     >>> from ragbench.types import Case, Dataset
     >>> dataset = Dataset("mine", "test", {}, [Case("q", "?", relevant_chunks={"d#1": 2})], {"q": {"d": 1}})
@@ -267,7 +308,9 @@ def retrieval_levels(
     found = {chunk_id for ranked in (chunk_run or {}).values() for chunk_id in ranked} | known
     there = {
         "document": any(map(bool, dataset.qrels.values())),
-        "span": chunk_run is not None and bool(known) and any(case.evidence for case in dataset.cases),
+        "span": chunk_run is not None
+        and bool(known)
+        and any(case.evidence for case in dataset.cases),
         "chunk": chunk_run is not None
         and any(chunk_id in found for case in dataset.cases for chunk_id in case.relevant_chunks),
     }
@@ -277,29 +320,48 @@ def retrieval_levels(
 def _judgements(
     dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str] | None
 ) -> Iterator[tuple[str, Qrels, list[str]]]:
-    """For each level that is asked for: the prefix of its names, its judgements, and its measures without prefix."""
+    """For each level that is asked for: the prefix of its names, its judgements, and its measures
+    without prefix.
+    """
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
     wanted: dict[str, list[str]] = {level: [*DEFAULT_MEASURES] for level in levels or ("document",)}
     if measures is not None:
         wanted = {}
         for name in measures:
             found = measure_of(name) if is_ranking_measure(name) else None
-            level, rest = (found.level, found.name.rpartition(":")[2]) if found else ("document", name)
+            level, rest = (
+                (found.level, found.name.rpartition(":")[2]) if found else ("document", name)
+            )
             wanted.setdefault(level, []).append(str(parse_measure(rest)))
     for level, names in wanted.items():
         if level == "document":
             yield "", dataset.qrels, names
         elif level not in levels:
-            what = "gold evidence in these chunks" if level == "span" else "a labelled chunk in this run"
-            raise DataError(f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}")
+            what = (
+                "gold evidence in these chunks"
+                if level == "span"
+                else "a labelled chunk in this run"
+            )
+            raise DataError(
+                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}"
+            )
         else:
-            # Passages of other systems may have no offsets in the documents, so some unknown ids are not an error.
-            named = [(chunk_id, query_id) for query_id, found in (chunk_run or {}).items() for chunk_id in found]
+            # Passages of other systems may have no offsets in the documents, so some unknown ids
+            # are not an error.
+            named = [
+                (chunk_id, query_id)
+                for query_id, found in (chunk_run or {}).items()
+                for chunk_id in found
+            ]
             known = {chunk.chunk_id for chunk in chunks}
             if level == "span" and named and known.isdisjoint(chunk_id for chunk_id, _ in named):
                 raise DataError(unknown_chunk(*named[0], len(chunks)))
             labelled = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
-            yield f"{level}:", labelled if level == "chunk" else _by_evidence(dataset, chunks), names
+            yield (
+                f"{level}:",
+                labelled if level == "chunk" else _by_evidence(dataset, chunks),
+                names,
+            )
 
 
 def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
@@ -315,7 +377,8 @@ def retrieval_ceilings(
     chunks: Sequence[Chunk] = (),
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return the best value that any system could reach on each query, by the judgements of `score_retrieval`.
+    """Return the best value that any system could reach on each query, by the judgements of
+    `score_retrieval`.
 
     Columns query_id, measure, value, as from `ceilings`.
 

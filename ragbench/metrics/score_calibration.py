@@ -1,11 +1,13 @@
 """Calibration of a heuristic score: a threshold and probabilities, from human labels.
 
-A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that depends on the kind of
-text. `calibrate_threshold` estimates the threshold and its uncertainty from 30 or more labels of the same kind of text.
+A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that
+depends on the kind of text. `calibrate_threshold` estimates the threshold and its uncertainty from
+30 or more labels of the same kind of text.
 
-There is no built-in threshold for a kind of text ("news", "dialogue"): that would need human labels of supported and
-unsupported answers of each kind. The public sets (CLAPNQ, PubMedQA, XQuAD, Chroma) have correct answers, and negatives
-made by rule, which need not resemble the errors of real answers.
+There is no built-in threshold for a kind of text ("news", "dialogue"): that would need human labels
+of supported and unsupported answers of each kind. The public sets (CLAPNQ, PubMedQA, XQuAD, Chroma)
+have correct answers, and negatives made by rule, which need not resemble the errors of real
+answers.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ _WEAK_RIDGE = 10.0  # keeps the slope finite where the labels are separated perf
 
 @dataclass(frozen=True, slots=True)
 class ScoreBin:
-    """Labels of texts whose scores are from `low` to `high`: `positive` of `n`, their rate with Wilson's interval."""
+    """Labels of texts whose scores are from `low` to `high`: `positive` of `n`, their rate with
+    Wilson's interval.
+    """
 
     low: float
     high: float
@@ -62,11 +66,12 @@ class ScoreBin:
 class Calibration:
     """The meaning of the scores of a measure on the labelled texts; made by `calibrate_threshold`.
 
-    `threshold` separates positive from negative texts best (balanced accuracy), `logistic` is the estimate of it by
-    logistic regression; `ci_low` and `ci_high` are a 95 % interval that spans both. `auc` with its 95 % interval is the
-    quality of the ranking. `balanced_accuracy` is that of the threshold in cross-validation; 0.5 is guessing. `bins`
-    holds the rate of positive labels by score. `model` is the model of the scores ("" where there is only one) and
-    `version` its coefficients (`score_version`): scores of others have another scale.
+    `threshold` separates positive from negative texts best (balanced accuracy), `logistic` is the
+    estimate of it by logistic regression; `ci_low` and `ci_high` are a 95 % interval that spans
+    both. `auc` with its 95 % interval is the quality of the ranking. `balanced_accuracy` is that of
+    the threshold in cross-validation; 0.5 is guessing. `bins` holds the rate of positive labels by
+    score. `model` is the model of the scores ("" where there is only one) and `version` its
+    coefficients (`score_version`): scores of others have another scale.
     """
 
     measure: str
@@ -87,26 +92,33 @@ class Calibration:
     version: str = ""
 
     def probability(self, score: float) -> float:
-        """The probability in [0, 1] that a person labels a text of this score positive, by a logistic regression.
+        """The probability in [0, 1] that a person labels a text of this score positive, by a
+        logistic regression.
 
-        It holds for texts like the labelled ones, and depends on the rate of positive ones among those.
+        It holds for texts like the labelled ones, and depends on the rate of positive ones among
+        those.
         """
         return float(1 / (1 + np.exp(-np.clip(self.intercept + self.slope * score, -700.0, 700.0))))
 
     def __str__(self) -> str:
         return (
-            f"{self.measure}: positive from {self.threshold:.2f} [{self.ci_low:.2f}, {self.ci_high:.2f}] on (by a "
-            f"logistic regression from {self.logistic:.2f}), balanced accuracy {self.balanced_accuracy:.2f}, AUC "
-            f"{self.auc:.2f} [{self.auc_low:.2f}, {self.auc_high:.2f}], {self.n} labels"
+            f"{self.measure}: positive from {self.threshold:.2f} "
+            f"[{self.ci_low:.2f}, {self.ci_high:.2f}] on (by a logistic regression "
+            f"from {self.logistic:.2f}), balanced accuracy {self.balanced_accuracy:.2f}, "
+            f"AUC {self.auc:.2f} [{self.auc_low:.2f}, {self.auc_high:.2f}], {self.n} labels"
         )
 
     def save(self, path: str | Path) -> Path:
         """Write the calibration to a small JSON file, replacing one that is there."""
         file = Path(path)
         try:
-            write_durably(file, json.dumps({"ragbench_calibration": SCHEMA, **asdict(self)}, indent=1) + "\n")
+            write_durably(
+                file, json.dumps({"ragbench_calibration": SCHEMA, **asdict(self)}, indent=1) + "\n"
+            )
         except OSError as exc:
-            raise ConfigError(f"{file} cannot be written: {exc.strerror or exc}; name another file") from exc
+            raise ConfigError(
+                f"{file} cannot be written: {exc.strerror or exc}; name another file"
+            ) from exc
         return file
 
     @classmethod
@@ -121,7 +133,11 @@ class Calibration:
         found = read_json(file, hint, error=ConfigError)
         version = found.pop("ragbench_calibration", None) if isinstance(found, dict) else None
         if version != SCHEMA:
-            what = "is not a calibration" if version is None else f"is a calibration of version {version!r}"
+            what = (
+                "is not a calibration"
+                if version is None
+                else f"is a calibration of version {version!r}"
+            )
             raise ConfigError(f"{file} {what}; {hint} (version {SCHEMA})")
         try:
             own = TypeAdapter(cls).validate_python(found)
@@ -131,7 +147,9 @@ class Calibration:
             raise ConfigError(f"{file} is damaged: {where}: {first['msg']}; {hint}") from exc
         numbers = (own.threshold, own.ci_low, own.ci_high, own.intercept, own.slope)
         if not all(map(math.isfinite, numbers)) or not own.ci_low <= own.threshold <= own.ci_high:
-            raise ConfigError(f"{file} is damaged: its threshold and interval are {numbers[:3]}; {hint}")
+            raise ConfigError(
+                f"{file} is damaged: its threshold and interval are {numbers[:3]}; {hint}"
+            )
         return own
 
 
@@ -146,24 +164,27 @@ def calibrate_threshold(
 ) -> Calibration:
     """Return the threshold of a score for one kind of text, from human labels.
 
-    The threshold is the one of the best balanced accuracy, (sensitivity + specificity) / 2, among these labels, as the
-    mean over bootstrap samples of the texts. Next to it is where a logistic regression of the labels on the scores
-    crosses the rate of positive labels: more precise where the scores of both kinds are about normal (at 30 labels it
-    loses 0.005 of balanced accuracy, the best one 0.009), far off where most scores are close to one end, as those of
-    claim_support are (0.06 at any number of labels, the best one 0.03 at 30 and 0.003 at 200). The 95 % interval spans
-    the percentile intervals of both; in simulations (50 experiments of 80 resamples, 17 to 80 % positive) it covered
-    the best threshold in 82 to 98 % (30 labels), 91 to 100 % (60) and 96 to 100 % (200), for scores at one end in
-    68 %, 80 % and 98 % (`pytest -m simulation tests/metrics/test_score_calibration.py`). The rates by score, in bins
-    of equal size, depend on neither.
+    The threshold is the one of the best balanced accuracy, (sensitivity + specificity) / 2, among
+    these labels, as the mean over bootstrap samples of the texts. Next to it is where a logistic
+    regression of the labels on the scores crosses the rate of positive labels: more precise where
+    the scores of both kinds are about normal (at 30 labels it loses 0.005 of balanced accuracy, the
+    best one 0.009), far off where most scores are close to one end, as those of claim_support are
+    (0.06 at any number of labels, the best one 0.03 at 30 and 0.003 at 200). The 95 % interval
+    spans the percentile intervals of both; in simulations (50 experiments of 80 resamples, 17 to 80
+    % positive) it covered the best threshold in 82 to 98 % (30 labels), 91 to 100 % (60) and 96 to
+    100 % (200), for scores at one end in 68 %, 80 % and 98 % (`pytest -m simulation
+    tests/metrics/test_score_calibration.py`). The rates by score, in bins of equal size, depend on
+    neither.
 
     Args:
-        scores: one finite number per text; a higher one should mean a positive label.
-        labels: True or 1 where a person labels the text positive (supported, right, an attack), False or 0 where not.
-            The texts must be drawn at random from those that the score will be used on, as `ragbench label` does.
-        measure: the name of the score, such as "claim_support"; `evaluate` uses the calibration for that measure.
-        model: the model of the scores where there are several, such as "minilm".
-        n_resamples: of the bootstrap.
-        seed: of the bootstrap.
+        scores: one finite number per text; a higher one should mean a positive label. labels: True
+        or 1 where a person labels the text positive (supported, right, an attack), False or 0 where
+        not.
+            The texts must be drawn at random from those that the score will be used on, as
+            `ragbench label` does.
+        measure: the name of the score, such as "claim_support"; `evaluate` uses the calibration for
+        that measure. model: the model of the scores where there are several, such as "minilm".
+        n_resamples: of the bootstrap. seed: of the bootstrap.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.random(60) < 0.5
@@ -173,7 +194,8 @@ def calibrate_threshold(
     (0.7, 60)
 
     Raises:
-        DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that is not finite, or
+        DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that
+        is not finite, or
             scores that do not separate the labels.
     """
     from sklearn import config_context  # type: ignore[import-untyped,unused-ignore]
@@ -184,13 +206,16 @@ def calibrate_threshold(
     intercept, slope = _fit(values, right)
     if not auc_low > 0.5 or slope <= 0:
         raise DataError(
-            f"{measure} does not separate these {len(right)} labels: AUC {auc:.2f} [{auc_low:.2f}, {auc_high:.2f}], "
-            "where 0.5 is guessing. Label more texts, or use another measure or a judge"
+            f"{measure} does not separate these {len(right)} labels: AUC {auc:.2f} "
+            f"[{auc_low:.2f}, {auc_high:.2f}], where 0.5 is guessing. Label more texts, or use "
+            "another measure or a judge"
         )
     samples = _resamples(right, n_resamples, seed)
     best = [_best_threshold(values[rows], right[rows]) for rows in samples]
     logistic, threshold = _logistic_threshold(values, right), float(np.mean(best))
-    with config_context(skip_parameter_validation=True, assume_finite=True):  # half the time of a fit
+    with config_context(
+        skip_parameter_validation=True, assume_finite=True
+    ):  # half the time of a fit
         drawn = [_logistic_threshold(values[rows], right[rows]) for rows in samples]
     limits = np.nanpercentile([best, drawn], [2.5, 97.5], axis=1)
     low, high = float(limits[0].min()), float(limits[1].max())
@@ -215,9 +240,11 @@ def calibrate_threshold(
 
 
 def score_version(measure: str, model: str = "") -> str:
-    """Return a digest of the coefficients by which this version of ragbench computes a score, 12 hex digits.
+    """Return a digest of the coefficients by which this version of ragbench computes a score, 12
+    hex digits.
 
-    For claim_support by its built-in models and injection_score by its own; "" for all others, which are not fitted.
+    For claim_support by its built-in models and injection_score by its own; "" for all others,
+    which are not fitted.
 
     >>> len(score_version("claim_support", "minilm")), score_version("semantic_similarity", "minilm")
     (12, '')
@@ -233,12 +260,18 @@ def _checked(scores: Any, labels: Any) -> tuple[Floats, Bools]:
     try:
         values, given = np.asarray(scores, dtype=float), np.asarray(labels, dtype=float)
     except (TypeError, ValueError) as exc:
-        raise DataError("scores must be numbers and labels True or False (1 or 0), one of each per text") from exc
+        raise DataError(
+            "scores must be numbers and labels True or False (1 or 0), one of each per text"
+        ) from exc
     if values.ndim != 1 or values.shape != given.shape:
-        raise DataError(f"there are {values.size} scores and {given.size} labels; expected one of each per text")
+        raise DataError(
+            f"there are {values.size} scores and {given.size} labels; expected one of each per text"
+        )
     if not np.isfinite(values).all():
         at = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DataError(f"score {at} is {values[at]}; leave texts without a score out, with their labels")
+        raise DataError(
+            f"score {at} is {values[at]}; leave texts without a score out, with their labels"
+        )
     if not np.isin(given, (0.0, 1.0)).all():
         at = int(np.flatnonzero(~np.isin(given, (0.0, 1.0)))[0])
         raise DataError(f"label {at} is {given[at]:g}; expected True or False (1 or 0)")
@@ -246,9 +279,9 @@ def _checked(scores: Any, labels: Any) -> tuple[Floats, Bools]:
     fewer = min(positive, len(given) - positive)
     if len(given) < MIN_LABELS or fewer < MIN_OF_A_KIND:
         raise DataError(
-            f"there are {len(given)} labels, {positive} positive and {len(given) - positive} negative; expected at "
-            f"least {MIN_LABELS}, with {MIN_OF_A_KIND} of each kind. Label more texts; `ragbench label` adds them to a "
-            "sheet that exists"
+            f"there are {len(given)} labels, {positive} positive and {len(given) - positive} "
+            f"negative; expected at least {MIN_LABELS}, with {MIN_OF_A_KIND} of each kind. Label "
+            "more texts; `ragbench label` adds them to a sheet that exists"
         )
     return values, given.astype(bool)
 
@@ -265,7 +298,9 @@ def _fit(values: Floats, right: Bools) -> tuple[float, float]:
 
 
 def _resamples(right: Bools, n: int, seed: int) -> list[Ints]:
-    """Return the rows of `n` bootstrap samples; one that has labels of one kind only is drawn again."""
+    """Return the rows of `n` bootstrap samples; one that has labels of one kind only is drawn
+    again.
+    """
     rng = np.random.default_rng(seed)
     samples: list[Ints] = []
     while len(samples) < n:
@@ -276,17 +311,24 @@ def _resamples(right: Bools, n: int, seed: int) -> list[Ints]:
 
 
 def _best_threshold(values: Floats, right: Bools) -> float:
-    """Return the middle one of the thresholds with the best balanced accuracy, half-way between scores."""
+    """Return the middle one of the thresholds with the best balanced accuracy, half-way between
+    scores.
+    """
     scores, code = np.unique(values, return_inverse=True)
     positive, negative = np.bincount(code, right), np.bincount(code, ~right)
-    # of a threshold just above each score but the last: the positive labels lost, the negative ones gained
+    # of a threshold just above each score but the last: the positive labels lost, the negative ones
+    # gained
     gain = np.cumsum(negative / negative.sum() - positive / positive.sum())[:-1]
     best = np.flatnonzero(gain >= gain.max(initial=-1.0) - 1e-12)
-    return float(np.median((scores[best] + scores[best + 1]) / 2)) if len(best) else float(scores[0])
+    return (
+        float(np.median((scores[best] + scores[best + 1]) / 2)) if len(best) else float(scores[0])
+    )
 
 
 def _logistic_threshold(values: Floats, right: Bools) -> float:
-    """Return where the regression crosses the rate of positive labels, within the scores; NaN if it falls."""
+    """Return where the regression crosses the rate of positive labels, within the scores; NaN if it
+    falls.
+    """
     intercept, slope = _fit(values, right)
     rate = float(right.mean())
     crossing = (math.log(rate / (1 - rate)) - intercept) / slope if slope > 0 else math.nan
@@ -298,7 +340,9 @@ def _held_out_accuracy(values: Floats, right: Bools) -> float:
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped,unused-ignore]
 
     called = np.zeros(len(right), dtype=bool)
-    for fitted, held in StratifiedKFold(5, shuffle=True, random_state=0).split(values.reshape(-1, 1), right):
+    for fitted, held in StratifiedKFold(5, shuffle=True, random_state=0).split(
+        values.reshape(-1, 1), right
+    ):
         samples = (fitted[rows] for rows in _resamples(right[fitted], _HELD_OUT_RESAMPLES, seed=0))
         best = [_best_threshold(values[rows], right[rows]) for rows in samples]
         called[held] = values[held] >= np.mean(best)
@@ -317,5 +361,7 @@ def _bins(values: Floats, right: Bools) -> tuple[ScoreBin, ...]:
         n, positive = int(own.sum()), int(right[own].sum())
         low, high = rate_interval(positive, n)
         inside = values[own]
-        bins.append(ScoreBin(float(inside.min()), float(inside.max()), n, positive, positive / n, low, high))
+        bins.append(
+            ScoreBin(float(inside.min()), float(inside.max()), n, positive, positive / n, low, high)
+        )
     return tuple(bins)

@@ -1,18 +1,20 @@
 """Score a chunk-level run by evidence spans: at equal k, and at an equal budget of context tokens.
 
-The measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma technical report).
-With T the characters of the evidence, each counted once, and R the characters of the retrieved chunks, each counted as
-often as it was retrieved::
+The measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma
+technical report). With T the characters of the evidence, each counted once, and R the characters of
+the retrieved chunks, each counted as often as it was retrieved::
 
     recall           |T and R| / |T|    the fraction of the evidence that was found; each character counts once
     precision        |T and R| / |R|    the fraction of the retrieved text that is evidence
     iou              |T and R| / (|T| + |R| - |T and R|)
-    precision_omega  |T and O| / |O|, with O the characters of all chunks that contain a character of the evidence,
+    precision_omega  |T and O| / |O|, with O the characters of all chunks that contain a character
+    of the evidence,
                      each once: the precision of the chunking when all evidence is found
 
-All are in [0, 1], higher is better. With the report's tokenizer and evidence, these formulas give its published
-precision-omega for windows with and without overlap. Unlike in the reference code, ranges that only touch do not
-intersect, and the retrieved list is not cut at the number of chunks that hold evidence.
+All are in [0, 1], higher is better. With the report's tokenizer and evidence, these formulas give
+its published precision-omega for windows with and without overlap. Unlike in the reference code,
+ranges that only touch do not intersect, and the retrieved list is not cut at the number of chunks
+that hold evidence.
 """
 
 from __future__ import annotations
@@ -45,24 +47,27 @@ def score_spans(
     budgets: Sequence[int] = BUDGETS,
     tokenizer: str = "minilm",
 ) -> pd.DataFrame:
-    """Score the evidence of each question that the run's chunks contain: columns query_id, measure, value.
+    """Score the evidence of each question that the run's chunks contain: columns query_id, measure,
+    value.
 
-    `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The measures, all in
-    [0, 1] and over characters (formulas at the top of this module):
+    `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The
+    measures, all in [0, 1] and over characters (formulas at the top of this module):
 
-    - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
+    - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of
+      those.
     - span_precision_omega: of the chunking alone, independent of the run.
-    - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
-      budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
-    - span_recall_auc: the area under recall against budget, divided by the largest budget; linear between the budgets
-      (trapezoids), from recall 0 at budget 0.
+    - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that
+      exceeds the budget is cut at the last token that fits. Text in two chunks uses the budget
+      twice and counts once.
+    - span_recall_auc: the area under recall against budget, divided by the largest budget; linear
+      between the budgets (trapezoids), from recall 0 at budget 0.
 
-    Tokens are those of the whole document, also where a chunk contains only part of one, so the same text uses the same
-    budget in all chunkings.
+    Tokens are those of the whole document, also where a chunk contains only part of one, so the
+    same text uses the same budget in all chunkings.
 
-    Every question that has evidence is in the result, in the order of the dataset; one that is missing from the run, or
-    whose evidence is in no chunk, has 0 everywhere (`split_evidence` lists the latter). Questions without
-    evidence are left out.
+    Every question that has evidence is in the result, in the order of the dataset; one that is
+    missing from the run, or whose evidence is in no chunk, has 0 everywhere (`split_evidence` lists
+    the latter). Questions without evidence are left out.
 
     >>> from ragbench.types import Document
     >>> corpus = {"d": Document("d", "One two three. Four five six.")}
@@ -77,8 +82,8 @@ def score_spans(
      'span_recall_auc': 0.417}
 
     Raises:
-        ConfigError: a depth or a budget is not a whole number from 1.
-        DataError: evidence that is not a range of characters, a run of another dataset, or of chunks that are not
+        ConfigError: a depth or a budget is not a whole number from 1. DataError: evidence that is
+        not a range of characters, a run of another dataset, or of chunks that are not
             among `chunks`.
     """
     ks, budgets = _whole_numbers("ks", ks), _whole_numbers("budgets", budgets)
@@ -95,8 +100,14 @@ def score_spans(
     for truth, ranked in zip(truths, rankings, strict=True):
         reading = _read(truth, ranked)
         read = np.minimum(np.array(ks, dtype=np.int64), len(ranked))
-        hits, sizes, n_truth = reading.hits[read], reading.sizes[read], sum(map(len, truth.values()))
-        recalls = [_hits_within(budget, truth, reading, ranked, tokens) / n_truth for budget in budgets]
+        hits, sizes, n_truth = (
+            reading.hits[read],
+            reading.sizes[read],
+            sum(map(len, truth.values())),
+        )
+        recalls = [
+            _hits_within(budget, truth, reading, ranked, tokens) / n_truth for budget in budgets
+        ]
         precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
         rows.append([*(hits / n_truth), *precisions, *ious, _omega(truth, borders), *recalls])
     table = np.array(rows).T
@@ -107,11 +118,13 @@ def score_spans(
 
 
 def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
-    """List the questions whose evidence this chunking has lost or split, worst first; independent of any run.
+    """List the questions whose evidence this chunking has lost or split, worst first; independent
+    of any run.
 
-    Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole;
-    fraction_lost, the fraction of the evidence's characters, without white space, that no chunk contains: 1 means that
-    the question scores 0 with any run. The chunkers of ragbench lose nothing; other chunks may.
+    Columns: query_id; spans, their number; split, the number of them that no single chunk contains
+    whole; fraction_lost, the fraction of the evidence's characters, without white space, that no
+    chunk contains: 1 means that the question scores 0 with any run. The chunkers of ragbench lose
+    nothing; other chunks may.
 
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
@@ -120,7 +133,8 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     [{'query_id': 'q', 'spans': 2, 'split': 1, 'fraction_lost': 0.333}]
 
     Raises:
-        DataError: evidence that is not a range of characters, or in a document that the corpus lacks.
+        DataError: evidence that is not a range of characters, or in a document that the corpus
+        lacks.
     """
     borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
     rows = []
@@ -139,18 +153,23 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
             rows.append((case.query_id, len(spans), n_split, n_lost / max(n_visible, 1)))
     frame = pd.DataFrame(rows, columns=["query_id", "spans", "split", "fraction_lost"])
     frame = frame.astype({"query_id": "str", "spans": int, "split": int, "fraction_lost": float})
-    return frame.sort_values(["fraction_lost", "split"], ascending=False, kind="stable", ignore_index=True)
+    return frame.sort_values(
+        ["fraction_lost", "split"], ascending=False, kind="stable", ignore_index=True
+    )
 
 
 def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
-    """Return the fraction of the evidence's characters that the chunks contain, in [0, 1], each counted once.
+    """Return the fraction of the evidence's characters that the chunks contain, in [0, 1], each
+    counted once.
 
     >>> evidence_recall([Chunk("d#1", "d", 10, 30, "x" * 20)], [Span("d", 5, 15), Span("d", 8, 20)])
     0.6666666666666666
     """
     truth = _characters(evidence)
     borders = _borders(chunks, truth)
-    found = sum(int(_covered(positions, *borders[doc_id]).sum()) for doc_id, positions in truth.items())
+    found = sum(
+        int(_covered(positions, *borders[doc_id]).sum()) for doc_id, positions in truth.items()
+    )
     return found / sum(map(len, truth.values()))
 
 
@@ -165,8 +184,11 @@ def total_length(starts: Ints, ends: Ints) -> int:
     return int(np.maximum(reach - np.maximum(starts, np.r_[0, reach[:-1]]), 0).sum())
 
 
-def evidence_chunks(dataset: Dataset, chunks: Sequence[Chunk], fraction: float) -> dict[str, dict[str, int]]:
-    """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and a span: grade 1.
+def evidence_chunks(
+    dataset: Dataset, chunks: Sequence[Chunk], fraction: float
+) -> dict[str, dict[str, int]]:
+    """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and
+    a span: grade 1.
 
     Evidence in no chunk counts as a chunk of its own, which cannot be found.
     """
@@ -183,7 +205,9 @@ def evidence_chunks(dataset: Dataset, chunks: Sequence[Chunk], fraction: float) 
             check_span(span)
             starts, ends = borders[span.doc_id]
             shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
-            enough = shared >= np.maximum(fraction * np.minimum(ends - starts, span.end - span.start), 1)
+            enough = shared >= np.maximum(
+                fraction * np.minimum(ends - starts, span.end - span.start), 1
+            )
             grades |= {ids[span.doc_id][i]: 1 for i in np.flatnonzero(enough).tolist()}
             if not enough.any():
                 grades[f"evidence {n_spans} that no chunk holds"] = 1
@@ -200,7 +224,8 @@ def check_span(span: Span) -> None:
     """
     if not 0 <= span.start < span.end:
         raise DataError(
-            f"evidence {span.doc_id}[{span.start}:{span.end}] is not a range of characters: expected 0 <= start < end"
+            f"evidence {span.doc_id}[{span.start}:{span.end}] is not a range of characters: "
+            "expected 0 <= start < end"
         )
 
 
@@ -216,8 +241,8 @@ def _trimmed(dataset: Dataset, case: Case, span: Span) -> Span:
     check_span(span)
     if span.doc_id not in dataset.corpus:
         raise DataError(
-            f"query {case.query_id!r} has evidence in document {span.doc_id!r}, which is not in the corpus of "
-            f"{dataset.name!r}; offsets of evidence need the document they point into"
+            f"query {case.query_id!r} has evidence in document {span.doc_id!r}, which is not in "
+            f"the corpus of {dataset.name!r}; offsets of evidence need the document they point into"
         )
     start, end = trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
     return Span(span.doc_id, start, end) if start < end else span
@@ -237,7 +262,9 @@ def _borders(chunks: Iterable[Chunk], doc_ids: Iterable[str]) -> dict[str, tuple
     for chunk in chunks:
         if chunk.doc_id in borders:
             borders[chunk.doc_id].append((chunk.start, chunk.end))
-    columns = {doc_id: np.array(rows, dtype=np.int64).reshape(-1, 2) for doc_id, rows in borders.items()}
+    columns = {
+        doc_id: np.array(rows, dtype=np.int64).reshape(-1, 2) for doc_id, rows in borders.items()
+    }
     return {doc_id: (rows[:, 0], rows[:, 1]) for doc_id, rows in columns.items()}
 
 
@@ -260,13 +287,15 @@ def _omega(truth: Characters, borders: Mapping[str, tuple[Ints, Ints]]) -> float
     return n_found / max(n_held, 1)
 
 
-def _rankings(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]) -> list[list[Chunk]]:
+def _rankings(
+    dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]
+) -> list[list[Chunk]]:
     """Return the ranked chunks of each case, best first."""
     run = checked_run(run)
     if run and not any(query_id in run for query_id in dataset.queries):
         raise DataError(
-            f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a question of "
-            f"{dataset.name!r}: the run belongs to another dataset"
+            f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a "
+            f"question of {dataset.name!r}: the run belongs to another dataset"
         )
     number = chunk_places(chunks)
     rankings = []
@@ -311,29 +340,41 @@ class _Tokens(NamedTuple):
     cost: int
 
 
-def _tokens(dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str) -> dict[str, _Tokens]:
+def _tokens(
+    dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
+) -> dict[str, _Tokens]:
     by_document: dict[str, dict[str, Chunk]] = {}
     for chunk in (chunk for ranked in rankings for chunk in ranked):
         if chunk.doc_id not in dataset.corpus:
             raise DataError(
-                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the corpus of "
-                f"{dataset.name!r}: chunks and dataset do not belong together"
+                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the "
+                f"corpus of {dataset.name!r}: chunks and dataset do not belong together"
             )
         by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
     tokens: dict[str, _Tokens] = {}
-    documents = token_offsets([dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer)
+    documents = token_offsets(
+        [dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer
+    )
     for offsets, pieces in zip(documents, by_document.values(), strict=True):
-        low, high = token_ranges(offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True))
+        low, high = token_ranges(
+            offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True)
+        )
         for chunk_id, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
             tokens[chunk_id] = _Tokens(offsets, first, last - first)
     return tokens
 
 
 def _hits_within(
-    budget: int, truth: Characters, reading: _Reading, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]
+    budget: int,
+    truth: Characters,
+    reading: _Reading,
+    ranked: Sequence[Chunk],
+    tokens: Mapping[str, _Tokens],
 ) -> int:
     """Return the number of characters of the evidence in the first tokens of the ranking."""
-    spent = np.cumsum([0, *(tokens[chunk.chunk_id].cost for chunk in ranked)])  # before each chunk, and after the last
+    spent = np.cumsum(
+        [0, *(tokens[chunk.chunk_id].cost for chunk in ranked)]
+    )  # before each chunk, and after the last
     n = int(np.searchsorted(spent[:-1], budget))  # chunks that are read at least in part
     if n == 0 or spent[n] <= budget:
         return int(reading.hits[n])

@@ -14,7 +14,8 @@ from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
-    """Return query_id, measure, value; by measure, then by query. `values` has the shape (measures, queries).
+    """Return query_id, measure, value; by measure, then by query. `values` has the shape (measures,
+    queries).
 
     >>> tidy(["q1", "q2"], ["RR"], [[1.0, 0.5]])
       query_id measure  value
@@ -23,15 +24,23 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
     """
     return pd.DataFrame(
         {
-            "query_id": pd.Index(list(query_ids), dtype="str").take(np.tile(np.arange(len(query_ids)), len(measures))),
-            "measure": pd.Index(list(measures), dtype="str").take(np.repeat(np.arange(len(measures)), len(query_ids))),
+            "query_id": pd.Index(list(query_ids), dtype="str").take(
+                np.tile(np.arange(len(query_ids)), len(measures))
+            ),
+            "measure": pd.Index(list(measures), dtype="str").take(
+                np.repeat(np.arange(len(measures)), len(query_ids))
+            ),
             "value": np.asarray(values, dtype=np.float64).ravel(),
         }
     )
 
 
-def tidy_cases(cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN where there is no value."""
+def tidy_cases(
+    cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str, Mapping[str, float]]
+) -> pd.DataFrame:
+    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN where
+    there is no value.
+    """
     names, ids = list(measures), [case.query_id for case in cases]
     values = [[rows.get(query_id, {}).get(name, np.nan) for query_id in ids] for name in names]
     return tidy(ids, names, values)
@@ -44,8 +53,9 @@ _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
     """Return query_id -> the texts behind the answer's `contexts`, in their order.
 
-    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of that id. Where an
-    answer lists no `contexts`, all its passages count, in their order. Nothing retrieved gives an empty list.
+    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of
+    that id. Where an answer lists no `contexts`, all its passages count, in their order. Nothing
+    retrieved gives an empty list.
 
     >>> from ragbench.types import Answer, Chunk, Passage
     >>> own = Answer("q1", "It opened in 1889.", passages=(Passage("p7", "Opened in 1889."),))
@@ -55,29 +65,38 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
     {'q1': ['Opened in 1889.'], 'q2': ['is in Paris', 'The tower']}
 
     Raises:
-        DataError: a context is neither among the passages nor among the chunks, or there are two answers to one query.
+        DataError: a context is neither among the passages nor among the chunks, or there are two
+        answers to one query.
     """
     by_id = chunks_by_id(chunks)
     texts: dict[str, list[str]] = {}
     for answer in answers:
         if answer.query_id in texts:
-            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
+            raise DataError(
+                f"two answers to query {answer.query_id!r}; score repeated runs one by one"
+            )
         passages = {passage.passage_id: passage.text for passage in answer.passages}
         ids = context_ids(answer)
         if missing := [i for i in ids if i not in passages and i not in by_id]:
             raise DataError(
-                f"the answer to {answer.query_id!r} had the context {missing[0]!r}, whose text is not there "
-                f"({len(passages)} passages of its own, {len(by_id) or 'no'} chunks given); was it made from another "
-                "chunking? Pass the chunks that it was made from"
+                f"the answer to {answer.query_id!r} had the context {missing[0]!r}, whose text "
+                f"is not there ({len(passages)} passages of its own, {len(by_id) or 'no'} chunks "
+                "given); was it made from another chunking? Pass the chunks that it was made from"
             )
         texts[answer.query_id] = [passages[i] if i in passages else by_id[i].text for i in ids]
     return texts
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
-    """Return the answerable questions that were answered: query_id -> case and answer, in the order of the cases."""
+    """Return the answerable questions that were answered: query_id -> case and answer, in the order
+    of the cases.
+    """
     pairs = usable_cases(dataset, answers)
-    return {case.query_id: (case, answer) for case, answer in pairs if case.answerable and not answer.abstained}
+    return {
+        case.query_id: (case, answer)
+        for case, answer in pairs
+        if case.answerable and not answer.abstained
+    }
 
 
 def usable_cases(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
@@ -99,11 +118,13 @@ def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, A
         if answer.query_id not in query_ids:
             near = f"such as {dataset.cases[0].query_id!r}" if dataset.cases else "none at all"
             raise DataError(
-                f"an answer belongs to query {answer.query_id!r}, which {dataset!r} does not hold (it has {near}); "
-                "score answers with the dataset that they were made for"
+                f"an answer belongs to query {answer.query_id!r}, which {dataset!r} does not "
+                f"hold (it has {near}); score answers with the dataset that they were made for"
             )
         if answer.query_id in by_query:
-            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
+            raise DataError(
+                f"two answers to query {answer.query_id!r}; score repeated runs one by one"
+            )
         by_query[answer.query_id] = answer
     return by_query
 
@@ -119,7 +140,9 @@ def wording(answer: Answer) -> str:
 
 
 def state_of(answer: Answer | None) -> str:
-    """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without an answer)."""
+    """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without
+    an answer).
+    """
     if answer is None or answer.failed:
         return "failed"
     return "abstained" if answer.abstained else "answered"

@@ -1,6 +1,8 @@
-"""Tables and sentences for readers: what the notebooks show between their figures, and the leaderboard.
+"""Tables and sentences for readers: what the notebooks show between their figures, and the
+leaderboard.
 
-Records and tidy frames in, small frames and plain sentences out. Every sentence is computed from the data.
+Records and tidy frames in, small frames and plain sentences out. Every sentence is computed from
+the data.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -15,9 +15,18 @@ from ragbench.statistics import summarise
 from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (
-    "pass_rate", "nDCG@10", "R@10", "span_recall_auc", "span_recall@500tok", "claim_support", "answered",
-    "semantic_similarity", "gold_fact_coverage", "llm_correctness", "llm_faithfulness",
-)  # fmt: skip
+    "pass_rate",
+    "nDCG@10",
+    "R@10",
+    "span_recall_auc",
+    "span_recall@500tok",
+    "claim_support",
+    "answered",
+    "semantic_similarity",
+    "gold_fact_coverage",
+    "llm_correctness",
+    "llm_faithfulness",
+)
 """What is shown first of one configuration, as far as it was measured."""
 
 
@@ -25,7 +34,8 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     """Summarise evidence recall at each context budget.
 
     Returns:
-        budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such measure.
+        budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such
+        measure.
     """
     own = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
     if own.empty:
@@ -39,21 +49,28 @@ def known_item_note(result: Result) -> list[str]:
     """Return what drafted questions cannot show, in a sentence; empty where there are none."""
     categories = [case.category for case in result.report.cases]
     drafts = categories.count(KNOWN_ITEM)
-    return [] if not drafts else [
-        f"**{drafts} of {len(categories)} questions are known-item drafts**: they ask for a passage by its own words, "
-        "which favours lexical search. Decide by questions of your users."
-    ]  # fmt: skip
+    return (
+        []
+        if not drafts
+        else [
+            f"**{drafts} of {len(categories)} questions are known-item drafts**: they ask for a "
+            "passage by its own words, which favours lexical search. Decide by questions of your "
+            "users."
+        ]
+    )
 
 
 def findings(result: Result, summary: pd.DataFrame) -> list[str]:
-    """Return what one configuration has shown, in sentences computed from its result: verdict, figures, causes, what
-    to do.
+    """Return what one configuration has shown, in sentences computed from its result: verdict,
+    figures, causes, what to do.
 
     Args:
         result: from `evaluate`.
         summary: of its scores, as from `summarise`.
     """
-    of: dict[str, Mapping[Any, Any]] = {row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]}
+    of: dict[str, Mapping[Any, Any]] = {
+        row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]
+    }
     test_set, lines = result.report.test_set, []
     if "pass_rate" in of:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
@@ -63,13 +80,25 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         )
     missed = [row for row in result.report.measures if row.verdict == "missed"]
     if missed:
-        shown = ", ".join(f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4])
-        lines.append(f"{len(missed)} targets are missed: {shown}{' ...' if len(missed) > 4 else ''}.")
+        shown = ", ".join(
+            f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]
+        )
+        lines.append(
+            f"{len(missed)} targets are missed: {shown}{' ...' if len(missed) > 4 else ''}."
+        )
     main = main_measure(result.scores)
     about = f"over {test_set.questions} questions and {test_set.documents:,} documents"
-    shown = ", ".join(_interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of)
-    lines.append(f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}.")
-    if found := {name: value for name, value in result.config["facts"].items() if name.startswith("ann_recall@")}:
+    shown = ", ".join(
+        _interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of
+    )
+    lines.append(
+        f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}."
+    )
+    if found := {
+        name: value
+        for name, value in result.config["facts"].items()
+        if name.startswith("ann_recall@")
+    }:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
         lines.append(f"The search is approximate; of the exact best chunks it found: {shown}.")
     lines += known_item_note(result)
@@ -79,39 +108,66 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
             f"{of['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
         )
     answer = next((name for name in CORRECTNESS if name in of), "")
-    if shown := ", ".join(_interval(of, name) for name in (answer, "claim_support", "answered") if name in of):
+    if shown := ", ".join(
+        _interval(of, name) for name in (answer, "claim_support", "answered") if name in of
+    ):
         lines.append(f"Answers: {shown}.")
-    if missing := [f"{one.name} ({one.reason})" for one in result.report.perspectives if not one.measured]:
+    if missing := [
+        f"{one.name} ({one.reason})" for one in result.report.perspectives if not one.measured
+    ]:
         lines.append(f"Not measured: {', '.join(missing)}.")
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = count_causes(result.diagnosis)
         causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values(
             "questions", ascending=False, kind="stable"
         )
-        parts = ", ".join(f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records"))
-        lines.append(f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}.")
+        parts = ", ".join(
+            f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records")
+        )
+        lines.append(
+            f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}."
+        )
     advice = next(iter(result.report.advice), None)
-    lines.append(f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below.")
+    lines.append(
+        f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below."
+    )
     return lines
 
 
 def _most_missed(result: Result) -> str:
     """Return the reasons for which most questions did not pass, without their values."""
-    reasons = (re.split(r"[:(\d]", reason)[0].strip() for case in result.report.cases for reason in case.reasons)
+    reasons = (
+        re.split(r"[:(\d]", reason)[0].strip()
+        for case in result.report.cases
+        for reason in case.reasons
+    )
     counts = Counter(reasons).most_common(3)
-    return f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}" if counts else ""
+    return (
+        f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}"
+        if counts
+        else ""
+    )
 
 
 def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
-    """Return what the diagnosis counts, and why that is another number than that of the questions that did not pass."""
+    """Return what the diagnosis counts, and why that is another number than that of the questions
+    that did not pass.
+    """
     failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
-    others = sum(case.passed is False and case.query_id not in failed for case in result.report.cases)
+    others = sum(
+        case.passed is False and case.query_id not in failed for case in result.report.cases
+    )
     right = f" ({others} more have one and missed only another threshold)" if others else ""
-    return f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the evidence for one{right}"
+    return (
+        f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the "
+        f"evidence for one{right}"
+    )
 
 
 def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
-    """Return a measure with its mean, its interval and, where some questions have no value, how many have one."""
+    """Return a measure with its mean, its interval and, where some questions have no value, how
+    many have one.
+    """
     row = of[name]
     interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
     partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""

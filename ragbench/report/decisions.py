@@ -1,4 +1,6 @@
-"""Tables and sentences to decide by: what matters, what is proven good enough, what is worth its price."""
+"""Tables and sentences to decide by: what matters, what is proven good enough, what is worth its
+price.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ COSTS = {
     "chunks": ("smallest", "chunks in the index"),
 }
 
-_ALONE = "Fewer than two configurations are scored by {measure}: there is nothing to decide between."
+_ALONE = (
+    "Fewer than two configurations are scored by {measure}: there is nothing to decide between."
+)
 
 
 def known_costs(board: pd.DataFrame) -> list[str]:
@@ -30,10 +34,15 @@ def known_costs(board: pd.DataFrame) -> list[str]:
 
 
 def margin_decisions(
-    results: Sequence[Result], board: pd.DataFrame, *, measure: str, margin: float = 0.02, alpha: float = 0.05
+    results: Sequence[Result],
+    board: pd.DataFrame,
+    *,
+    measure: str,
+    margin: float = 0.02,
+    alpha: float = 0.05,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return which configurations are proven within a margin of the best, and the one that costs least of each known
-    cost.
+    """Return which configurations are proven within a margin of the best, and the one that costs
+    least of each known cost.
 
     Args:
         results: the configurations.
@@ -43,8 +52,9 @@ def margin_decisions(
         alpha: chance of a wrong proof.
 
     Returns:
-        label, mean, difference (from the best mean), p_adjusted, proven, n and the known costs, best first; and one
-        sentence per cost. No sentence takes a difference that is not significant for a proof of equality.
+        label, mean, difference (from the best mean), p_adjusted, proven, n and the known costs,
+        best first; and one sentence per cost. No sentence takes a difference that is not
+        significant for a proof of equality.
     """
     scored = _scored(results, measure)
     if len(scored) < 2:
@@ -58,7 +68,10 @@ def margin_decisions(
     sentences = []
     for cost in costs:
         word, unit = COSTS[cost]
-        own = {plain(str(name)): float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
+        own = {
+            plain(str(name)): float(value)
+            for name, value in rows[cost].astype("Float64").dropna().items()
+        }
         found = within_margin(
             scores,
             {name: own.get(name, float("nan")) for name in scores},
@@ -67,12 +80,18 @@ def margin_decisions(
             alpha=alpha,
             word=word,
         )
-        sentences.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
-    table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha).table
+        sentences.append(
+            found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence
+        )
+    table = within_margin(
+        scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha
+    ).table
     table["name"] = table["name"].map(shown)
     order = [not higher_is_better(measure), True]
     table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
-    table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})
+    table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(
+        columns={"name": "label"}
+    )
     return table.join(rows[costs], on="label"), list(dict.fromkeys(sentences))
 
 

@@ -1,4 +1,6 @@
-"""Documents behind a result: the data that it was measured on, and where in a document a context is."""
+"""Documents behind a result: the data that it was measured on, and where in a document a context
+is.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """Return the questions of a result with labels and documents as far as they can be had, and what a reader must
-    know."""
+    """Return the questions of a result with labels and documents as far as they can be had, and
+    what a reader must know."""
     about, notes = result.config.get("dataset", {}), []
     if dataset is None and result.output is not None:
         dataset = result.output.dataset
     name = str(about.get("name") or "questions")
     if dataset is not None and not _same(dataset, result):
-        notes.append("These documents are not those of the evaluation: texts and evidence may be shifted.")
-        warnings.warn(f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3)
+        notes.append(
+            "These documents are not those of the evaluation: texts and evidence may be shifted."
+        )
+        warnings.warn(
+            f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3
+        )
     elif dataset is None:
         try:
             dataset = _named(result)
@@ -36,14 +42,19 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
         if dataset is None or not _same(dataset, result):
             what = "is not at hand" if dataset is None else "has changed since the evaluation"
             notes.append(
-                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not their texts: they and "
-                "the gold evidence are shown with rb.explore(results, dataset=...), or --test-set and --corpus."
+                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not "
+                "their texts: they and the gold evidence are shown with rb.explore(results, "
+                "dataset=...), or --test-set and --corpus."
             )
             dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
     known = {case.query_id: case for case in dataset.cases}
-    cases = tuple(known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items())
+    cases = tuple(
+        known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
+    )
     qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
-    return Dataset(dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source), notes
+    return Dataset(
+        dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source
+    ), notes
 
 
 def _named(result: Result) -> Dataset | None:
@@ -58,8 +69,8 @@ def _named(result: Result) -> Dataset | None:
 
 
 def _same(dataset: Dataset, result: Result) -> bool:
-    """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or on these
-    questions."""
+    """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
+    on these questions."""
     fingerprint = result.config.get("dataset", {}).get("fingerprint")
     bases = [dataset]
     if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
@@ -72,14 +83,21 @@ def _same(dataset: Dataset, result: Result) -> bool:
     )
 
 
-def locate(context_id: str, passage: Passage | None, texts: Mapping[str, str]) -> tuple[str, int, int] | None:
-    """Find document, first character and end of a context, where it is word for word in one of these documents.
+def locate(
+    context_id: str, passage: Passage | None, texts: Mapping[str, str]
+) -> tuple[str, int, int] | None:
+    """Find document, first character and end of a context, where it is word for word in one of
+    these documents.
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
     (('d', 2, 4), ('d', 4, 6))
     """
     if passage is not None:
         start = texts.get(passage.doc_id, "").find(passage.text)
-        return (passage.doc_id, start, start + len(passage.text)) if passage.text and start >= 0 else None
+        return (
+            (passage.doc_id, start, start + len(passage.text))
+            if passage.text and start >= 0
+            else None
+        )
     match = _CHUNK_ID.fullmatch(context_id)
     return (match[1], int(match[2]), int(match[3])) if match and match[1] in texts else None

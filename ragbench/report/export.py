@@ -22,15 +22,21 @@ _TABLES = (".csv", ".parquet", ".xlsx")
 
 
 def export_table(
-    results: Result | Sequence[Result], path: str | Path, *, questions: bool = False, force: bool = False
+    results: Result | Sequence[Result],
+    path: str | Path,
+    *,
+    questions: bool = False,
+    force: bool = False,
 ) -> Path:
-    """Write scores as a table: name (of the result), query_id, category, measure, value (empty = unscored).
+    """Write scores as a table: name (of the result), query_id, category, measure, value (empty =
+    unscored).
 
     Args:
-        path: a file that ends in .csv, .parquet or .xlsx (the extra `xlsx`). In .csv and .xlsx a text that a
+        path: a file that ends in .csv, .parquet or .xlsx (the extra `xlsx`). In .csv and .xlsx a
+        text that a
             spreadsheet would take for a formula has an apostrophe before it.
-        questions: one row per result and question instead: question, answer, outcome, passed, cause, main measures.
-        force: replace the file.
+        questions: one row per result and question instead: question, answer, outcome, passed,
+        cause, main measures. force: replace the file.
 
     Raises:
         ConfigError: the name ends otherwise, the file is there, or cannot be written.
@@ -40,14 +46,24 @@ def export_table(
     if suffix not in _TABLES:
         raise ConfigError(f"{place} is not the name of a table; end it in {', '.join(_TABLES)}")
     if place.exists() and not force:
-        raise ConfigError(f"{place} is there already; name another file, or replace it with --force")
+        raise ConfigError(
+            f"{place} is there already; name another file, or replace it with --force"
+        )
     table = several.questions if questions else several.scores
     if not questions:
-        known = {(one.name, case.query_id): case.category for one in several for case in one.report.cases}
-        table.insert(2, "category", [known.get(key, "") for key in zip(table["name"], table["query_id"], strict=True)])
+        known = {
+            (one.name, case.query_id): case.category for one in several for case in one.report.cases
+        }
+        table.insert(
+            2,
+            "category",
+            [known.get(key, "") for key in zip(table["name"], table["query_id"], strict=True)],
+        )
     if suffix != ".parquet":
         texts = table.select_dtypes(["object", "str"]).columns
-        table[texts] = table[texts].map(lambda cell: shielded(cell) if isinstance(cell, str) else cell)
+        table[texts] = table[texts].map(
+            lambda cell: shielded(cell) if isinstance(cell, str) else cell
+        )
     out = io.BytesIO()
     try:
         check_writable(place)
@@ -71,10 +87,12 @@ def export_table(
 def export_mlflow(
     results: Result | Sequence[Result], tracking_uri: str, *, experiment: str = "ragbench"
 ) -> dict[str, str]:
-    """Write each result as a run of MLflow (the extra `mlflow`): its parameters, means with intervals, and reports.
+    """Write each result as a run of MLflow (the extra `mlflow`): its parameters, means with
+    intervals, and reports.
 
-    A result that is there already, with the same scores and time, is left as it is. The reports that are attached
-    hold questions and answers. `@` in names of measures, which MLflow does not take, becomes `_at_`.
+    A result that is there already, with the same scores and time, is left as it is. The reports
+    that are attached hold questions and answers. `@` in names of measures, which MLflow does not
+    take, becomes `_at_`.
 
     Args:
         tracking_uri: such as "sqlite:///mlflow.db" or "http://localhost:5000".
@@ -104,24 +122,36 @@ def export_mlflow(
             for run in earlier:  # an export that was stopped
                 client.delete_run(run.info.run_id)
             made, data = made_ms(result), result.config["dataset"]
-            tags = {f"ragbench.{name}": str(data.get(name, "")) for name in ("name", "split", "fingerprint")}
+            tags = {
+                f"ragbench.{name}": str(data.get(name, ""))
+                for name in ("name", "split", "fingerprint")
+            }
             tags |= {"ragbench.content": identity, "ragbench.version": own_version()}
             run_id = client.create_run(experiment_id, made, tags, result.name).info.run_id
-            means = summarise(result.scores).rename(columns={"mean": ""})[["measure", "", "ci_low", "ci_high"]]
+            means = summarise(result.scores).rename(columns={"mean": ""})[
+                ["measure", "", "ci_low", "ci_high"]
+            ]
             metrics = [
-                Metric("/".join(filter(None, [_metric_name(measure), column])), float(value), made, 0)
+                Metric(
+                    "/".join(filter(None, [_metric_name(measure), column])), float(value), made, 0
+                )
                 for measure, column, value in means.melt("measure").dropna().itertuples(index=False)
             ]
             params = [Param(name, str(value)[:6000]) for name, value in result.parameters.items()]
             for start in range(0, max(len(metrics), len(params)), 100):  # its limit for parameters
                 client.log_batch(run_id, metrics[start : start + 100], params[start : start + 100])
-            for file, text in {**report_texts(result), "scores.csv": scores_to_csv(result.scores)}.items():
+            for file, text in {
+                **report_texts(result),
+                "scores.csv": scores_to_csv(result.scores),
+            }.items():
                 client.log_text(run_id, text, file)
             client.set_terminated(run_id)
             runs[result.name] = run_id
     except mlflow.exceptions.MlflowException as exc:
         where = tracking_uri.rpartition("@")[2]  # without a password
-        raise SystemsError(f"MLflow at {where} did not take it: {str(exc).replace(tracking_uri, where)}") from exc
+        raise SystemsError(
+            f"MLflow at {where} did not take it: {str(exc).replace(tracking_uri, where)}"
+        ) from exc
     return runs
 
 
@@ -134,7 +164,9 @@ def _metric_name(measure: str) -> str:
 
 
 def content_id(result: Result) -> str:
-    """Return what distinguishes a result from all others: 64 hex digits of its name, time, data and scores."""
+    """Return what distinguishes a result from all others: 64 hex digits of its name, time, data and
+    scores.
+    """
     parts = [result.name, result.config.get("made_at"), result.config["dataset"].get("fingerprint")]
     return sha256(f"{parts}{scores_to_csv(result.scores)}".encode()).hexdigest()
 
@@ -142,7 +174,9 @@ def content_id(result: Result) -> str:
 def made_ms(result: Result) -> int:
     """Return when a result was made, in milliseconds since 1970; now, where that is not known."""
     made_at = result.config.get("made_at")
-    return int((datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)).timestamp() * 1000)
+    return int(
+        (datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)).timestamp() * 1000
+    )
 
 
 def results_of(results: Result | Sequence[Result]) -> Results:

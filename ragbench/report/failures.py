@@ -1,4 +1,6 @@
-"""Where answers fail, for readers: the worst questions with everything to see why, and what each stage costs."""
+"""Where answers fail, for readers: the worst questions with everything to see why, and what each
+stage costs.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,12 @@ PARTS = ("answered", "retrieval", "chunking", "generation")
 
 
 def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
-    """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other markup is escaped.
+    """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other
+    markup is escaped.
 
-    Columns: place, question, cause in words, evidence, test. `place` is a link to the heading that `failure_details`
-    gives the question in the notebook that shows the table or, with the path of another, executed `notebook`, to the
-    cell there that shows the question.
+    Columns: place, question, cause in words, evidence, test. `place` is a link to the heading that
+    `failure_details` gives the question in the notebook that shows the table or, with the path of
+    another, executed `notebook`, to the cell there that shows the question.
     """
     anchors = _anchors(Path(notebook)) if notebook else {}
     lines = ["| place | question | cause | evidence | test |", "|" + " --- |" * 5]
@@ -38,8 +41,8 @@ def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
-    """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a notebook that is
-    open already, cells always; nbconvert gives cells the same anchors."""
+    """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a
+    notebook that is open already, cells always; nbconvert gives cells the same anchors."""
     try:
         cells = read_json(notebook, "")["cells"]
     except (DataError, KeyError, TypeError):
@@ -54,11 +57,18 @@ def _anchors(notebook: Path) -> dict[str, str]:
 
 
 def failure_details(
-    dataset: Dataset, diagnosis: pd.DataFrame, answers: Sequence[Answer], chunks: Sequence[Chunk], *, rows: int = 10
+    dataset: Dataset,
+    diagnosis: pd.DataFrame,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk],
+    *,
+    rows: int = 10,
 ) -> list[str]:
-    """Show the questions of `worst_failures` as Markdown, each with its heading: expected, answered, retrieved.
+    """Show the questions of `worst_failures` as Markdown, each with its heading: expected,
+    answered, retrieved.
 
-    A notebook shows each in a cell of its own, so that a link from another notebook arrives at the question.
+    A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
+    question.
     """
     case_of = {case.query_id: case for case in dataset.cases}
     answer_of = {answer.query_id: answer for answer in answers}
@@ -80,34 +90,39 @@ def failure_details(
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             lines.append(f"- evidence in {plain(span.doc_id)}: {plain(_cut(text))}")
         for rank, chunk_id in enumerate(answer.contexts[:2] if answer else (), 1):
-            lines.append(f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}")
+            lines.append(
+                f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}"
+            )
         parts.append("\n".join(lines))
     return parts
 
 
 def arm_measure(scores: pd.DataFrame) -> str:
-    """Return the measure by which ablations are compared: the first of `CORRECTNESS` scored from oracle contexts, or
-    ""."""
+    """Return the measure by which ablations are compared: the first of `CORRECTNESS` scored from
+    oracle contexts, or ""."""
     there = set(scores.loc[scores["value"].notna(), "measure"])
     return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
 def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
-    """Split a perfect answer into the fraction that each configuration reaches and what each stage loses of the rest.
+    """Split a perfect answer into the fraction that each configuration reaches and what each stage
+    loses of the rest.
 
-    Over the questions that every ablation of a configuration answered or abstained from, with the mean of `measure`
-    (highest value 1) in each: answered = actual; retrieval = best chunks - actual, what a perfect retriever would add
-    with this chunking; chunking = oracle - best chunks, what gold evidence without chunk borders would add; generation
+    Over the questions that every ablation of a configuration answered or abstained from, with the
+    mean of `measure` (highest value 1) in each: answered = actual; retrieval = best chunks -
+    actual, what a perfect retriever would add with this chunking; chunking = oracle - best chunks,
+    what gold evidence without chunk borders would add; generation
     = 1 - oracle, what is missing even then (wording and the measure's own limits are part of it). The four sum to 1. A
-    part can be negative: more text than the evidence has helped. Without evidence spans there are no answers from best
-    chunks, and "retrieval" holds both.
+    part can be negative: more text than the evidence has helped. Without evidence spans there are
+    no answers from best chunks, and "retrieval" holds both.
 
     Args:
         results: configurations that were run with `oracle = true`; others have no rows.
         measure: "" takes the first of `ragbench.evaluation.CORRECTNESS` that a configuration has.
 
     Returns:
-        name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give them), n.
+        name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give
+        them), n.
     """
     labels = configurations(results).set_index("name")["label"]
     rows = []
@@ -126,23 +141,34 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
             continue
         found = {"answered": summarise(_tidy(actual)).rename(columns={"n": "all", "n_scored": "n"})}
         # Differences, which may be negative: an interval for shares would never reach 0.
-        found["retrieval"] = compare(_tidy(actual), _tidy(best), seed=seed).rename(columns={"difference": "mean"})
+        found["retrieval"] = compare(_tidy(actual), _tidy(best), seed=seed).rename(
+            columns={"difference": "mean"}
+        )
         if whole:
-            found["chunking"] = compare(_tidy(best), _tidy(oracle), seed=seed).rename(columns={"difference": "mean"})
-        found["generation"] = summarise(_tidy(1 - oracle)).rename(columns={"n": "all", "n_scored": "n"})
+            found["chunking"] = compare(_tidy(best), _tidy(oracle), seed=seed).rename(
+                columns={"difference": "mean"}
+            )
+        found["generation"] = summarise(_tidy(1 - oracle)).rename(
+            columns={"n": "all", "n_scored": "n"}
+        )
         for part, row in found.items():
             own = row[["mean", "ci_low", "ci_high", "n"]]
-            rows.append(own.assign(name=result.name, label=labels[result.name], measure=chosen, part=part))
+            rows.append(
+                own.assign(name=result.name, label=labels[result.name], measure=chosen, part=part)
+            )
     columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
 def _tidy(values: pd.Series[float]) -> pd.DataFrame:
-    return pd.DataFrame({"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)})
+    return pd.DataFrame(
+        {"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)}
+    )
 
 
 def plain(text: str) -> str:
-    """Escape a text for Markdown so that it shows itself: no tags, links, tables or formulas come from it.
+    """Escape a text for Markdown so that it shows itself: no tags, links, tables or formulas come
+    from it.
 
     >>> plain("a|b <b> one_word")
     'a&#124;b &lt;b&gt; one_word'
@@ -150,8 +176,12 @@ def plain(text: str) -> str:
     import html
 
     escaped = html.escape(printable(text), quote=False)
-    escaped = re.sub(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped)
-    return re.sub("&#(36|92);", r"<span>\g<0></span>", escaped)  # MathJax finds no formula across elements
+    escaped = re.sub(
+        r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped
+    )
+    return re.sub(
+        "&#(36|92);", r"<span>\g<0></span>", escaped
+    )  # MathJax finds no formula across elements
 
 
 def _cut(text: str, limit: int = 160) -> str:
@@ -160,4 +190,6 @@ def _cut(text: str, limit: int = 160) -> str:
 
 def _heading(query_id: str) -> str:
     """Return a heading that is its own anchor: letters, digits and hyphens."""
-    return "question-" + "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in query_id)
+    return "question-" + "".join(
+        sign if sign.isascii() and sign.isalnum() else "-" for sign in query_id
+    )

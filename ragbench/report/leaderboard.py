@@ -1,4 +1,5 @@
-"""The leaderboard for readers: the ranking measure, the difference from the baseline as a small plot, what it costs.
+"""The leaderboard for readers: the ranking measure, the difference from the baseline as a small
+plot, what it costs.
 
 Every other measure is a column of `Results.leaderboard`, which a sweep writes to leaderboard.csv.
 """
@@ -36,9 +37,11 @@ class _Cell(NamedTuple):
     mark: _Mark | None = None
 
 
-def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None) -> str:
-    """Write the leaderboard as a Markdown table: means with their 95 % interval and the questions scored, latency,
-    cost.
+def leaderboard_markdown(
+    table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None
+) -> str:
+    """Write the leaderboard as a Markdown table: means with their 95 % interval and the questions
+    scored, latency, cost.
 
     Args:
         table: as from `Results.leaderboard`.
@@ -46,7 +49,10 @@ def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataF
         comparison: as from `Results.compare` by that measure; None leaves out the differences.
     """
     header, rows, end = _cells(table, measure, comparison)
-    lines = ["| " + " | ".join(header).replace(measure, f"**{measure}**", 1) + " |", "|" + " --- |" * len(header)]
+    lines = [
+        "| " + " | ".join(header).replace(measure, f"**{measure}**", 1) + " |",
+        "|" + " --- |" * len(header),
+    ]
     for row in rows:
         texts = ["<br>".join(own.lines) for own in row]
         texts[1] = plain(texts[1])
@@ -60,24 +66,30 @@ def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataF
     return "\n".join(lines) + "\n"
 
 
-def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None) -> str:
-    """Write the leaderboard as HTML with every difference drawn in its interval; other columns are folded below it.
+def leaderboard_html(
+    table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None = None
+) -> str:
+    """Write the leaderboard as HTML with every difference drawn in its interval; other columns are
+    folded below it.
 
-    JupyterLab removes the drawings in a notebook that is not trusted; the numbers next to them are left. The arguments
-    are those of `leaderboard_markdown`.
+    JupyterLab removes the drawings in a notebook that is not trusted; the numbers next to them are
+    left. The arguments are those of `leaderboard_markdown`.
     """
     header, rows, end = _cells(table, measure, comparison)
     apart = 'class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto"'
     style = "text-align:left;vertical-align:middle;white-space:nowrap;padding:4px 8px"
-    heads = [f"<b>{escape(name)}</b>" if name.startswith(f"{measure} (") else escape(name) for name in header]
+    heads = [
+        f"<b>{escape(name)}</b>" if name.startswith(f"{measure} (") else escape(name)
+        for name in header
+    ]
     head = "".join(f'<th style="{style};font-weight:normal">{name}</th>' for name in heads)
     lines = [[f'<td style="{style}">{_html(cell, end)}</td>' for cell in row] for row in rows]
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in lines)
     note = ""
     if comparison is not None:
         note = (
-            f"<p>Drawings end at ±{end:g}. Filled: Holm-adjusted p below {ALPHA:g}, blue better and orange worse than "
-            "the baseline; hollow: no difference is shown.</p>"
+            f"<p>Drawings end at ±{end:g}. Filled: Holm-adjusted p below {ALPHA:g}, blue better "
+            "and orange worse than the baseline; hollow: no difference is shown.</p>"
         )
     everything = _everything(table).to_html(index=False, border=0)
     return (
@@ -95,7 +107,9 @@ def _everything(table: pd.DataFrame) -> pd.DataFrame:
             shown[name] = [with_interval(*row) for row in rows]
         elif not name.endswith(("_ci_low", "_ci_high")):
             own = table[name].astype(object).where(table[name].notna(), "–")
-            shown[name] = [f"{value:g}" if isinstance(value, float) else str(value) for value in own]
+            shown[name] = [
+                f"{value:g}" if isinstance(value, float) else str(value) for value in own
+            ]
     return shown
 
 
@@ -103,7 +117,9 @@ def _cells(
     table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None
 ) -> tuple[list[str], list[list[_Cell]], float]:
     """Return the names of the columns, the rows, and the end of the axis of the differences."""
-    changes = {} if comparison is None else {row["name"]: row for row in comparison.to_dict("records")}
+    changes = (
+        {} if comparison is None else {row["name"]: row for row in comparison.to_dict("records")}
+    )
     ends = [float(row[one]) for row in changes.values() for one in _ENDS if not pd.isna(row[one])]
     columns = [column for column in _COLUMNS if _known(table, column)]
     means = [] if measure == "nDCG@10" or "nDCG@10" not in table else ["nDCG@10"]
@@ -113,7 +129,11 @@ def _cells(
     header += [*means, *(_COLUMNS[column][0] for column in columns)]
     rows = []
     for row in table.to_dict("records"):
-        cells = [_Cell([_number(row["rank"], "{:d}", "unranked")]), _Cell([str(row["label"])]), _mean(row, measure)]
+        cells = [
+            _Cell([_number(row["rank"], "{:d}", "unranked")]),
+            _Cell([str(row["label"])]),
+            _mean(row, measure),
+        ]
         if comparison is not None:
             cells.append(_difference(changes.get(row["name"]), measure))
         cells += [_mean(row, name) for name in means]
@@ -136,8 +156,8 @@ _COLUMNS = {
 
 
 def _known(table: pd.DataFrame, column: str) -> bool:
-    """Return True if a column is worth its place: what a run costs where anything does, its parts where a judge
-    does."""
+    """Return True if a column is worth its place: what a run costs where anything does, its parts
+    where a judge does."""
     if column in PER_QUESTION:
         return True
     if column == "search_ms":
@@ -153,7 +173,9 @@ def _number(value: Any, form: str, unknown: str = "unknown") -> str:
 
 
 def _mean(row: Mapping[Hashable, Any], measure: str) -> _Cell:
-    """Show a mean, its interval if it has one (as a single question has not), and the number of questions scored."""
+    """Show a mean, its interval if it has one (as a single question has not), and the number of
+    questions scored.
+    """
     low, high = row[f"{measure}_ci_low"], row[f"{measure}_ci_high"]
     interval = [] if pd.isna(low) else [f"[{low:.3f}, {high:.3f}]"]
     return _Cell([_number(row[measure], "{:.3f}", "unscored"), *interval, str(row[f"{measure}_n"])])
@@ -182,13 +204,16 @@ def _html(cell: _Cell, end: float) -> str:
 
 
 def _drawing(mark: _Mark, end: float) -> str:
-    low, value, high = (round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * min(max(one / end, -1.0), 1.0), 1) for one in mark[:3])
+    low, value, high = (
+        round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * min(max(one / end, -1.0), 1.0), 1)
+        for one in mark[:3]
+    )
     colour = {None: _UNCLEAR, True: _BETTER, False: _WORSE}[mark.better]
     return (
-        f'<svg viewBox="0 0 {_WIDE:g} {_HIGH}" width="{_WIDE:g}" height="{_HIGH}" style="flex:none" role="img" '
-        f'aria-label="{mark.value:+.3f} from {mark.low:+.3f} to {mark.high:+.3f}">'
-        f'<path d="M{_WIDE / 2} 0V{_HIGH}" stroke="currentColor" stroke-opacity="0.6"/>'
-        f'<path d="M{low} {_HIGH / 2}H{high}" stroke="{colour}" stroke-width="2.5"/>'
-        f'<circle cx="{value}" cy="{_HIGH / 2}" r="4" stroke="{colour}" stroke-width="2" '
-        f'fill="{"none" if mark.better is None else colour}"/></svg>'
+        f'<svg viewBox="0 0 {_WIDE:g} {_HIGH}" width="{_WIDE:g}" height="{_HIGH}" '
+        f'style="flex:none" role="img" aria-label="{mark.value:+.3f} from {mark.low:+.3f} '
+        f'to {mark.high:+.3f}"><path d="M{_WIDE / 2} 0V{_HIGH}" stroke="currentColor" '
+        f'stroke-opacity="0.6"/><path d="M{low} {_HIGH / 2}H{high}" stroke="{colour}" '
+        f'stroke-width="2.5"/><circle cx="{value}" cy="{_HIGH / 2}" r="4" stroke="{colour}" '
+        f'stroke-width="2" fill="{"none" if mark.better is None else colour}"/></svg>'
     )

@@ -1,8 +1,8 @@
 """The figures of the notebooks: records and tidy frames in, a matplotlib figure out.
 
-One colour stands for one retriever and one marker and line style for one chunking, in every figure of every
-notebook; the palette is Okabe and Ito's, which people with any colour vision can distinguish
-(https://jfly.uni-koeln.de/color/).
+One colour stands for one retriever and one marker and line style for one chunking, in every figure
+of every notebook; the palette is Okabe and Ito's, which people with any colour vision can
+distinguish (https://jfly.uni-koeln.de/color/).
 """
 
 from __future__ import annotations
@@ -46,8 +46,15 @@ __all__ = [
 ]
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
-)  # fmt: skip
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#F0E442",
+    "#000000",
+)
 GREY = "#8C8C8C"
 
 
@@ -73,7 +80,8 @@ class Style(NamedTuple):
 
 
 def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
-    """Return the colour of a retriever; one that ragbench does not name takes the next spare, by its place in `among`.
+    """Return the colour of a retriever; one that ragbench does not name takes the next spare, by
+    its place in `among`.
 
     >>> colour_of("bm25")
     '#E69F00'
@@ -85,13 +93,17 @@ def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
 
 
 def styles(configurations: pd.DataFrame) -> dict[str, Style]:
-    """Return name -> style, for a frame with the columns `name`, `label`, `retriever` and `chunking`.
+    """Return name -> style, for a frame with the columns `name`, `label`, `retriever` and
+    `chunking`.
 
-    Configurations that share both (they differ in model, prompt or k) have markers and lines of their own.
+    Configurations that share both (they differ in model, prompt or k) have markers and lines of
+    their own.
     """
     retrievers = sorted(set(configurations["retriever"]))
     rows = configurations.to_dict("records")
-    rest_of = {row["name"]: str(row.get("label", "")).removeprefix(f"{row['retriever']}, ") for row in rows}
+    rest_of = {
+        row["name"]: str(row.get("label", "")).removeprefix(f"{row['retriever']}, ") for row in rows
+    }
     alike = configurations.duplicated(["retriever", "chunking"]).any()
     look_of = {row["name"]: rest_of[row["name"]] if alike else row["chunking"] for row in rows}
     looks = list(dict.fromkeys(sorted(look_of.values(), key=_natural)))
@@ -107,7 +119,9 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
 
 def _natural(text: str) -> list[tuple[int, int | str]]:
     """Sort "fixed 128" before "fixed 1024"."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
+    return [
+        (0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -117,15 +131,18 @@ def _figure_type() -> type[Figure]:
     from matplotlib.text import Text
 
     class NotebookFigure(Figure):
-        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
+        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a
+        hundred notebooks.
 
-        A notebook shows it as a PNG of 64 colours: executed notebooks are kept and shared, and that is a third of
-        the size at no difference to the eye. Its texts are questions and ids of any dataset, so "$" is a dollar in them
-        and never the begin of a formula.
+        A notebook shows it as a PNG of 64 colours: executed notebooks are kept and shared, and that
+        is a third of the size at no difference to the eye. Its texts are questions and ids of any
+        dataset, so "$" is a dollar in them and never the begin of a formula.
         """
 
         def draw(self, renderer: RendererBase) -> None:
-            with rc_context({"text.parse_math": False}):  # for the labels of ticks, which are made while drawing
+            with rc_context(
+                {"text.parse_math": False}
+            ):  # for the labels of ticks, which are made while drawing
                 for text in self.findobj(Text):
                     text.set_parse_math(False)
                 super().draw(renderer)
@@ -137,7 +154,9 @@ def _figure_type() -> type[Figure]:
             canvas: Any = FigureCanvasAgg(self)
             small = BytesIO()
             canvas.draw()  # once, where savefig draws twice
-            drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+            drawn = Image.frombuffer(
+                "RGBA", canvas.get_width_height(), canvas.buffer_rgba()
+            ).convert("RGB")
             drawn.quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
             return small.getvalue()
 
@@ -169,9 +188,11 @@ def nothing_to_draw(why: str) -> Figure:
 
 
 def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
-    """Draw a measure over time, as from `ragbench.trend`: means with their intervals as bands, a line per epoch.
+    """Draw a measure over time, as from `ragbench.trend`: means with their intervals as bands, a
+    line per epoch.
 
-    Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs that raised an alarm.
+    Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs
+    that raised an alarm.
     """
     figure, axes = new_axes(9, 2.8)
     colours = [BLUE, ORANGE, GREEN, PURPLE, SKY, BLACK]
@@ -184,8 +205,15 @@ def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
     for row in rows.to_dict("records"):
         if row["changed"] not in ("", "first run", "unchanged scores"):
             axes.axvline(row["made_at"], color=GREY, linestyle=":", linewidth=1)
-            axes.annotate(row["changed"][:40], (row["made_at"], 0.02), xycoords=("data", "axes fraction"), rotation=90,
-                          fontsize=7, color=GREY, ha="right")  # fmt: skip
+            axes.annotate(
+                row["changed"][:40],
+                (row["made_at"], 0.02),
+                xycoords=("data", "axes fraction"),
+                rotation=90,
+                fontsize=7,
+                color=GREY,
+                ha="right",
+            )
         if row["state"] in ("fall", "rise"):
             axes.axvline(row["made_at"], color=VERMILLION, linewidth=1)
     axes.set_ylabel(label)
@@ -200,21 +228,27 @@ def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
+    axes.figure.legend(
+        handles=handles, loc="outside lower center", ncol=len(entries), frameon=False
+    )
 
 
 def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
-    """Return how far the interval reaches below and above each mean; nothing where there is none (a single
-    question)."""
+    """Return how far the interval reaches below and above each mean; nothing where there is none (a
+    single question)."""
     import numpy as np
 
-    mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
-    # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than nothing.
+    mean, low, high = (
+        rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high")
+    )
+    # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than
+    # nothing.
     return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
 
 
 def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
-    """Draw bars of the mean of each measure with its interval, and a tick where no system could do better.
+    """Draw bars of the mean of each measure with its interval, and a tick where no system could do
+    better.
 
     Args:
         summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
@@ -226,7 +260,15 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     figure, axes = new_axes(8, 1 + 0.32 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
     axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.6, height=0.65)
-    axes.errorbar(mean, rows["measure"], xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    axes.errorbar(
+        mean,
+        rows["measure"],
+        xerr=_whiskers(rows),
+        fmt="none",
+        ecolor=BLACK,
+        elinewidth=1,
+        capsize=2,
+    )
     axes.plot(
         best[rows["measure"]],
         rows["measure"],
@@ -239,7 +281,10 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
         axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
     axes.margins(y=0.01)
-    axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
+    axes.set(
+        xlim=(0, 1.02),
+        xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)",
+    )
     axes.set_title("Every measure against the best that any system could reach", loc="left")
     return figure
 
@@ -255,31 +300,44 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
     rows = table[table["mean"].notna()].iloc[::-1]
     figure, axes = new_axes(8, 1.1 + 0.45 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    labels = [f"{row['category'] or 'no category'} (n = {row['n_scored']})" for row in rows.to_dict("records")]
+    labels = [
+        f"{row['category'] or 'no category'} (n = {row['n_scored']})"
+        for row in rows.to_dict("records")
+    ]
     axes.barh(labels, mean, color=colour_of(retriever), alpha=0.6, height=0.6)
-    axes.errorbar(mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
+    axes.errorbar(
+        mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3
+    )
     axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
     axes.set_title("Where it is strong and where it is weak", loc="left")
     return figure
 
 
 def plot_span_coverage(
-    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str | None, *, k: int = 5, rows: int = 12
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    run: Run,
+    doc_id: str | None,
+    *,
+    k: int = 5,
+    rows: int = 12,
 ) -> Figure:
-    """Draw one document from its first to its last character in lines: chunk borders, gold evidence, what was
-    retrieved.
+    """Draw one document from its first to its last character in lines: chunk borders, gold
+    evidence, what was retrieved.
 
     Args:
-        dataset: gives the document and the evidence of every question in it.
-        chunks: the chunking to show.
-        run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of a question whose evidence
+        dataset: gives the document and the evidence of every question in it. chunks: the chunking
+        to show. run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of
+        a question whose evidence
             lies in this document.
         doc_id: the document; None (no document has evidence) gives a figure with that message.
         k: depth of what counts as retrieved.
         rows: maximum number of lines.
     """
     if doc_id is None:
-        return nothing_to_draw("This dataset has no gold evidence spans, so there is no coverage to show.")
+        return nothing_to_draw(
+            "This dataset has no gold evidence spans, so there is no coverage to show."
+        )
     own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
     length = max(len(dataset.corpus[doc_id].full_text), 1)
     lines = max(1, min(rows, math.ceil(length / 1500)))
@@ -308,20 +366,34 @@ def plot_span_coverage(
         for span in case.evidence:
             if span.doc_id == doc_id:
                 band(span.start, span.end, 0.3, 0.4, facecolor=VERMILLION)
-    axes.set(ylim=(lines, 0), xlim=(-per_line * 0.005, per_line * 1.005), xlabel="character within the line")
-    axes.set_yticks([line + 0.5 for line in range(lines)], [f"{line * per_line:,}" for line in range(lines)])
+    axes.set(
+        ylim=(lines, 0),
+        xlim=(-per_line * 0.005, per_line * 1.005),
+        xlabel="character within the line",
+    )
+    axes.set_yticks(
+        [line + 0.5 for line in range(lines)], [f"{line * per_line:,}" for line in range(lines)]
+    )
     axes.set_ylabel("first character of the line")
     axes.set_title(
-        f"{doc_id}: {len(own)} chunks, evidence of {len(cases)} questions, best {k} chunks of each", loc="left"
+        f"{doc_id}: {len(own)} chunks, evidence of {len(cases)} questions, best {k} chunks of each",
+        loc="left",
     )
     legend_below(
-        axes, [("gold evidence", VERMILLION), ("retrieved", SKY), ("not retrieved", "#EDEDED"), ("chunk border", BLACK)]
+        axes,
+        [
+            ("gold evidence", VERMILLION),
+            ("retrieved", SKY),
+            ("not retrieved", "#EDEDED"),
+            ("chunk border", BLACK),
+        ],
     )
     return figure
 
 
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
-    """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on its right.
+    """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on
+    its right.
 
     At most seven entries: of many, the first and how many more there are.
     """
@@ -353,19 +425,25 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
 _MAX_ENTRIES = 7
 
 
-def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
-    """Draw evidence recall against the context budget, a line with its 95 % interval for each configuration.
+def plot_budget_curves(
+    curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = ""
+) -> Figure:
+    """Draw evidence recall against the context budget, a line with its 95 % interval for each
+    configuration.
 
     Chunkings are drawn next to each other, on the same axes.
 
     Args:
-        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing); retriever and
+        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing);
+        retriever and
             chunking, if known, give the panels and the legend.
         look: name -> style.
         title: what to look for.
     """
     if curves.empty:
-        return nothing_to_draw("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
+        return nothing_to_draw(
+            "This dataset has no gold evidence spans, so there is no recall at a budget to show."
+        )
     rows = curves if "chunking" in curves else curves.assign(retriever=curves["label"], chunking="")
     chunkings = sorted(set(rows["chunking"]), key=_natural)
     groups = [[one] for one in chunkings] if 1 < len(chunkings) <= _MAX_PANELS else [chunkings]
@@ -375,12 +453,19 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
         for name, own in rows[rows["chunking"].isin(group)].groupby("name", sort=False):
             style, own = look[str(name)], own.sort_values("budget")
             line = "-" if len(groups) > 1 else style.line
-            axes.plot(own["budget"], own["mean"], color=style.colour, marker=style.marker, linestyle=line)
+            axes.plot(
+                own["budget"], own["mean"], color=style.colour, marker=style.marker, linestyle=line
+            )
             if "ci_low" in own:
                 mean = own["mean"].to_numpy(dtype=float)
                 below, above = _whiskers(own)
                 axes.fill_between(
-                    own["budget"], mean - below, mean + above, color=style.colour, alpha=0.12, linewidth=0
+                    own["budget"],
+                    mean - below,
+                    mean + above,
+                    color=style.colour,
+                    alpha=0.12,
+                    linewidth=0,
                 )
         axes.set_xscale("log")
         axes.minorticks_off()
@@ -392,7 +477,11 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     for axes in panels[1:]:
         axes.set_yticklabels([])
-    figure.suptitle(title or "Evidence recall at an equal context budget, with 95 % intervals", x=0.01, ha="left")
+    figure.suptitle(
+        title or "Evidence recall at an equal context budget, with 95 % intervals",
+        x=0.01,
+        ha="left",
+    )
     style_legend(figure, rows.drop_duplicates("name"), look)
     return figure
 
@@ -400,9 +489,14 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
 _MAX_PANELS = 4
 
 STAGE_COLOURS = {
-    "answered": GREEN, "retrieval": BLUE, "chunking": ORANGE, "generation": VERMILLION, "judge": PURPLE,
-    "label": YELLOW, "unknown": GREY,
-}  # fmt: skip
+    "answered": GREEN,
+    "retrieval": BLUE,
+    "chunking": ORANGE,
+    "generation": VERMILLION,
+    "judge": PURPLE,
+    "label": YELLOW,
+    "unknown": GREY,
+}
 """The colour of each stage that can lose a question, and of what was answered."""
 
 
@@ -413,7 +507,9 @@ def _cause_colours() -> dict[str, str]:
         paper = 0.15 * shades[stage]
         shades[stage] += 1
         parts = [int(STAGE_COLOURS[stage][i : i + 2], 16) for i in (1, 3, 5)]
-        colours[cause] = "#" + "".join(f"{round(part + (255 - part) * paper):02X}" for part in parts)
+        colours[cause] = "#" + "".join(
+            f"{round(part + (255 - part) * paper):02X}" for part in parts
+        )
     return colours
 
 
@@ -422,8 +518,8 @@ CAUSE_COLOURS = _cause_colours()
 
 
 def plot_causes(counts: pd.DataFrame) -> Figure:
-    """Draw from all questions to the causes: each bar begins where the one above it ended, so that nothing counts
-    twice.
+    """Draw from all questions to the causes: each bar begins where the one above it ended, so that
+    nothing counts twice.
 
     Args:
         counts: as from `ragbench.evaluation.count_causes`.
@@ -452,24 +548,34 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
 
 
 def plot_cause_shares(shares: pd.DataFrame) -> Figure:
-    """Draw a bar for each configuration: the fraction of its questions by cause, in the order of the rows, first on
-    top.
+    """Draw a bar for each configuration: the fraction of its questions by cause, in the order of
+    the rows, first on top.
 
     Args:
-        shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more than seven causes the
+        shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more
+        than seven causes the
             rarest are drawn as one.
     """
     names = {**CAUSES, "none": "not failed", "other": "other causes"}
     surplus = shares.shape[1] - _MAX_CAUSES
     rare = list(shares.mean().nsmallest(surplus + 1).index) if surplus > 0 else []
-    drawn = shares.drop(columns=rare)[[cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]]
+    drawn = shares.drop(columns=rare)[
+        [cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]
+    ]
     if rare:
         drawn = drawn.assign(other=shares[rare].sum(axis=1))
     figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
     left = drawn.cumsum(axis=1) - drawn
     for cause in drawn:
         colour = CAUSE_COLOURS.get(str(cause), "#D9D9D9")
-        bars = axes.barh(drawn.index, drawn[cause], left=left[cause], color=colour, height=0.8, label=names[str(cause)])
+        bars = axes.barh(
+            drawn.index,
+            drawn[cause],
+            left=left[cause],
+            color=colour,
+            height=0.8,
+            label=names[str(cause)],
+        )
         texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
         axes.bar_label(bars, texts, label_type="center", fontsize=9)
     axes.invert_yaxis()

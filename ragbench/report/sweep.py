@@ -19,14 +19,16 @@ from ragbench.statistics.frames import with_interval
 
 
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
-    """`budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n, then what identifies it: name,
-    label, retriever, chunking."""
+    """`budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n, then what
+    identifies it: name, label, retriever, chunking."""
     parts = [budget_curve(result.scores).assign(name=result.name) for result in results]
     return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 
 
 def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> str:
-    """Return a sentence on whether the order of the configurations at equal k also holds at an equal context budget."""
+    """Return a sentence on whether the order of the configurations at equal k also holds at an
+    equal context budget.
+    """
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return "Without gold evidence spans, chunkings can be compared at document level only."
@@ -37,7 +39,9 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     pairs = list(combinations(zip(table["k"], table["budget"], strict=True), 2))
     if not pairs:
         return "There is one configuration only, so no order to compare."
-    changed = sum((a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs)
+    changed = sum(
+        (a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs
+    )
     table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
     first_k = table.sort_values(["k", "name"], ascending=[False, True]).iloc[0]
     first = table.sort_values(["budget", "name"], ascending=[False, True]).iloc[0]
@@ -45,63 +49,101 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
         lead = f"{first['label']} leads both at k = {k} and at an equal {budget} tokens"
     else:
         lead = (
-            f"At k = {k}, where bigger chunks bring more text, {first_k['label']} leads; at an equal {budget} tokens "
-            f"it is number {first_k['place']} of {len(table)} and {first['label']} leads"
+            f"At k = {k}, where bigger chunks bring more text, {first_k['label']} leads; at an "
+            f"equal {budget} tokens it is number {first_k['place']} of {len(table)} "
+            f"and {first['label']} leads"
         )
-    return f"{lead}. {changed} of {len(pairs)} pairs of configurations change their order between the two."
+    return (
+        f"{lead}. {changed} of {len(pairs)} pairs of configurations change their order "
+        "between the two."
+    )
 
 
 def conclusion(
-    results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
+    results: Sequence[Result],
+    comparison: pd.DataFrame,
+    baseline: str,
+    measure: str,
+    *,
+    seed: int = 0,
 ) -> list[str]:
     """State the key findings of a sweep, in sentences that the data supports: the decision first.
 
     Args:
-        results: the configurations.
-        comparison: as from `compare_all` against `baseline`: name, measure, difference, interval, p_adjusted, n.
-        baseline: name of the configuration that the others are compared with.
-        measure: what they are ranked by.
-        seed: of the resampling for best and runner-up.
+        results: the configurations. comparison: as from `compare_all` against `baseline`: name,
+        measure, difference, interval, p_adjusted, n. baseline: name of the configuration that the
+        others are compared with. measure: what they are ranked by. seed: of the resampling for best
+        and runner-up.
     """
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
     means = {result.name: mean_of(result.scores, measure) for result in results}
     sign = -1 if higher_is_better(measure) else 1
-    order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (sign * means[name], name))
+    order = sorted(
+        (name for name in means if not math.isnan(means[name])),
+        key=lambda name: (sign * means[name], name),
+    )
     if not order:
-        return [f"No question could be scored by {measure}, so no configuration is better than another."]
+        return [
+            f"No question could be scored by {measure}, so no configuration is better than another."
+        ]
     best = order[0]
-    found = [f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} configurations."]
+    found = [
+        f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} "
+        "configurations."
+    ]
     found += known_item_note(by_name[best])
     if len(order) < len(results):
         found.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:
         return [*found, "With one configuration there is nothing to compare."]
     second = order[1]
-    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
+    pair = compare(
+        by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed
+    ).iloc[0]
     rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     own = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
     if own is not None:
-        found.append(f"**Against the baseline**, {label[baseline]}: {tested(own, 'p_adjusted', 'Holm-adjusted p')}.")
+        found.append(
+            f"**Against the "
+            f"baseline**, {label[baseline]}: {tested(own, 'p_adjusted', 'Holm-adjusted p')}."
+        )
     if pair["n"] > 1:
         power = ""
         if pair["mde"] is not pd.NA:  # every question moved alike: no power to report
-            power = f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
-        found.append(f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}.")
+            power = (
+                f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
+            )
+        found.append(
+            f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}."
+        )
     else:
-        found.append(f"The runner-up, {label[second]}, and it have too few scored questions in common: {pair['n']}.")
-    # The best of many was chosen for its score, luck included: queries that did not choose it say what it is worth.
-    shown = {label[name] if list(label).count(label[name]) == 1 else name: by_name[name].scores for name in order}
+        found.append(
+            f"The runner-up, {label[second]}, and it have too few scored questions in "
+            f"common: {pair['n']}."
+        )
+    # The best of many was chosen for its score, luck included: queries that did not choose it say
+    # what it is worth.
+    shown = {
+        label[name] if list(label).count(label[name]) == 1 else name: by_name[name].scores
+        for name in order
+    }
     held = f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}"
     undecided = bool(pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA)
     other = label[second] if undecided else ""
     better = own is not None and own["decision"] == "better"
-    decision = f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
+    decision = (
+        f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
+    )
     if best == baseline:
         decision = f"keep the baseline, {label[baseline]}: no configuration is better by {measure}."
     elif better:
         decision = f"{label[best]} is better than the baseline, {label[baseline]}"
-        decision += f"; {other} cannot be distinguished from it." if other else ", and than every other configuration."
+        decision += (
+            f"; {other} cannot be distinguished from it."
+            if other
+            else ", and than every other configuration."
+        )
     diagnosis = Results(results).diagnoses.get(best)
     next_step = f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}"
     return [f"**Decision:** {decision}", *found, next_step, held, *_machines(results)]
@@ -122,12 +164,17 @@ def _next_step(best: Result, diagnosis: pd.DataFrame | None, label: str, other: 
     choice = "choose between the two by cost (below). " if other else ""
     failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:
-        return choice[:1].upper() + choice[1:].strip() or "read the questions on which the two best disagree (below)."
+        return (
+            choice[:1].upper() + choice[1:].strip()
+            or "read the questions on which the two best disagree (below)."
+        )
     stages = failed.map(STAGE_OF)
     stage = stages.mode().iloc[0]
     causes = failed[stages == stage].value_counts()
     words = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in causes.items())
-    lost = f"{label} fails on {len(failed)} of {len(best.queries)} questions, most of them by {stage}"
+    lost = (
+        f"{label} fails on {len(failed)} of {len(best.queries)} questions, most of them by {stage}"
+    )
     return f"{choice}{lost}: {words}. {_ACTIONS[stage]}."
 
 
@@ -138,14 +185,22 @@ def tested(row: Any, p: str, p_name: str) -> str:
         return f"equal on every one of {questions}"
     difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
     test = "" if pd.isna(row[p]) else f", {p_name} {p_text(row[p], '= ')}"
-    doubt = "" if test and row[p] < ALPHA else ", which does not distinguish them, nor prove them equal"
+    doubt = (
+        "" if test and row[p] < ALPHA else ", which does not distinguish them, nor prove them equal"
+    )
     return f"{difference}{test}, over {questions}{doubt}"
 
 
 def _machines(results: Sequence[Result]) -> list[str]:
     """Warn where latencies come from more than one machine or Python."""
     keys = ("platform", "machine", "cores", "python")
-    seen = {tuple(str(result.config.get("environment", {}).get(key)) for key in keys) for result in results}
+    seen = {
+        tuple(str(result.config.get("environment", {}).get(key)) for key in keys)
+        for result in results
+    }
     if len(seen) < 2:
         return []
-    return [f"These results were made in {len(seen)} different environments: compare their quality, not their latency."]
+    return [
+        f"These results were made in {len(seen)} different environments: compare their quality, "
+        "not their latency."
+    ]

@@ -1,11 +1,13 @@
-"""Results as OpenTelemetry traces, by the semantic conventions for generative AI (0.1.0, status "Development").
+"""Results as OpenTelemetry traces, by the semantic conventions for generative AI (0.1.0, status
+"Development").
 
-A trace per question: `invoke_workflow <result>`, in it `retrieval <dataset>`, `chat <model>` and other timed stages,
-one after another; then the requests to a judge. Each score is an event `gen_ai.evaluation.result` of the first span.
+A trace per question: `invoke_workflow <result>`, in it `retrieval <dataset>`, `chat <model>` and
+other timed stages, one after another; then the requests to a judge. Each score is an event
+`gen_ai.evaluation.result` of the first span.
 
-A result holds how long things took, not when they began: questions are laid out one after another so that the last one
-ends when the result was made, and a stage that was not timed has length 0. Texts of questions, answers and judges, and
-what was retrieved, are left out unless asked for.
+A result holds how long things took, not when they began: questions are laid out one after another
+so that the last one ends when the result was made, and a stage that was not timed has length 0.
+Texts of questions, answers and judges, and what was retrieved, are left out unless asked for.
 """
 
 from __future__ import annotations
@@ -32,13 +34,17 @@ _BATCH = 500
 _MS = 1_000_000  # nanoseconds
 
 
-def export_traces(results: Result | Sequence[Result], target: str | SpanExporter, *, content: bool = False) -> int:
-    """Send a trace per question to a collector; the number of spans that it took. A second export has the same ids.
+def export_traces(
+    results: Result | Sequence[Result], target: str | SpanExporter, *, content: bool = False
+) -> int:
+    """Send a trace per question to a collector; the number of spans that it took. A second export
+    has the same ids.
 
     Args:
         target: the address of an OTLP/HTTP receiver, such as "http://localhost:4318" (keys are in
             OTEL_EXPORTER_OTLP_HEADERS), or an exporter of OpenTelemetry.
-        content: send the texts of questions, answers and judges' explanations, and what was retrieved, too.
+        content: send the texts of questions, answers and judges' explanations, and what was
+        retrieved, too.
 
     Raises:
         ConfigError: it is not an address.
@@ -51,7 +57,9 @@ def export_traces(results: Result | Sequence[Result], target: str | SpanExporter
         url = urlsplit(target)
         where = url.netloc.rpartition("@")[2]
         if url.scheme not in ("http", "https") or not where:
-            raise ConfigError(f"{target!r} is not an address; expected one such as http://localhost:4318")
+            raise ConfigError(
+                f"{target!r} is not an address; expected one such as http://localhost:4318"
+            )
         http = require("opentelemetry.exporter.otlp.proto.http.trace_exporter", "otel")
         path = url.path.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
         exporter = http.OTLPSpanExporter(url._replace(path=path).geturl())
@@ -61,8 +69,8 @@ def export_traces(results: Result | Sequence[Result], target: str | SpanExporter
         for start in range(0, len(spans), _BATCH):
             if exporter.export(spans[start : start + _BATCH]).name != "SUCCESS":
                 raise SystemsError(
-                    f"{where} did not take the spans of {result.name}; is it a receiver of OTLP over HTTP? "
-                    "A key goes into OTEL_EXPORTER_OTLP_HEADERS"
+                    f"{where} did not take the spans of {result.name}; is it a receiver of OTLP "
+                    "over HTTP? A key goes into OTEL_EXPORTER_OTLP_HEADERS"
                 )
         sent += len(spans)
     return sent
@@ -102,9 +110,14 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
-    about = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "ragbench"), "service.version": own_version()}
+    about = {
+        "service.name": os.environ.get("OTEL_SERVICE_NAME", "ragbench"),
+        "service.version": own_version(),
+    }
     limits = sdk.SpanLimits(max_events=10_000)
-    provider = sdk.TracerProvider(ALWAYS_ON, Resource.create(about), False, None, _Ids(result), limits)
+    provider = sdk.TracerProvider(
+        ALWAYS_ON, Resource.create(about), False, None, _Ids(result), limits
+    )
     kept = InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     tracer = provider.get_tracer("ragbench", own_version())
@@ -122,26 +135,44 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
     asked = {
         case.query_id: [
             *_steps(result, answers.get(case.query_id, Answer(case.query_id, "")), case, content),
-            *(_chat(one, 0.0 if one.cached else one.latency_s * 1000, True) for one in judged.get(case.query_id, ())),
+            *(
+                _chat(one, 0.0 if one.cached else one.latency_s * 1000, True)
+                for one in judged.get(case.query_id, ())
+            ),
         ]
         for case in result.report.cases
     }
     scores = dict(list(result.scores.dropna().groupby("query_id")))
-    reasons = {(j.query_id, f"llm_{j.criterion}"): j.explanation for j in result.judgements if content}
-    lengths = (step.ms for first, *steps in asked.values() for step in (first, *(one for one in steps if one.judged)))
+    reasons = {
+        (j.query_id, f"llm_{j.criterion}"): j.explanation for j in result.judgements if content
+    }
+    lengths = (
+        step.ms
+        for first, *steps in asked.values()
+        for step in (first, *(one for one in steps if one.judged))
+    )
     now = (made_ms(result) - round(sum(lengths))) * _MS
     for query_id, (first, *steps) in asked.items():
         root = span(first.name, first.attributes, now)
         answered = now + round(first.ms * _MS)
         for step in steps:
             now = max(now, answered) if step.judged else now
-            kind = SpanKind.CLIENT if "gen_ai.operation.name" in step.attributes else SpanKind.INTERNAL
-            child = span(step.name, step.attributes, now, kind=kind, context=set_span_in_context(root))
+            kind = (
+                SpanKind.CLIENT if "gen_ai.operation.name" in step.attributes else SpanKind.INTERNAL
+            )
+            child = span(
+                step.name, step.attributes, now, kind=kind, context=set_span_in_context(root)
+            )
             now += round(step.ms * _MS)
             child.end(now)
-        for _, measure, value in scores[query_id].itertuples(index=False) if query_id in scores else ():
+        for _, measure, value in (
+            scores[query_id].itertuples(index=False) if query_id in scores else ()
+        ):
             reason = reasons.get((query_id, measure))
-            event = {"gen_ai.evaluation.name": measure, "gen_ai.evaluation.score.value": float(value)}
+            event = {
+                "gen_ai.evaluation.name": measure,
+                "gen_ai.evaluation.score.value": float(value),
+            }
             event |= {"gen_ai.evaluation.explanation": reason} if reason else {}
             root.add_event("gen_ai.evaluation.result", event, answered)
         root.end(answered)
@@ -153,24 +184,36 @@ def _steps(result: Result, answer: Answer, case: CaseResult, content: bool) -> I
     """Return the span of a question, and those of its answer."""
     stages = by_stage(answer.latency_ms)
     root: dict[str, Any] = {
-        "gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": result.name,
-        "ragbench.query_id": case.query_id, "ragbench.category": case.category, "ragbench.outcome": case.outcome or "",
-    }  # fmt: skip
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.agent.name": result.name,
+        "ragbench.query_id": case.query_id,
+        "ragbench.category": case.category,
+        "ragbench.outcome": case.outcome or "",
+    }
     if answer.failed:
         root["error.type"] = str(answer.failure or "_OTHER")
     if content:
-        for name, role, text in (("input", "user", case.question), ("output", "assistant", case.answer)):
+        for name, role, text in (
+            ("input", "user", case.question),
+            ("output", "assistant", case.answer),
+        ):
             message = [{"role": role, "parts": [{"type": "text", "content": text}]}]
             root[f"gen_ai.{name}.messages"] = json.dumps(message, ensure_ascii=False)
     total, _ = stages.pop("total", 0.0), stages.pop("first_byte", None)
     yield _Step(f"invoke_workflow {result.name}", max(total, sum(stages.values())), root)
     if "retrieve" in stages or answer.contexts:
         source = str(result.config["dataset"].get("name", ""))
-        found: dict[str, Any] = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": source}
+        found: dict[str, Any] = {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": source,
+        }
         if isinstance(depth := result.parameters.get("depth"), int):
             found["gen_ai.retrieval.top_k"] = depth
         if content:
-            documents = [{"id": one, "score": score} for one, score in result.run.get(case.query_id, {}).items()]
+            documents = [
+                {"id": one, "score": score}
+                for one, score in result.run.get(case.query_id, {}).items()
+            ]
             found |= {"gen_ai.retrieval.query.text": case.question}
             found |= {"gen_ai.retrieval.documents": json.dumps(documents, ensure_ascii=False)}
         yield _Step(f"retrieval {source}", stages.pop("retrieve", 0.0), found)
@@ -183,11 +226,15 @@ def _chat(reply: Completion, ms: float, judged: bool = False) -> _Step:
     provider, colon, model = reply.model.partition(":")
     model = (model if colon else provider).partition("@")[0]
     attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider if colon else "unknown",
-        "gen_ai.request.model": model, "gen_ai.usage.input_tokens": reply.input_tokens,
-        "gen_ai.usage.output_tokens": reply.output_tokens, "gen_ai.response.finish_reasons": [reply.finish],
-        "ragbench.part": "judge" if judged else "generator", "ragbench.cached": reply.cached,
-    }  # fmt: skip
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider if colon else "unknown",
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": reply.input_tokens,
+        "gen_ai.usage.output_tokens": reply.output_tokens,
+        "gen_ai.response.finish_reasons": [reply.finish],
+        "ragbench.part": "judge" if judged else "generator",
+        "ragbench.cached": reply.cached,
+    }
     if reply.error is not None:
         attributes["error.type"] = str(reply.failure or "_OTHER")
     return _Step(f"chat {model}", ms, attributes, judged)

@@ -28,12 +28,14 @@ _PER_LIST = 64  # vectors that k-means sees
 
 
 class DenseIVF(Dense):
-    """`Dense` over the lists of faiss's IVF index that are nearest to a question, in place of all chunks.
+    """`Dense` over the lists of faiss's IVF index that are nearest to a question, in place of all
+    chunks.
 
-    The vectors are put into about ``2 * sqrt(n)`` lists by k-means with a fixed seed, so that a run is the same each
-    time; `nprobe` lists are searched. Scores are the exact cosines of what is found. An A/B test with it compares the
-    search as well as the embedder: what it missed is in `ann_recall`, depth -> the fraction of the exact top that was
-    found, over the first questions (at most 200) of each batch of two or more. The index is kept in the cache.
+    The vectors are put into about ``2 * sqrt(n)`` lists by k-means with a fixed seed, so that a run
+    is the same each time; `nprobe` lists are searched. Scores are the exact cosines of what is
+    found. An A/B test with it compares the search as well as the embedder: what it missed is in
+    `ann_recall`, depth -> the fraction of the exact top that was found, over the first questions
+    (at most 200) of each batch of two or more. The index is kept in the cache.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
     >>> index = DenseIVF(chunks, "wordllama")
@@ -45,16 +47,22 @@ class DenseIVF(Dense):
         MissingExtraError: faiss, of the extra "large", is not installed.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, nprobe: int = 16) -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, nprobe: int = 16
+    ) -> None:
         if nprobe < 1:
-            raise ConfigError(f"nprobe is {nprobe}; expected the number of lists to search, 1 or more")
+            raise ConfigError(
+                f"nprobe is {nprobe}; expected the number of lists to search, 1 or more"
+            )
         self._faiss: Any = require("faiss", "large")
         super().__init__(chunks, embedder)
         self.ann_recall: dict[int, float] = {}
         n = len(self._vectors)
         self._lists = max(1, min(int(2 * sqrt(n)), n // _LEAST_PER_LIST))
         blocks = (block.tobytes() for block in self._blocks())
-        key = store.digest(version("faiss-cpu"), str(self._lists), str(self._vectors.shape), stream=blocks)
+        key = store.digest(
+            version("faiss-cpu"), str(self._lists), str(self._vectors.shape), stream=blocks
+        )
         self._index = store.kept("ivf", key, self._build, self._open)
         self._index.nprobe = nprobe
 
@@ -65,7 +73,9 @@ class DenseIVF(Dense):
     def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
         found = self._rank(queries, asked, k, self._nearest)
         if len(queries) > 1:  # one question alone does not wait for it
-            exact = self._rank(dict(islice(queries.items(), _COMPARED)), asked[:_COMPARED], k, self._candidates)
+            exact = self._rank(
+                dict(islice(queries.items(), _COMPARED)), asked[:_COMPARED], k, self._candidates
+            )
             self.ann_recall[k] = round(_recall(exact, found), 4)
         return found
 
@@ -81,7 +91,10 @@ class DenseIVF(Dense):
     def _build(self, path: Path) -> None:
         n, dimension = self._vectors.shape
         index = self._faiss.IndexIVFFlat(
-            self._faiss.IndexFlatIP(dimension), dimension, self._lists, self._faiss.METRIC_INNER_PRODUCT
+            self._faiss.IndexFlatIP(dimension),
+            dimension,
+            self._lists,
+            self._faiss.METRIC_INNER_PRODUCT,
         )
         index.cp.seed, index.cp.min_points_per_centroid = _SEED, 1
         sample = np.sort(np.random.default_rng(_SEED).permutation(n)[: _PER_LIST * self._lists])
@@ -95,7 +108,9 @@ class DenseIVF(Dense):
 
 
 def _recall(exact: Run, found: Run) -> float:
-    """The mean fraction of the exact best that was found; an equally good chunk in the place of one counts."""
+    """The mean fraction of the exact best that was found; an equally good chunk in the place of one
+    counts.
+    """
     shares = []
     for query_id, own in exact.items():
         worst = min(own.values())

@@ -1,4 +1,6 @@
-"""Where one text may be cut (tokens, words, sentences, lines, paragraphs, headings), and windows of tokens that fit."""
+"""Where one text may be cut (tokens, words, sentences, lines, paragraphs, headings), and windows of
+tokens that fit.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class Borders:
-    """Where the text of one document may be cut, as sorted token positions, each kind found when it is first asked for.
+    """Where the text of one document may be cut, as sorted token positions, each kind found when it
+    is first asked for.
 
-    A border is found as the end of what comes before it, so that tokenizers whose tokens begin with the space
-    before a word are cut right, too.
+    A border is found as the end of what comes before it, so that tokenizers whose tokens begin with
+    the space before a word are cut right, too.
     """
 
     def __init__(self, text: str, offsets: Offsets) -> None:
@@ -57,8 +60,11 @@ class Borders:
                 starts, stops = np.asarray(self._heading_blocks, dtype=np.int64).T
                 block = np.searchsorted(starts, positions, side="left") - 1
                 positions = positions[(block < 0) | (positions > stops[block])]
-            # In order, since the positions are, so a dictionary drops what comes twice; np.unique would sort or hash.
-            self._cuts[kind] = list(dict.fromkeys(cut for cut in self.at(positions).tolist() if cut))
+            # In order, since the positions are, so a dictionary drops what comes twice; np.unique
+            # would sort or hash.
+            self._cuts[kind] = list(
+                dict.fromkeys(cut for cut in self.at(positions).tolist() if cut)
+            )
         return self._cuts[kind]
 
     def tokens(self) -> list[int]:
@@ -82,7 +88,9 @@ class Borders:
 
     def paragraphs(self) -> list[int]:
         lines = self._text_lines
-        return self._kind("paragraphs", lambda: [a.end for a, b in pairwise(lines) if b.after_blank])
+        return self._kind(
+            "paragraphs", lambda: [a.end for a, b in pairwise(lines) if b.after_blank]
+        )
 
     @cached_property
     def _text_lines(self) -> list[Line]:
@@ -95,13 +103,20 @@ class Borders:
     def headings(self) -> list[Level]:
         """One level of borders per level of heading, the highest first.
 
-        From then on no border of any kind but words and tokens separates a heading from the text below it.
+        From then on no border of any kind but words and tokens separates a heading from the text
+        below it.
         """
         lines = self._text_lines
-        self._heading_blocks = [(lines[first].start, lines[last].end) for first, last, _ in self._headings]
+        self._heading_blocks = [
+            (lines[first].start, lines[last].end) for first, last, _ in self._headings
+        ]
 
         def before(level: int) -> Level:
-            ends = [lines[first - 1].end for first, _, depth in self._headings if depth == level and first > 0]
+            ends = [
+                lines[first - 1].end
+                for first, _, depth in self._headings
+                if depth == level and first > 0
+            ]
             return lambda: self._kind(f"heading {level}", lambda: ends)
 
         return [before(level) for level in sorted({depth for _, _, depth in self._headings})]
@@ -120,7 +135,9 @@ def _word_ends(text: str) -> npt.NDArray[np.int64]:
 
 
 def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Window]:
-    """Windows of at most `size` tokens: cut at the first level, join what fits, cut what is too long further down."""
+    """Windows of at most `size` tokens: cut at the first level, join what fits, cut what is too
+    long further down.
+    """
     if last - first <= size or not levels:
         return [(first, last)]
     borders = levels[0]()
@@ -147,7 +164,9 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     inside = (cuts > 0) & (cuts < borders.n_tokens)
     cuts, alike = cuts[inside], similarities[where[inside]]
     windows: list[Window] = []
-    waiting = [(0, borders.n_tokens)]  # a stack, not recursion: a long document may be cut very often
+    waiting = [
+        (0, borders.n_tokens)
+    ]  # a stack, not recursion: a long document may be cut very often
     while waiting:
         first, last = waiting.pop()
         if last - first <= size:
@@ -164,9 +183,15 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
     return windows
 
 
-def extend(windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int) -> list[Window]:
-    """Let each window continue into the next one by up to `overlap` tokens, itself staying within `size`."""
-    stops = sorted(cut for level in borders.headings() for cut in level()) if name == "markdown" else []
+def extend(
+    windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int
+) -> list[Window]:
+    """Let each window continue into the next one by up to `overlap` tokens, itself staying within
+    `size`.
+    """
+    stops = (
+        sorted(cut for level in borders.headings() for cut in level()) if name == "markdown" else []
+    )
     kinds = [borders.tokens()] if name == "fixed" else [borders.sentences(), borders.tokens()]
     extended: list[Window] = []
     for first, last in windows:

@@ -1,7 +1,7 @@
 """Cut the documents of a dataset into chunks.
 
-All chunkers share one plan. The tokenizer's offsets say what the smallest pieces are and how large everything is;
-a chunker is the list of borders at which it would rather cut, strongest first::
+All chunkers share one plan. The tokenizer's offsets say what the smallest pieces are and how large
+everything is; a chunker is the list of borders at which it would rather cut, strongest first::
 
     fixed       any token
     sentence    sentences, words, tokens
@@ -10,18 +10,19 @@ a chunker is the list of borders at which it would rather cut, strongest first::
     semantic    the sentence border at which the subject changes most, then words, tokens
     document    nowhere: one chunk per document, of any size
 
-What is still too long is cut at the strongest kind of border that lies in it; neighbouring pieces are joined again
-as long as they fit. Since one plan places every border, a difference between two chunkers is a difference between
-their borders, not between two libraries' ideas of size and overlap. (chonkie's chunkers were tried in this place:
-its recursive chunker gives back decoded tokens in place of the text where there are no spaces, its sentence chunker
-passes the size limit.)
+What is still too long is cut at the strongest kind of border that lies in it; neighbouring pieces
+are joined again as long as they fit. Since one plan places every border, a difference between two
+chunkers is a difference between their borders, not between two libraries' ideas of size and
+overlap. (chonkie's chunkers were tried in this place: its recursive chunker gives back decoded
+tokens in place of the text where there are no spaces, its sentence chunker passes the size limit.)
 
 What holds for every chunk of every document:
 
 - `chunk.text == document.full_text[chunk.start:chunk.end]`, without white space at its ends;
-- it has at most `size` tokens of the named tokenizer, counted in the tokenised document; only a single character
-  that takes more than `size` tokens by itself (the bytes of an emoji) is larger;
-- the chunks of a document, in order, leave out nothing but white space. An empty document has no chunk.
+- it has at most `size` tokens of the named tokenizer, counted in the tokenised document; only a
+  single character that takes more than `size` tokens by itself (the bytes of an emoji) is larger;
+- the chunks of a document, in order, leave out nothing but white space. An empty document has no
+  chunk.
 """
 
 from __future__ import annotations
@@ -65,31 +66,34 @@ def chunk(
 ) -> list[Chunk]:
     """Cut every document of the corpus with the chunker of that name (see the top of this module).
 
-    `dataset` is a `Dataset`, or texts alone: {doc_id: text}, a list of texts, a corpus as `Dataset.from_dicts` takes.
+    `dataset` is a `Dataset`, or texts alone: {doc_id: text}, a list of texts, a corpus as
+    `Dataset.from_dicts` takes.
 
-    A chunker of your own is a function from a document's text to its pieces, texts as they are in it or pairs (start,
-    end) of characters; or "package.module:attribute", which names one. Where it has parameters `chunk_size` and
-    `chunk_overlap` it gets them as keywords; `tokenizer` and `embedder` do not concern it.
+    A chunker of your own is a function from a document's text to its pieces, texts as they are in
+    it or pairs (start, end) of characters; or "package.module:attribute", which names one. Where it
+    has parameters `chunk_size` and `chunk_overlap` it gets them as keywords; `tokenizer` and
+    `embedder` do not concern it.
 
-    `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an overlap, a chunk goes
-    on into the next one by at most that many tokens: exactly that many for "fixed", else up to the last sentence end
-    within them, if there is one; "markdown" does not continue past a heading. A chunk that then lies wholly in the one
-    before it is left out. `embedder` is used by "semantic" only; "document" has no use for any of them.
+    `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an
+    overlap, a chunk goes on into the next one by at most that many tokens: exactly that many for
+    "fixed", else up to the last sentence end within them, if there is one; "markdown" does not
+    continue past a heading. A chunk that then lies wholly in the one before it is left out.
+    `embedder` is used by "semantic" only; "document" has no use for any of them.
 
-    "semantic" compares, at each border between sentences, the mean vector of the two sentences before with that of
-    the two after (the block comparison of Hearst 1997, "TextTiling", with sentence embeddings in place of words, as
-    Kamradt 2023, "5 Levels of Text Splitting", has it). Instead of one percentile for all, a piece that is too long
-    is cut where that similarity is lowest, until all pieces fit; neither side gets less than a quarter of the
-    size
-    where that can be had.
+    "semantic" compares, at each border between sentences, the mean vector of the two sentences
+    before with that of the two after (the block comparison of Hearst 1997, "TextTiling", with
+    sentence embeddings in place of words, as Kamradt 2023, "5 Levels of Text Splitting", has it).
+    Instead of one percentile for all, a piece that is too long is cut where that similarity is
+    lowest, until all pieces fit; neither side gets less than a quarter of the size where that can
+    be had.
 
-    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters of `full_text`. Of
-    a corpus that `load_dataset` left on the disk it is, in place of a list, a sequence that cuts a text when it is
-    asked for.
+    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters
+    of `full_text`. Of a corpus that `load_dataset` left on the disk it is, in place of a list, a
+    sequence that cuts a text when it is asked for.
 
-    Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and pieces that are
-    not in their document; DataError for a dataset without documents. Warns (DataWarning) when more than 90 % of at
-    least 20 documents fit into one chunk.
+    Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size,
+    and pieces that are not in their document; DataError for a dataset without documents. Warns
+    (DataWarning) when more than 90 % of at least 20 documents fit into one chunk.
 
     >>> corpus = {"d": Document("d", "One two three. Four five.\\n\\nSix.")}
     >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "sentence", chunk_size=4)]
@@ -112,7 +116,9 @@ def chunk(
         chunks = cast("list[Chunk]", LargeChunks(dataset.corpus))
     if not isinstance(name, str) or name == "document":
         whole = dataset.corpus.values()
-        for pieces in map(_whole, whole) if isinstance(name, str) else _own(whole, name, size, overlap):
+        for pieces in (
+            map(_whole, whole) if isinstance(name, str) else _own(whole, name, size, overlap)
+        ):
             chunks.extend(pieces)
         return chunks
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
@@ -125,8 +131,12 @@ def chunk(
         is_long = [len(offsets) > size for offsets in all_offsets]
         similarities: Iterator[FloatArray] = iter(())
         if model is not None:
-            similarities = _similarities([text for text, long in zip(texts, is_long, strict=True) if long], model)
-        for document, text, offsets, long in zip(documents, texts, all_offsets, is_long, strict=True):
+            similarities = _similarities(
+                [text for text, long in zip(texts, is_long, strict=True) if long], model
+            )
+        for document, text, offsets, long in zip(
+            documents, texts, all_offsets, is_long, strict=True
+        ):
             if not long:
                 pieces = _whole(document)
                 n_filled += len(pieces)
@@ -144,8 +154,9 @@ def chunk(
             chunks.extend(_cut(document.doc_id, text, offsets, windows))
     if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
         warnings.warn(
-            f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) of {dataset.name!r} fit into one chunk "
-            f"of {size} tokens: chunkings of this size are all alike; choose a smaller size or longer documents",
+            f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) "
+            f"of {dataset.name!r} fit into one chunk of {size} tokens: chunkings of this size "
+            "are all alike; choose a smaller size or longer documents",
             DataWarning,
             stacklevel=2,
         )
@@ -153,7 +164,8 @@ def chunk(
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """The name of a chunker of ragbench, or a function of the user, which is imported where it is named.
+    """The name of a chunker of ragbench, or a function of the user, which is imported where it is
+    named.
 
     >>> check_chunker("markdown")
     'markdown'
@@ -167,7 +179,9 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     if isinstance(chunker, str) and chunker not in CHUNKERS and is_import(chunker):
         found = imported(chunker, "chunker")
         if not callable(found):
-            raise ConfigError(f"chunker {chunker!r} cannot be called; expected a function of a document's text")
+            raise ConfigError(
+                f"chunker {chunker!r} cannot be called; expected a function of a document's text"
+            )
         return check_chunker(found)
     if callable(chunker):
         if not inspect.isclass(chunker):
@@ -187,31 +201,45 @@ def _own(
         taken = inspect.signature(chunker).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
         taken = {}  # type: ignore[assignment]
-    options = {key: value for key, value in (("chunk_size", size), ("chunk_overlap", overlap)) if key in taken}
+    options = {
+        key: value
+        for key, value in (("chunk_size", size), ("chunk_overlap", overlap))
+        if key in taken
+    }
     what = f"chunker {object_name(chunker)}"
     for document in documents:
         chunks: dict[str, Chunk] = {}
         text, begin = document.full_text, 0
         found = chunker(text, **options)
         if isinstance(found, str) or not isinstance(found, Iterable):
-            raise ConfigError(f"{what} returned {type(found).__name__} for {document.doc_id!r}; expected a list")
+            raise ConfigError(
+                f"{what} returned {type(found).__name__} for {document.doc_id!r}; expected a list"
+            )
         for piece in found:
             if isinstance(piece, str):
                 start = text.find(piece, begin)
-                start = start if start >= 0 else text.find(piece)  # pieces that overlap a repeated text
+                start = (
+                    start if start >= 0 else text.find(piece)
+                )  # pieces that overlap a repeated text
                 if start < 0:
                     raise ConfigError(
-                        f"{what} returned {piece[:60]!r}, which is not in the text of {document.doc_id!r}: a chunk is "
-                        "a part of its document, character by character; return pairs (start, end) instead"
+                        f"{what} returned {piece[:60]!r}, which is not in the text "
+                        f"of {document.doc_id!r}: a chunk is a part of its document, character "
+                        "by character; return pairs (start, end) instead"
                     )
                 start, end, begin = start, start + len(piece), start + 1
             else:
                 try:
                     start, end = (int(edge) for edge in piece)
                 except (TypeError, ValueError):
-                    raise ConfigError(f"{what} returned {piece!r}; expected a text or a pair (start, end)") from None
+                    raise ConfigError(
+                        f"{what} returned {piece!r}; expected a text or a pair (start, end)"
+                    ) from None
                 if not 0 <= start <= end <= len(text):
-                    raise ConfigError(f"{what} returned {piece!r} for {document.doc_id!r} of {len(text)} characters")
+                    raise ConfigError(
+                        f"{what} returned {piece!r} for {document.doc_id!r} of {len(text)} "
+                        "characters"
+                    )
             start, end = trim(text, start, end)
             if start < end:
                 one = Chunk.cut(document.doc_id, text, start, end)
@@ -226,7 +254,9 @@ def _check_numbers(size: int, overlap: int) -> None:
     if size < 1:
         raise ConfigError(f"chunk size must be at least 1 token, not {size}")
     if not 0 <= overlap < size:
-        raise ConfigError(f"chunk overlap must be at least 0 and below the size of {size} tokens, not {overlap}")
+        raise ConfigError(
+            f"chunk overlap must be at least 0 and below the size of {size} tokens, not {overlap}"
+        )
 
 
 def _whole(document: Document) -> list[Chunk]:
@@ -238,7 +268,8 @@ def _whole(document: Document) -> list[Chunk]:
 def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
     """A chunk reaches from its first token to the first of the next window.
 
-    So characters between tokens that the tokenizer drops (control characters) go to the chunk before them.
+    So characters between tokens that the tokenizer drops (control characters) go to the chunk
+    before them.
     """
     cuts = np.array(windows)
     starts, ends = np.append(offsets[:, 0], len(text))[cuts.T]
@@ -261,20 +292,25 @@ def _levels(borders: Borders, name: str) -> list[Level]:
         "recursive": [borders.paragraphs, borders.lines, borders.sentences, borders.words],
     }
     if name == "markdown":
-        # Here and nowhere else a heading is known, and must not be separated from the text under it.
+        # Here and nowhere else a heading is known, and must not be separated from the text under
+        # it.
         return [*borders.headings(), *levels["recursive"], borders.tokens]
     return [*levels[name], borders.tokens]
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
-    """For each text the similarity of the text before and after each border between two of its sentences.
+    """For each text the similarity of the text before and after each border between two of its
+    sentences.
 
-    All texts' sentences are embedded together. Rounded, so that another machine's last bit does not move a border.
+    All texts' sentences are embedded together. Rounded, so that another machine's last bit does not
+    move a border.
     """
     if not texts:
         return
     spans = [sentence_spans(text) for text in texts]
-    vectors = model.encode([text[a:b] for text, own in zip(texts, spans, strict=True) for a, b in own])
+    vectors = model.encode(
+        [text[a:b] for text, own in zip(texts, spans, strict=True) for a, b in own]
+    )
     done = 0
     for own in spans:
         rows = np.asarray(vectors[done : done + len(own)], dtype=np.float32)

@@ -13,7 +13,15 @@ from ragbench import store
 from ragbench.errors import ConfigError, ModelError
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.retrieval.ranks import QUERIES_AT_ONCE, best, best_of_products, check_k, checked_ids, counted, ranked
+from ragbench.retrieval.ranks import (
+    QUERIES_AT_ONCE,
+    best,
+    best_of_products,
+    check_k,
+    checked_ids,
+    counted,
+    ranked,
+)
 from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_places
 
 if TYPE_CHECKING:
@@ -32,11 +40,11 @@ _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
 
 class Dense:
-    """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all chunks (exact).
-    The chunks go through in blocks, with all questions together, at every size.
+    """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all
+    chunks (exact). The chunks go through in blocks, with all questions together, at every size.
 
-    `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk has a
-    score, so a result has k chunks where there are k; a query without any text has no result.
+    `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk
+    has a score, so a result has k chunks where there are k; a query without any text has no result.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
     >>> run = Dense(chunks, "wordllama").search({"q1": "a kitten's nap"}, k=2)
@@ -45,7 +53,9 @@ class Dense:
     """
 
     def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm") -> None:
-        from ragbench.retrieval.large_chunks import LargeChunks  # here, so that importing this module is light
+        from ragbench.retrieval.large_chunks import (
+            LargeChunks,
+        )  # here, so that importing this module is light
 
         self._embedder = load_embedder(embedder)
         self.chunks = chunks
@@ -73,14 +83,22 @@ class Dense:
         asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
         run = self._ranked(queries, asked, k)
-        # A zero vector is a query without text: all cosines are 0, and the first k chunks would be no answer to it.
-        return {query_id: found if asked[row].any() else {} for row, (query_id, found) in enumerate(run.items())}
+        # A zero vector is a query without text: all cosines are 0, and the first k chunks would be
+        # no answer to it.
+        return {
+            query_id: found if asked[row].any() else {}
+            for row, (query_id, found) in enumerate(run.items())
+        }
 
     def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
         return self._rank(queries, asked, k, self._candidates)
 
     def _rank(
-        self, queries: Mapping[str, str], asked: FloatArray, k: int, find: Callable[[FloatArray, int], _Pairs]
+        self,
+        queries: Mapping[str, str],
+        asked: FloatArray,
+        k: int,
+        find: Callable[[FloatArray, int], _Pairs],
     ) -> Run:
         def candidates(start: int, end: int) -> Candidates:
             rows, columns = find(asked[start:end], k)
@@ -93,12 +111,15 @@ class Dense:
         return rows, columns
 
     def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
-        # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in float64
-        # they are equal far below the 6 decimals that count.
+        # float32 products differ in the last bits with the machine, the batch and the place in the
+        # matrix; in float64 they are equal far below the 6 decimals that count.
         cosines = np.empty(len(rows), dtype=np.float64)
         for start in range(0, len(rows), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
-            left, right = asked[rows[part]].astype(np.float64), self._vectors[columns[part]].astype(np.float64)
+            left, right = (
+                asked[rows[part]].astype(np.float64),
+                self._vectors[columns[part]].astype(np.float64),
+            )
             cosines[part] = np.einsum("ij,ij->i", left, right)
         return cosines
 
@@ -106,9 +127,9 @@ class Dense:
 class Hybrid:
     """BM25 and Dense together, by reciprocal rank fusion (Cormack, Clarke & Büttcher 2009).
 
-    The score of a chunk is the sum of ``1 / (rrf_k + rank)`` over the two rankings that hold it, rank from 1: above 0
-    and at most ``2 / (rrf_k + 1)``. Only ranks count, so the scales of the two need not agree. Each is searched to a
-    depth of max(k, 100).
+    The score of a chunk is the sum of ``1 / (rrf_k + rank)`` over the two rankings that hold it,
+    rank from 1: above 0 and at most ``2 / (rrf_k + 1)``. Only ranks count, so the scales of the two
+    need not agree. Each is searched to a depth of max(k, 100).
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
     >>> Hybrid(chunks, "wordllama").search({"q1": "Does a cat sleep?"}, k=2)  # 2/61, and 1/62 for the second of one
@@ -154,7 +175,9 @@ class Hybrid:
 
 
 def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
-    """The vectors of all chunks, computed a part at a time, in a file of the cache that is mapped into memory."""
+    """The vectors of all chunks, computed a part at a time, in a file of the cache that is mapped
+    into memory.
+    """
 
     def build(path: Path) -> None:
         with store.bypassed(), path.open("wb") as file:
@@ -175,11 +198,14 @@ def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
 
 def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:
     if vectors.ndim != 2 or len(vectors) != n:
-        raise ModelError(f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected ({n}, any)")
+        raise ModelError(
+            f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected "
+            f"({n}, any)"
+        )
     norms = np.linalg.norm(vectors, axis=1)
     if not np.all((np.abs(norms - 1) < 1e-3) | (norms == 0)):
         raise ModelError(
-            f"{embedder.name} gave vectors of length {norms.min():.3g} to {norms.max():.3g}; expected unit length "
-            "(divide each row by its norm)"
+            f"{embedder.name} gave vectors of length {norms.min():.3g} to {norms.max():.3g}; "
+            "expected unit length (divide each row by its norm)"
         )
     return vectors.astype(np.float32, copy=False)

@@ -25,11 +25,12 @@ _SLACK = 2e-4
 
 
 class BM25Disk:
-    """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the disk, not held.
+    """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the
+    disk, not held.
 
-    The words are those of `BM25`. Scores differ from its own: tantivy has k1 = 1.2 and b = 0.75 and rounds the length
-    of a chunk to 8 bits, as Lucene does. They are rounded to 4 decimals; equal ones keep the order of the chunks. The
-    index is kept in the cache, by the content of the chunks.
+    The words are those of `BM25`. Scores differ from its own: tantivy has k1 = 1.2 and b = 0.75 and
+    rounds the length of a chunk to 8 bits, as Lucene does. They are rounded to 4 decimals; equal
+    ones keep the order of the chunks. The index is kept in the cache, by the content of the chunks.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Dogs bark at night.")]
     >>> BM25Disk(chunks).search({"q1": "Does a cat sleep?", "q2": "the quantum"}, k=5)
@@ -64,7 +65,9 @@ class BM25Disk:
         return f"BM25Disk({counted(self._chunk_ids)})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
-        """For each query the `k` chunks of the highest score, best first; chunks without a word of it are left out."""
+        """For each query the `k` chunks of the highest score, best first; chunks without a word of
+        it are left out.
+        """
         check_k(k)
         queries = as_queries(queries)
         asked = list(self._split(list(queries.values())))
@@ -74,7 +77,9 @@ class BM25Disk:
             found = [self._best(searcher, words, k) for words in asked[start:end]]
             hits = [hit for own in found for hit in own]
             rows = np.repeat(np.arange(end - start), [len(own) for own in found])
-            numbers = searcher.fast_field_values("number", [place for _, place in hits]) if hits else []
+            numbers = (
+                searcher.fast_field_values("number", [place for _, place in hits]) if hits else []
+            )
             scores = np.array([score for score, _ in hits], dtype=np.float64).round(_DECIMALS)
             return rows.astype(np.int64), np.array(numbers, dtype=np.int64), scores
 
@@ -87,8 +92,14 @@ class BM25Disk:
         limit = k + 10
         while True:
             limit = min(limit, len(self._chunk_ids))
-            hits: list[tuple[float, Any]] = searcher.search(query.boolean_query(terms), limit=limit, count=False).hits
-            if len(hits) < limit or limit == len(self._chunk_ids) or hits[-1][0] < hits[k - 1][0] - _SLACK:
+            hits: list[tuple[float, Any]] = searcher.search(
+                query.boolean_query(terms), limit=limit, count=False
+            ).hits
+            if (
+                len(hits) < limit
+                or limit == len(self._chunk_ids)
+                or hits[-1][0] < hits[k - 1][0] - _SLACK
+            ):
                 return hits
             limit *= 4  # more than ten chunks are as good as the k-th
 

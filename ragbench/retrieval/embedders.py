@@ -1,12 +1,15 @@
-"""Texts to vectors: minilm, wordllama, and any sentence-transformers model, kept on disk by content.
+"""Texts to vectors: minilm, wordllama, and any sentence-transformers model, kept on disk by
+content.
 
-Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is empty or white space
-has nothing to compare: its row is zero (cosine 0 with everything), never NaN. A run of white space (line ends, tabs,
-no-break spaces) is read as one blank, and none at the ends: for wordllama each has a vector of its own. Only an
-`Embedder` object of the caller gets the texts as they are.
+Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is
+empty or white space has nothing to compare: its row is zero (cosine 0 with everything), never NaN.
+A run of white space (line ends, tabs, no-break spaces) is read as one blank, and none at the ends:
+for wordllama each has a vector of its own. Only an `Embedder` object of the caller gets the texts
+as they are.
 
-A vector is computed once per machine: the cache key is the identity of the weights together with the exact texts. The
-model itself is loaded only when something must be computed; only models of sentence-transformers import torch.
+A vector is computed once per machine: the cache key is the identity of the weights together with
+the exact texts. The model itself is loaded only when something must be computed; only models of
+sentence-transformers import torch.
 """
 
 from __future__ import annotations
@@ -36,14 +39,27 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-__all__ = ["EMBEDDERS", "TextEmbedder", "check_embedder", "load_embedder", "load_model", "model_identity"]
+__all__ = [
+    "EMBEDDERS",
+    "TextEmbedder",
+    "check_embedder",
+    "load_embedder",
+    "load_model",
+    "model_identity",
+]
 
 EMBEDDERS = ("minilm", "wordllama")
-"""The embedders that need no download; every other name is a local folder or a name on the Hugging Face hub."""
+"""The embedders that need no download; every other name is a local folder or a name on the Hugging
+Face hub.
+"""
 
-_WHITE_SPACE = "white space as single blanks"  # part of the identity: vectors of texts as written were others
+_WHITE_SPACE = (
+    "white space as single blanks"  # part of the identity: vectors of texts as written were others
+)
 _BLOCK_TEXTS = 128
-_BLOCK_CHARACTERS = 400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+_BLOCK_CHARACTERS = (
+    400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+)
 
 
 def is_remote(name: str) -> bool:
@@ -58,7 +74,8 @@ def is_remote(name: str) -> bool:
 def check_embedder(name: str) -> None:
     """Raise ConfigError when `name` cannot be an embedder, without loading anything.
 
-    Whether the hub knows a name is only seen when it is loaded; a misspelt built-in name is seen here.
+    Whether the hub knows a name is only seen when it is loaded; a misspelt built-in name is seen
+    here.
 
     >>> check_embedder("minilm")
     >>> check_embedder("mini-lm")
@@ -68,8 +85,9 @@ folder, or a name on the Hugging Face hub)
     """
     if not isinstance(name, str) or not name.strip():
         raise ConfigError(
-            f"embedder {name!r}: expected one of {', '.join(EMBEDDERS)}, the folder of a sentence-transformers model, "
-            "or its name on the Hugging Face hub, such as 'sentence-transformers/all-mpnet-base-v2'"
+            f"embedder {name!r}: expected one of {', '.join(EMBEDDERS)}, the folder of a "
+            "sentence-transformers model, or its name on the Hugging Face hub, such as "
+            "'sentence-transformers/all-mpnet-base-v2'"
         )
     if name in EMBEDDERS or expanded(name).is_dir():
         return
@@ -84,35 +102,40 @@ folder, or a name on the Hugging Face hub)
     near = difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75)
     if near and "/" not in name:
         raise ConfigError(
-            f"unknown embedder {name!r}; did you mean {near[0]!r}? Known: {', '.join(EMBEDDERS)} (or a folder, or a "
-            "name on the Hugging Face hub)"
+            f"unknown embedder {name!r}; did you mean {near[0]!r}? Known: {', '.join(EMBEDDERS)} "
+            "(or a folder, or a name on the Hugging Face hub)"
         )
     if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1:
         raise ConfigError(
-            f"embedder {name!r}: there is no such folder; give the folder of a sentence-transformers model"
+            f"embedder {name!r}: there is no such folder; give the folder of a "
+            "sentence-transformers model"
         )
 
 
 def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
-    """The embedder of that name; the same object for the same name as long as its files are the same.
+    """The embedder of that name; the same object for the same name as long as its files are the
+    same.
 
-    - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in numpy: vectors differ
-      from those of sentence-transformers by less than 1e-6. Reads 256 word pieces of a text; the rest is cut, with a
-      DataWarning.
-    - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts,
-      lower-cased.
+    - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in
+      numpy: vectors differ from those of sentence-transformers by less than 1e-6. Reads 256 word
+      pieces of a text; the rest is cut, with a DataWarning.
+    - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads
+      whole texts, lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
-    - "openai:<model>" (any OpenAI-compatible server; "openai:<model>@https://host/v1" names another one than the
-      environment) and "ollama:<model>": asked in batches; each vector is kept in the reply store, priced, bounded by
-      the maximum cost and counted by a dry run, as replies of language models are.
+    - "openai:<model>" (any OpenAI-compatible server; "openai:<model>@https://host/v1" names another
+      one than the environment) and "ollama:<model>": asked in batches; each vector is kept in the
+      reply store, priced, bounded by the maximum cost and counted by a dry run, as replies of
+      language models are.
     - "package.module:attribute": one of your own, as below.
     - any other name: the model of that name on the Hugging Face hub, downloaded at its first use.
 
-    One of your own is an `Embedder`, a function from a list of texts to one row of numbers for each, or an object with
-    `encode` (sentence-transformers) or `embed_documents` and `embed_query` (LangChain). Rows are brought to unit
-    length, those of an `Embedder` excepted, which must have it.
+    One of your own is an `Embedder`, a function from a list of texts to one row of numbers for
+    each, or an object with `encode` (sentence-transformers) or `embed_documents` and `embed_query`
+    (LangChain). Rows are brought to unit length, those of an `Embedder` excepted, which must have
+    it.
 
-    The weights are read when something must be computed. A model that cannot be loaded is a ModelError then.
+    The weights are read when something must be computed. A model that cannot be loaded is a
+    ModelError then.
 
     >>> load_embedder("wordllama").encode(["a cat", "a kitten", ""]).shape
     (3, 256)
@@ -126,7 +149,10 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     if name not in EMBEDDERS and not folder.is_dir() and not is_remote(name) and is_import(name):
         return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
-        listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
+        listed = [
+            (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+            for path in model_files(folder)
+        ]
         return _load(name, repr(listed))
     if is_remote(name) and not folder.is_dir():
         from ragbench.retrieval.remote_embedder import Remote
@@ -150,9 +176,15 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """What its vectors of documents depend on apart from the texts; "" where they must not be kept."""
+        """What its vectors of documents depend on apart from the texts; "" where they must not be
+        kept.
+        """
         is_stand_in = getattr(self._model, "is_stand_in", False)
-        return "" if is_stand_in else f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
+        return (
+            ""
+            if is_stand_in
+            else f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
+        )
 
     @cached_property
     def dimension(self) -> int:
@@ -160,11 +192,12 @@ class TextEmbedder:
         return int(self.encode([]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), one row of unit length per text; zero for an empty text.
+        """float32 array (len(texts), dimension), one row of unit length per text; zero for an empty
+        text.
 
-        Equal texts are computed once. The result depends on the set of texts only, not on their order. A progress bar
-        shows when it takes longer than two seconds. Texts longer than the model reads are cut, as the model does, and
-        a DataWarning states how many.
+        Equal texts are computed once. The result depends on the set of texts only, not on their
+        order. A progress bar shows when it takes longer than two seconds. Texts longer than the
+        model reads are cut, as the model does, and a DataWarning states how many.
 
         >>> embedder = load_embedder("wordllama")
         >>> cat, kitten, tax = embedder.encode(["a cat", "a kitten", "income tax"])
@@ -178,19 +211,24 @@ class TextEmbedder:
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
         """As `encode`, for texts that are searched with.
 
-        The same as `encode` except for models trained with another prompt for queries (such as E5's "query: ").
+        The same as `encode` except for models trained with another prompt for queries (such as E5's
+        "query: ").
         """
         return self._encode(texts, "query")
 
     def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
         if isinstance(texts, str):
-            raise ConfigError("encode: expected a list of texts, not one string; write encode([text])")
+            raise ConfigError(
+                "encode: expected a list of texts, not one string; write encode([text])"
+            )
         cleaned = _single_blanks(texts)
-        # The longest first, as sentence-transformers has it, then by content: the same set gives the same batches, and
-        # so the same bits, in any order.
+        # The longest first, as sentence-transformers has it, then by content: the same set gives
+        # the same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = store.digest(self._model.identity, self._model.role(role), _WHITE_SPACE, *unique)
-        is_stand_in = getattr(self._model, "is_stand_in", False)  # in a dry run, of a server's model
+        is_stand_in = getattr(
+            self._model, "is_stand_in", False
+        )  # in a dry run, of a server's model
         with store.bypassed() if is_stand_in else nullcontext():
             entry = store.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
@@ -207,9 +245,14 @@ class TextEmbedder:
                 blocks.append(_unit(self._model.embed(block, role), self.name))
                 cut[start:end] = self._model.cut(block)
                 bar.update(end - start)
-        vectors = np.concatenate(blocks) if blocks else np.zeros((0, self._model.dimension), dtype=np.float32)
+        vectors = (
+            np.concatenate(blocks)
+            if blocks
+            else np.zeros((0, self._model.dimension), dtype=np.float32)
+        )
         vectors[[not text for text in texts]] = 0.0
-        # What is cut is kept with the vectors: the warning comes each time, also when the model need not be loaded.
+        # What is cut is kept with the vectors: the warning comes each time, also when the model
+        # need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
     def _warn_of_cuts(self, texts: list[str], cut: npt.NDArray[np.bool_], max_tokens: int) -> None:
@@ -217,9 +260,9 @@ class TextEmbedder:
             return
         first = texts[int(np.flatnonzero(cut)[0])]
         warnings.warn(
-            f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} of {len(texts)} "
-            f"texts are longer and the rest of them is not read (the longest begins {first[:60]!r}). "
-            "Smaller chunks, or another model, avoid that",
+            f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} "
+            f"of {len(texts)} texts are longer and the rest of them is not read (the longest "
+            f"begins {first[:60]!r}). Smaller chunks, or another model, avoid that",
             DataWarning,
             stacklevel=4,
         )
@@ -228,7 +271,9 @@ class TextEmbedder:
 class OwnEmbedder:
     """A user's function as an `Embedder`; made by `load_embedder`. Nothing is kept in the cache."""
 
-    def __init__(self, documents: Callable[[list[str]], Any], queries: Callable[[list[str]], Any], name: str) -> None:
+    def __init__(
+        self, documents: Callable[[list[str]], Any], queries: Callable[[list[str]], Any], name: str
+    ) -> None:
         self.name = name
         self._documents, self._queries = documents, queries
 
@@ -252,8 +297,8 @@ class OwnEmbedder:
             raise ModelError(f"embedder {self.name} gave no rows of numbers: {exc}") from exc
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ModelError(
-                f"embedder {self.name} gave an array of shape {vectors.shape} for {len(texts)} texts; expected one row "
-                "of numbers for each text of the list that it is given"
+                f"embedder {self.name} gave an array of shape {vectors.shape} for {len(texts)} "
+                "texts; expected one row of numbers for each text of the list that it is given"
             )
         return _unit(vectors, self.name)
 
@@ -272,7 +317,8 @@ def _own(given: Any) -> Embedder:
     if callable(model):
         return OwnEmbedder(model, model, name)
     raise ConfigError(
-        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with encode(texts)"
+        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
+        "encode(texts)"
     )
 
 
@@ -299,7 +345,9 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _unit(vectors: npt.NDArray[np.floating[Any]], name: str) -> FloatArray:
     if not np.isfinite(vectors).all():
-        raise ModelError(f"{name} gave vectors that are not finite numbers; its weights are damaged")
+        raise ModelError(
+            f"{name} gave vectors that are not finite numbers; its weights are damaged"
+        )
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: FloatArray = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)
     return unit

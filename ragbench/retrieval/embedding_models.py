@@ -13,7 +13,13 @@ import numpy as np
 
 from ragbench.errors import ModelError
 from ragbench.retrieval import minilm
-from ragbench.retrieval.weights import MINILM_SHA256, Weights, digest_of_files, first_line, package_folder
+from ragbench.retrieval.weights import (
+    MINILM_SHA256,
+    Weights,
+    digest_of_files,
+    first_line,
+    package_folder,
+)
 from ragbench.store import digest
 
 if TYPE_CHECKING:
@@ -37,14 +43,18 @@ class Model(Protocol):
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 as `ragbench.retrieval.minilm` computes it: the mean of the states of a text's tokens."""
+    """all-MiniLM-L6-v2 as `ragbench.retrieval.minilm` computes it: the mean of the states of a
+    text's tokens.
+    """
 
     dimension = 384
     max_tokens = minilm.MAX_TOKENS
 
     @cached_property
     def identity(self) -> str:
-        """Includes the code and its libraries: another version may compute other bits from the same weights."""
+        """Includes the code and its libraries: another version may compute other bits from the same
+        weights.
+        """
         libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
         return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
 
@@ -56,14 +66,16 @@ class MiniLM:
         return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
 
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        return np.array([len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)])
+        return np.array(
+            [len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)]
+        )
 
 
 class WordLlama:
     """The static vectors of the wordllama wheel, of lower-cased text; nothing is ever fetched.
 
-    The vectors of "CAT", "Cat" and "cat" are unrelated, and a text rarely repeats the case of its query: upper-case
-    queries found almost nothing (nDCG@10 on PubMedQA 0.30 instead of 0.87).
+    The vectors of "CAT", "Cat" and "cat" are unrelated, and a text rarely repeats the case of its
+    query: upper-case queries found almost nothing (nDCG@10 on PubMedQA 0.30 instead of 0.87).
     """
 
     dimension = 256
@@ -73,7 +85,9 @@ class WordLlama:
     def _folder(self) -> Path:
         folder = package_folder("wordllama")
         if folder is None:
-            raise ModelError("the embedder 'wordllama' is not installed; run: pip install 'wordllama>=0.3.8'")
+            raise ModelError(
+                "the embedder 'wordllama' is not installed; run: pip install 'wordllama>=0.3.8'"
+            )
         return folder
 
     @cached_property
@@ -82,7 +96,9 @@ class WordLlama:
             *self._folder.glob(f"weights/l2_supercat_{self.dimension}.safetensors"),
             *self._folder.glob("tokenizers/l2_supercat*.json"),
         ]
-        return f"wordllama {version('wordllama')} lower-cased {digest_of_files(self._folder, files)}"
+        return (
+            f"wordllama {version('wordllama')} lower-cased {digest_of_files(self._folder, files)}"
+        )
 
     @cached_property
     def _inference(self) -> Any:
@@ -90,12 +106,16 @@ class WordLlama:
         before = (root.level, list(root.handlers))
         import wordllama
 
-        # Importing it configures the root logger: every library's chatter would land in the notebook.
+        # Importing it configures the root logger: every library's chatter would land in the
+        # notebook.
         root.setLevel(before[0])
         root.handlers[:] = before[1]
         try:
-            # It looks for the tokenizer in the cache folder only, and the wheel has it: that is the cache folder.
-            return wordllama.WordLlama.load(cache_dir=self._folder, dim=self.dimension, disable_download=True)
+            # It looks for the tokenizer in the cache folder only, and the wheel has it: that is the
+            # cache folder.
+            return wordllama.WordLlama.load(
+                cache_dir=self._folder, dim=self.dimension, disable_download=True
+            )
         except Exception as exc:
             raise ModelError(
                 f"wordllama could not be loaded from {self._folder} ({first_line(exc)}); "
@@ -106,7 +126,9 @@ class WordLlama:
         return "any"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        vectors: FloatArray = self._inference.embed([text.lower() for text in texts], batch_size=len(texts))
+        vectors: FloatArray = self._inference.embed(
+            [text.lower() for text in texts], batch_size=len(texts)
+        )
         return vectors
 
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
@@ -118,7 +140,9 @@ class Transformer:
 
     def __init__(self, name: str) -> None:
         self._weights = Weights(name, "SentenceTransformer")
-        self._one_at_a_time = threading.Lock()  # the fast tokenizers refuse to be used from two threads
+        self._one_at_a_time = (
+            threading.Lock()
+        )  # the fast tokenizers refuse to be used from two threads
 
     @property
     def identity(self) -> str:
@@ -131,7 +155,10 @@ class Transformer:
     @cached_property
     def dimension(self) -> int:
         # Renamed in version 5.4, where the old name warns.
-        ask = getattr(self._model, "get_embedding_dimension", None) or self._model.get_sentence_embedding_dimension
+        ask = (
+            getattr(self._model, "get_embedding_dimension", None)
+            or self._model.get_sentence_embedding_dimension
+        )
         return int(ask() or self._model.encode(["."], show_progress_bar=False).shape[1])
 
     @property
@@ -144,9 +171,13 @@ class Transformer:
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         model = self._model
-        encode = getattr(model, "encode_query" if role == "query" else "encode_document", model.encode)
+        encode = getattr(
+            model, "encode_query" if role == "query" else "encode_document", model.encode
+        )
         with self._one_at_a_time:
-            vectors: FloatArray = encode(texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+            vectors: FloatArray = encode(
+                texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True
+            )
         return vectors
 
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
@@ -157,6 +188,8 @@ class Transformer:
         if not long or not callable(tokenizer):
             return cut
         with self._one_at_a_time:
-            pieces = tokenizer([texts[i] for i in long], truncation=False, padding=False, verbose=False)["input_ids"]
+            pieces = tokenizer(
+                [texts[i] for i in long], truncation=False, padding=False, verbose=False
+            )["input_ids"]
         cut[long] = [len(ids) > (limit or 0) for ids in pieces]
         return cut

@@ -1,4 +1,6 @@
-"""Chunks of a corpus that is read from the disk: numbers in memory, texts cut when they are asked for."""
+"""Chunks of a corpus that is read from the disk: numbers in memory, texts cut when they are asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)
 class LargeChunks(Sequence[Chunk]):
     """What `chunk` gives for a `LargeCorpus`: three numbers for each chunk, its text from the file.
 
-    `ids` are the chunk ids, `places` is chunk_id -> number, `by_id` chunk_id -> `Chunk`; none is in memory.
+    `ids` are the chunk ids, `places` is chunk_id -> number, `by_id` chunk_id -> `Chunk`; none is in
+    memory.
     """
 
     def __init__(self, corpus: LargeCorpus) -> None:
@@ -69,7 +72,9 @@ class LargeChunks(Sequence[Chunk]):
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])
-            for i in range(bisect_left(self._documents, document), bisect_right(self._documents, document)):
+            for i in range(
+                bisect_left(self._documents, document), bisect_right(self._documents, document)
+            ):
                 if f"{self._starts[i]}-{self._ends[i]}" == match[2]:
                     return i
         raise KeyError(chunk_id)

@@ -1,8 +1,9 @@
 """all-MiniLM-L6-v2 in numpy: the states of each token of a text, without torch.
 
-Importing torch and sentence-transformers takes seven CPU seconds, more than most evaluations spend on vectors, and
-one text after the other in numpy takes no longer than padded batches in torch. The network is that of BERT (Devlin et
-al. 2019; sizes: Wang et al. 2020); its states are those of transformers within 1e-5.
+Importing torch and sentence-transformers takes seven CPU seconds, more than most evaluations spend
+on vectors, and one text after the other in numpy takes no longer than padded batches in torch. The
+network is that of BERT (Devlin et al. 2019; sizes: Wang et al. 2020); its states are those of
+transformers within 1e-5.
 """
 
 from __future__ import annotations
@@ -37,36 +38,55 @@ _EPSILON = 1e-12  # of the layer norms
 _BLOCK_TOKENS = 256  # what stays in a processor's cache
 _MIN_ROWS = 32  # products of fewer rows may be computed in another way, with other bits
 _GELU_ROWS = 32  # whose arrays stay in a processor's cache
-_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun, 7.1.26
+_ERF = (
+    0.254829592,
+    -0.284496736,
+    1.421413741,
+    -1.453152027,
+    1.061405429,
+)  # Abramowitz and Stegun, 7.1.26
 _ERF_SCALE = 0.3275911
 _BUSY = Lock()  # the number of threads is the process's
 
 
 def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
-    """For each text, given as the ids of its tokens (at most 256), the model's last states (tokens, 384).
+    """For each text, given as the ids of its tokens (at most 256), the model's last states (tokens,
+    384).
 
-    The bits of a text's states do not depend on the other texts: their rows share matrix products, whose rows are
-    independent, and nothing is padded to a common length.
+    The bits of a text's states do not depend on the other texts: their rows share matrix products,
+    whose rows are independent, and nothing is padded to a common length.
     """
     blas = _blas()
     with _BUSY:
-        pool = ThreadPoolExecutor(max((library["num_threads"] for library in blas.info()), default=1))
+        pool = ThreadPoolExecutor(
+            max((library["num_threads"] for library in blas.info()), default=1)
+        )
         try:
-            # One block per thread: threads that share one product wait in loops, and on a busy machine these
-            # take seven times the CPU seconds of the work.
+            # One block per thread: threads that share one product wait in loops, and on a busy
+            # machine these take seven times the CPU seconds of the work.
             with blas.limit(limits=1):
-                return [states for block in pool.map(partial(_forward, _network()), _blocks(texts)) for states in block]
+                return [
+                    states
+                    for block in pool.map(partial(_forward, _network()), _blocks(texts))
+                    for states in block
+                ]
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def tokenised(texts: Sequence[str]) -> list[Encoding]:
-    """Each text as the model reads it, but whole: with the marks of its start and end; lone surrogates replaced."""
-    return load_tokenizer("minilm").encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
+    """Each text as the model reads it, but whole: with the marks of its start and end; lone
+    surrogates replaced.
+    """
+    return load_tokenizer("minilm").encode_batch(
+        [text.encode("utf-8", "replace").decode() for text in texts]
+    )
 
 
 def cut_to_fit(tokens: Sequence[T]) -> list[T]:
-    """Of the tokens of a text the ones that the model reads: at most 256, the mark of the end among them."""
+    """Of the tokens of a text the ones that the model reads: at most 256, the mark of the end among
+    them.
+    """
     return [*tokens[: min(len(tokens), MAX_TOKENS) - 1], tokens[-1]]
 
 
@@ -78,7 +98,8 @@ def _blas() -> ThreadpoolController:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    attention: Linear  # queries, keys and values side by side; queries divided by the root of a head's width
+    # queries, keys and values side by side; queries divided by the root of a head's width
+    attention: Linear
     mixing: Linear
     mixing_norm: Linear
     widening: Linear
@@ -97,9 +118,17 @@ class _Network:
 @lru_cache(maxsize=1)
 def _network() -> _Network:
     kept = minilm_parameters()
-    places = kept["embeddings.position_embeddings.weight"] + kept["embeddings.token_type_embeddings.weight"][0]
+    places = (
+        kept["embeddings.position_embeddings.weight"]
+        + kept["embeddings.token_type_embeddings.weight"][0]
+    )
     layers = tuple(_layer(kept, f"encoder.layer.{number}") for number in range(_LAYERS))
-    return _Network(kept["embeddings.word_embeddings.weight"], places, _norm_of(kept, "embeddings.LayerNorm"), layers)
+    return _Network(
+        kept["embeddings.word_embeddings.weight"],
+        places,
+        _norm_of(kept, "embeddings.LayerNorm"),
+        layers,
+    )
 
 
 def _layer(kept: Mapping[str, FloatArray], name: str) -> _Layer:
@@ -155,7 +184,9 @@ def _forward(network: _Network, texts: Sequence[Sequence[int]]) -> list[FloatArr
         np.matmul(states, layer.widening[0], out=wide)
         wide += layer.widening[1]
         _gelu(wide)
-        states = _normalised(wide @ layer.narrowing[0] + layer.narrowing[1] + states, layer.narrowing_norm)
+        states = _normalised(
+            wide @ layer.narrowing[0] + layer.narrowing[1] + states, layer.narrowing_norm
+        )
     return [states[start:end] for start, end in spans]
 
 
@@ -173,9 +204,11 @@ def _attended(mapped: FloatArray) -> FloatArray:
 
 
 def _gelu(rows: FloatArray) -> None:
-    """x (1 + erf(x / sqrt 2)) / 2 of each number, in place, within 5e-7; seven times as fast as with scipy's erf.
+    """x (1 + erf(x / sqrt 2)) / 2 of each number, in place, within 5e-7; seven times as fast as
+    with scipy's erf.
 
-    It is max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2, where the last factor is a polynomial times exp(-x^2 / 2).
+    It is max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2, where the last factor is a polynomial times
+    exp(-x^2 / 2).
     """
     factors = [np.float32(factor / -2) for factor in reversed(_ERF)]
     for first in range(0, len(rows), _GELU_ROWS):

@@ -42,9 +42,10 @@ _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, tabl
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     """Headings as (first line, last line, level), outside fenced code.
 
-    Level 1 is the highest. `#` headings have the level of their number of signs; in addition, titles underlined with
-    `=` and `-` have levels 1 and 2. In texts without `#` headings a title may be underlined with any sign, at least
-    as long as it is (reStructuredText; also with a line above it), the levels being numbered as they turn up.
+    Level 1 is the highest. `#` headings have the level of their number of signs; in addition,
+    titles underlined with `=` and `-` have levels 1 and 2. In texts without `#` headings a title
+    may be underlined with any sign, at least as long as it is (reStructuredText; also with a line
+    above it), the levels being numbered as they turn up.
     """
     signs: list[tuple[int, int, int]] = []
     underlined: list[tuple[int, int, str]] = []
@@ -66,13 +67,22 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
             taken = found[1]
     if signs:
         fixed = {"=": 1, "-": 2}
-        return sorted([*signs, *((first, last, fixed[sign]) for first, last, sign in underlined if sign in fixed)])
+        return sorted(
+            [
+                *signs,
+                *((first, last, fixed[sign]) for first, last, sign in underlined if sign in fixed),
+            ]
+        )
     order: dict[str, int] = {}
-    return [(first, last, order.setdefault(sign, len(order) + 1)) for first, last, sign in underlined]
+    return [
+        (first, last, order.setdefault(sign, len(order) + 1)) for first, last, sign in underlined
+    ]
 
 
 def _underlined(lines: Sequence[Line], i: int) -> tuple[int, int, str] | None:
-    """The heading (first line, last line, sign) that begins in line i: a lone title and the line below it."""
+    """The heading (first line, last line, sign) that begins in line i: a lone title and the line
+    below it.
+    """
     over = _UNDERLINE.match(lines[i].text)
     title = i + 1 if over else i
     if not lines[i].after_blank or title + 1 >= len(lines) or _NO_TITLE.match(lines[title].text):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-    Candidates = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]]
+    Candidates = tuple[
+        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]
+    ]
     """Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
 _DECIMALS = 6
@@ -28,13 +30,17 @@ _SLACK = 2e-5  # more than rounding to 6 decimals and float32 together can move 
 
 
 def ranked(
-    queries: Mapping[str, str], chunk_ids: Sequence[str], candidates: Callable[[int, int], Candidates], k: int,
-    *, block: int = 0,
-) -> Run:  # fmt: skip
+    queries: Mapping[str, str],
+    chunk_ids: Sequence[str],
+    candidates: Callable[[int, int], Candidates],
+    k: int,
+    *,
+    block: int = 0,
+) -> Run:
     """The exact top k of each query, equal scores in the order of the chunks.
 
-    `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k once rounded.
-    Blocks are as large as the memory for their scores allows, or of `block` queries.
+    `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k
+    once rounded. Blocks are as large as the memory for their scores allows, or of `block` queries.
     """
     ids = list(queries)
     run: Run = {query_id: {} for query_id in ids}
@@ -42,7 +48,9 @@ def ranked(
     for start in range(0, len(ids) if chunk_ids else 0, step):
         end = min(start + step, len(ids))
         rows, columns, scores = candidates(start, end)
-        values = np.round(np.asarray(scores, dtype=np.float64), _DECIMALS) + 0.0  # -0.0 would print as such
+        values = (
+            np.round(np.asarray(scores, dtype=np.float64), _DECIMALS) + 0.0
+        )  # -0.0 would print as such
         order = np.lexsort((columns, -values, rows))
         rows, columns, values = rows[order], columns[order], values[order]
         first = np.searchsorted(rows, np.arange(end - start + 1)).tolist()
@@ -55,7 +63,9 @@ def ranked(
 
 
 def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
-    """The candidates among the scores that a sparse block (queries x chunks) holds; all others are no match."""
+    """The candidates among the scores that a sparse block (queries x chunks) holds; all others are
+    no match.
+    """
     kept = []
     for start, end in pairwise(scores.indptr.tolist()):
         row = scores.data[start:end]
@@ -112,7 +122,9 @@ def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
     ids = [chunk.chunk_id for chunk in chunks]
     if len(set(ids)) != len(ids):
         repeated, times = Counter(ids).most_common(1)[0]
-        raise DataError(f"chunk id {repeated!r} occurs {times} times in {len(ids)} chunks; expected unique ids")
+        raise DataError(
+            f"chunk id {repeated!r} occurs {times} times in {len(ids)} chunks; expected unique ids"
+        )
     return ids
 
 

@@ -1,8 +1,9 @@
 """Embedders of a server: `openai:<model>` of any OpenAI-compatible one, `ollama:<model>`.
 
-They go the way of language models: each vector is kept in the reply store, texts that are not there are sent in
-batches, within the budget, and a dry run counts them. Addresses and keys are those of the language models
-(`RAG_EVAL_OPENAI_BASE_URL`, ...); `openai:<model>@https://host/v1` names another server.
+They go the way of language models: each vector is kept in the reply store, texts that are not there
+are sent in batches, within the budget, and a dry run counts them. Addresses and keys are those of
+the language models (`RAG_EVAL_OPENAI_BASE_URL`, ...); `openai:<model>@https://host/v1` names
+another server.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Remote:
         provider, _, model = name.partition(":")
         model, _, url = model.partition("@")
         if not model:
-            raise ConfigError(f"embedder {name!r} names no model; write 'openai:text-embedding-3-small'")
+            raise ConfigError(
+                f"embedder {name!r} names no model; write 'openai:text-embedding-3-small'"
+            )
         self._provider, self._model_name = provider, model
         self._client = _Client(provider, model, url)
         self._llm = StoredLLM(provider, model, self._client)
@@ -107,26 +110,38 @@ class Remote:
         missing = [i for i in asked if known[i] is None]
         if plan := active_dry_run():
             given = [requests[i] for i in asked]
-            plan.complete(self._llm.name, given, [known[i] for i in asked], shared=self._llm.settings.replies != "off")
+            plan.complete(
+                self._llm.name,
+                given,
+                [known[i] for i in asked],
+                shared=self._llm.settings.replies != "off",
+            )
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
         vectors = {i: _vector(found.text) for i in asked if (found := known[i]) is not None}
         try:
             if missing and self._llm.settings.replies == "offline":
                 self._llm.fetch(requests[missing[0]])  # raises, and names it
             if missing:
-                vectors |= dict(zip(missing, self._sent([requests[i] for i in missing]), strict=True))
+                vectors |= dict(
+                    zip(missing, self._sent([requests[i] for i in missing]), strict=True)
+                )
         except Failed as exc:
             raise ModelError(exc, exc.kind) from None
         self.dimension = self.dimension or len(next(iter(vectors.values()), ()))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for i, vector in vectors.items():
             if len(vector) != self.dimension:
-                raise ModelError(f"{self._llm.name} gave vectors of {len(vector)} and {self.dimension} components")
+                raise ModelError(
+                    f"{self._llm.name} gave vectors of {len(vector)} and {self.dimension} "
+                    "components"
+                )
             rows[i] = vector
         return rows
 
     def _request(self, text: str) -> Request:
-        return Request(self._provider, self._model_name, text, "embedding", 1, origin=self._client.origin)
+        return Request(
+            self._provider, self._model_name, text, "embedding", 1, origin=self._client.origin
+        )
 
     def _sent(self, requests: list[Request]) -> list[npt.NDArray[np.float32]]:
         """The vectors of one batch, each kept in the store with its part of the tokens."""
@@ -136,7 +151,9 @@ class Remote:
         sizes = [len(request.prompt.encode()) for request in requests]
         for request, vector, size in zip(requests, vectors, sizes, strict=True):
             part = round(reply.input_tokens * size / sum(sizes))
-            own = Reply(_text(vector), reply.served, part, 0, reply.latency_s / len(requests), "stop")
+            own = Reply(
+                _text(vector), reply.served, part, 0, reply.latency_s / len(requests), "stop"
+            )
             if self._llm.settings.replies == "on":
                 replies.store(request, own)
         return [np.array(vector, dtype=np.float32) for vector in vectors]
@@ -168,10 +185,17 @@ class _Client:
             read = found.usage.prompt_tokens if found.usage else 0
         sizes = sorted({len(vector) for vector in vectors})
         if len(vectors) != len(texts) or len(sizes) != 1:
-            given = f"{len(vectors)} vectors of {', '.join(map(str, sizes))} components for {len(texts)} texts"
+            given = (
+                f"{len(vectors)} vectors of {', '.join(map(str, sizes))} components "
+                f"for {len(texts)} texts"
+            )
             failed = unreadable(self._server.name, self._server.clean(json.dumps(body)))
-            raise failed.reworded(f"{self._server.name}: the server's reply cannot be read: {given}")
-        return Reply(json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop")
+            raise failed.reworded(
+                f"{self._server.name}: the server's reply cannot be read: {given}"
+            )
+        return Reply(
+            json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop"
+        )
 
 
 def _text(vector: list[float]) -> str:

@@ -1,8 +1,8 @@
 """Chunks that match a query: BM25, Dense, Hybrid, a reranker on top, and from chunks to documents.
 
-Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6 decimals before
-they are ranked, and equal scores keep the order of the chunks, exactly so at the k-th place too: what a search
-returns does not depend on the machine's last bits.
+Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6
+decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the
+k-th place too: what a search returns does not depend on the machine's last bits.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ def make_retriever(
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
 
-    "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>", where the embedder is
-    anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
-    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "dense:<embedder>@ivf" searches approximately
-    (`DenseIVF`, extra "large").
+    "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
+    where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
+    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "dense:<embedder>@ivf"
+    searches approximately (`DenseIVF`, extra "large").
 
-    One of your own is a class, or a function, that gives a `Retriever` for the chunks, or "package.module:attribute",
-    which names one; a `Retriever` that is made already is taken as it is.
+    One of your own is a class, or a function, that gives a `Retriever` for the chunks, or
+    "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
+    is.
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
@@ -61,24 +62,31 @@ def make_retriever(
     own = _own(name)
     kind, model = ("", "") if own is not None else _parse(name)
     if not chunks:
-        raise ConfigError("there are no chunks to index: every document is empty; name a corpus that holds texts")
+        raise ConfigError(
+            "there are no chunks to index: every document is empty; name a corpus that holds texts"
+        )
     if own is not None:
         index: Any = own(chunks) if _makes_one(own) else own
         if not isinstance(index, Retriever):
             raise ConfigError(
-                f"retriever {own!r} gave {type(index).__name__} for the chunks; expected an object with "
-                "search(queries, k) -> {query_id: {chunk_id: score}}"
+                f"retriever {own!r} gave {type(index).__name__} for the chunks; expected an "
+                "object with search(queries, k) -> {query_id: {chunk_id: score}}"
             )
         return index
     if kind.startswith("bm25"):
         return BM25(chunks) if kind == "bm25" else BM25Disk(chunks)
     if kind == "dense":
-        return DenseIVF(chunks, model.removesuffix(_IVF)) if model.endswith(_IVF) else Dense(chunks, model)
+        return (
+            DenseIVF(chunks, model.removesuffix(_IVF))
+            if model.endswith(_IVF)
+            else Dense(chunks, model)
+        )
     return Hybrid(chunks, model)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
-    """Raise ConfigError when `name` is not a retriever, without loading anything but a module that it names.
+    """Raise ConfigError when `name` is not a retriever, without loading anything but a module that
+    it names.
 
     >>> check_retriever("hybrid:minilm")
     >>> check_retriever("bm-25")
@@ -100,7 +108,9 @@ def _own(name: Any) -> Any:
     if isinstance(found, str):
         return None
     if not callable(found) and not isinstance(found, Retriever):
-        raise ConfigError(f"retriever {found!r}: expected a name, a Retriever, or a function of the chunks")
+        raise ConfigError(
+            f"retriever {found!r}: expected a name, a Retriever, or a function of the chunks"
+        )
     return found
 
 
@@ -108,17 +118,25 @@ def _parse(name: Any) -> tuple[str, str]:
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind in ("bm25", "bm25@disk"):
         if colon:
-            raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write {kind!r}")
+            raise ConfigError(
+                f"retriever {name!r}: BM25 compares words and takes no embedder; write {kind!r}"
+            )
         if kind == "bm25@disk":
             require("tantivy", "large")
         return kind, ""
     if kind not in ("dense", "hybrid"):
-        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}"))
+        raise ConfigError(
+            unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}")
+        )
     if not model.strip():
-        raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
+        raise ConfigError(
+            f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'"
+        )
     if model.endswith(_IVF):
         if kind != "dense":
-            raise ConfigError(f"retriever {name!r}: only 'dense:<embedder>{_IVF}' searches approximately")
+            raise ConfigError(
+                f"retriever {name!r}: only 'dense:<embedder>{_IVF}' searches approximately"
+            )
         require("faiss", "large")
     check_embedder(model.removesuffix(_IVF))
     return kind, model

@@ -1,4 +1,6 @@
-"""What is done with a retriever: a deep enough search, a second look, from chunks to documents, and its latency."""
+"""What is done with a retriever: a deep enough search, a second look, from chunks to documents, and
+its latency.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ def retrieve(
 ) -> Run:
     """Search so deep that enough documents remain when several chunks of one document count once.
 
-    `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are searched deeper, all
-    in one batch, until they have as many or nothing more matches.
+    `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are
+    searched deeper, all in one batch, until they have as many or nothing more matches.
 
-    `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then. `chunks` are those that
-    the retriever was made from; the retrievers of ragbench know theirs.
+    `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then.
+    `chunks` are those that the retriever was made from; the retrievers of ragbench know theirs.
 
     >>> from ragbench.retrieval.retrievers import BM25
     >>> chunks = [Chunk(f"a#{i}", "a", 0, 8, "cats nap") for i in range(9)] + [Chunk("b#0", "b", 0, 8, "cats eat")]
@@ -70,17 +72,18 @@ def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
     if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
         return run  # type: ignore[return-value]
     raise ConfigError(
-        f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k}) returned {run!r:.80}; expected "
-        "{query_id: {chunk_id: score}}"
+        f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k}) "
+        f"returned {run!r:.80}; expected {{query_id: {{chunk_id: score}}}}"
     )
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
-    """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan 2019).
+    """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan
+    2019).
 
-    Several chunks of one document count once, so nothing that is measured on documents exceeds 1. Documents of equal
-    score are in the order in which the run has them. `retrieve` searches deep enough that k documents remain. A
-    chunk id that is not in `chunks` is a DataError.
+    Several chunks of one document count once, so nothing that is measured on documents exceeds 1.
+    Documents of equal score are in the order in which the run has them. `retrieve` searches deep
+    enough that k documents remain. A chunk id that is not in `chunks` is a DataError.
 
     >>> chunks = [Chunk("a#0", "a", 0, 1, "x"), Chunk("a#1", "a", 1, 2, "y"), Chunk("b#0", "b", 0, 1, "z")]
     >>> to_documents({"q1": {"a#1": 3.0, "b#0": 2.5, "a#0": 1.0}}, chunks)
@@ -121,11 +124,13 @@ def search_latency(
     reranker: str | Callable[..., Any] = "",
     n: int = 20,
 ) -> float | None:
-    """Milliseconds that one question alone waits for its chunks: the median over the first `n` queries.
+    """Milliseconds that one question alone waits for its chunks: the median over the first `n`
+    queries.
 
-    Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the first query is asked
-    once more before, unmeasured, because it loads the model. With a `reranker` the time includes it, over `chunks`.
-    None where there is no query. The figure is the machine's: compare only figures of one machine.
+    Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the
+    first query is asked once more before, unmeasured, because it loads the model. With a `reranker`
+    the time includes it, over `chunks`. None where there is no query. The figure is the machine's:
+    compare only figures of one machine.
 
     >>> from ragbench.retrieval.retrievers import BM25
     >>> latency = search_latency(BM25([Chunk("a#0", "a", 0, 8, "cats nap")]), {"q1": "cats"})
@@ -150,18 +155,24 @@ def search_latency(
 
 
 def rerank(
-    run: Run, queries: Mapping[str, str], chunks: Sequence[Chunk], model: str | Callable[..., Any], *, k: int
+    run: Run,
+    queries: Mapping[str, str],
+    chunks: Sequence[Chunk],
+    model: str | Callable[..., Any],
+    *,
+    k: int,
 ) -> Run:
     """The chunks of `run` in the order that a cross-encoder gives them; the best `k` of each query.
 
-    A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than comparing vectors, so
-    it is given what a first search found, for example 100 chunks. `model` is the folder of a sentence-transformers
-    CrossEncoder or its name on the hub ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0
-    to 1, or logits); all pairs go to it in one batch, and they are kept in the cache. `run` is not changed.
+    A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
+    comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
+    the folder of a sentence-transformers CrossEncoder or its name on the hub
+    ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0 to 1, or logits);
+    all pairs go to it in one batch, and they are kept in the cache. `run` is not changed.
 
-    A reranker of your own is a function of a query and a list of texts that gives a score for each text, or an object
-    with `predict` of a list of pairs (query, text), such as a CrossEncoder, or "package.module:attribute", which names
-    one. Its scores are not kept.
+    A reranker of your own is a function of a query and a list of texts that gives a score for each
+    text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
+    "package.module:attribute", which names one. Its scores are not kept.
 
     >>> chunks = [Chunk("a#0", "a", 0, 1, "long text"), Chunk("b#0", "b", 0, 1, "text")]
     >>> rerank({"q": {"a#0": 2.0, "b#0": 1.0}}, {"q": "?"}, chunks, lambda query, texts: [-len(t) for t in texts], k=1)
@@ -175,17 +186,24 @@ def rerank(
     pairs: list[tuple[str, str]] = []
     for query_id, found in run.items():
         if query_id not in queries:
-            raise DataError(f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries given")
+            raise DataError(
+                f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
+                "given"
+            )
         if strange := next((chunk_id for chunk_id in found if chunk_id not in by_id), ""):
             raise DataError(unknown_chunk(strange, query_id, len(by_id)))
         pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in found]
     own = check_reranker(model)
     scores = iter(_cross_encode(pairs, str(model)) if own is None else _own_scores(run, pairs, own))
-    return {query_id: best({chunk_id: next(scores) for chunk_id in found}, place, k) for query_id, found in run.items()}
+    return {
+        query_id: best({chunk_id: next(scores) for chunk_id in found}, place, k)
+        for query_id, found in run.items()
+    }
 
 
 def check_reranker(model: str | Callable[..., Any]) -> Any:
-    """A user's reranker, imported where it is named; None for the name or folder of a cross-encoder.
+    """A user's reranker, imported where it is named; None for the name or folder of a
+    cross-encoder.
 
     Raises:
         ConfigError: it is neither.
@@ -197,8 +215,8 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
         return None
     if isinstance(own, str) or not (callable(own) or hasattr(own, "predict")):
         raise ConfigError(
-            f"rerank: model is {own!r}; expected the folder or the hub name of a CrossEncoder, or a function of a "
-            "query and a list of texts"
+            f"rerank: model is {own!r}; expected the folder or the hub name of a CrossEncoder, "
+            "or a function of a query and a list of texts"
         )
     return own
 
@@ -231,10 +249,16 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
         return []
 
     def compute() -> store.Arrays:
-        given = load_model(model, "CrossEncoder").predict(unique, batch_size=32, show_progress_bar=False)
+        given = load_model(model, "CrossEncoder").predict(
+            unique, batch_size=32, show_progress_bar=False
+        )
         way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
         return {"scores": _checked_scores(given, len(unique), f"rerank: {model!r}", way_out)}
 
-    key = store.digest(model_identity(model, "CrossEncoder"), *(part for pair in unique for part in pair))
-    score_of = dict(zip(unique, store.arrays("rerank", key, compute)["scores"].tolist(), strict=True))
+    key = store.digest(
+        model_identity(model, "CrossEncoder"), *(part for pair in unique for part in pair)
+    )
+    score_of = dict(
+        zip(unique, store.arrays("rerank", key, compute)["scores"].tolist(), strict=True)
+    )
     return [score_of[pair] for pair in pairs]

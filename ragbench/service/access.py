@@ -1,4 +1,6 @@
-"""Who calls: keys in a header or in the cookie of the pages, roles, clients, and how many requests each may send."""
+"""Who calls: keys in a header or in the cookie of the pages, roles, clients, and how many requests
+each may send.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ class Session:
         return Folder(self.root, self.owner)
 
     def of(self, client: str | None) -> Session:
-        """Return the session about another client; 404 for one that the key does not open, as if it were not there."""
+        """Return the session about another client; 404 for one that the key does not open, as if it
+        were not there.
+        """
         if self.key.client_id == EVERY_CLIENT:
             return replace(self, client=client)
         if client not in (None, self.key.client_id):
@@ -90,45 +94,61 @@ class Buckets:
             left, at = self._left.get(name, (self._size, now))
             left = min(self._size, left + (now - at) * self._rate)
             if len(self._left) > 10_000:  # names that have been silent for a minute are full again
-                self._left = {other: entry for other, entry in self._left.items() if now - entry[1] < 60}
+                self._left = {
+                    other: entry for other, entry in self._left.items() if now - entry[1] < 60
+                }
             self._left[name] = (left - 1 if left >= 1 else left, now)
             return 0.0 if left >= 1 else (1 - left) / self._rate
 
 
 def too_many(reason: str, wait_s: float) -> HTTPException:
     """Return a 429 with the seconds to wait."""
-    return HTTPException(429, f"too many {reason}; try again later", {"Retry-After": str(max(1, round(wait_s + 0.5)))})
+    return HTTPException(
+        429,
+        f"too many {reason}; try again later",
+        {"Retry-After": str(max(1, round(wait_s + 0.5)))},
+    )
 
 
 def key_of(request: Request, text: str) -> ApiKey | None:
     """Return the key that a text is; None where it opens nothing."""
     one_time = request.app.state.admin_key
-    if one_time and hmac.compare_digest(sha256(text.encode()).digest(), sha256(one_time.encode()).digest()):
+    if one_time and hmac.compare_digest(
+        sha256(text.encode()).digest(), sha256(one_time.encode()).digest()
+    ):
         return ApiKey("one-time", "one-time", EVERY_CLIENT, "admin")
     return find_key(text, database=request.app.state.database)
 
 
 def csrf_token(request: Request) -> str:
-    """Return what a form sends as the field `csrf_token` to change something; "" where no one is logged in."""
+    """Return what a form sends as the field `csrf_token` to change something; "" where no one is
+    logged in.
+    """
     key = request.cookies.get(COOKIE, "")
     return hmac.new(key.encode(), b"csrf", sha256).hexdigest() if key else ""
 
 
 async def authenticate(request: Request) -> ApiKey:
-    """Return the caller's key, of X-API-Key, Authorization: Bearer or the cookie; with the cookie, forms need a token.
+    """Return the caller's key, of X-API-Key, Authorization: Bearer or the cookie; with the cookie,
+    forms need a token.
 
     Raises:
-        HTTPException: 401 without a key that opens something, 403 without the token, 429 after too many requests.
+        HTTPException: 401 without a key that opens something, 403 without the token, 429 after too
+        many requests.
     """
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    header = request.headers.get("x-api-key", "") or (bearer.strip() if scheme.lower() == "bearer" else "")
+    header = request.headers.get("x-api-key", "") or (
+        bearer.strip() if scheme.lower() == "bearer" else ""
+    )
     text = header or request.cookies.get(COOKIE, "")
     key = await run_in_threadpool(key_of, request, text) if text else None
     host = request.client.host if request.client else ""
     if wait_s := request.app.state.buckets.wait_s(key.id if key else f"no key, {host}"):
         raise too_many("requests", wait_s)
     if key is None:
-        detail = "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
+        detail = (
+            "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
+        )
         raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
     if not header and request.method not in _SAFE:
         token = (await request.form()).get("csrf_token") or request.headers.get("x-csrf-token", "")
@@ -139,7 +159,12 @@ async def authenticate(request: Request) -> ApiKey:
 
 def client_of_query(
     client_id: Annotated[
-        str | None, Query(max_length=80, pattern=LINE, description="Of a key for every client: whose data is meant.")
+        str | None,
+        Query(
+            max_length=80,
+            pattern=LINE,
+            description="Of a key for every client: whose data is meant.",
+        ),
     ] = None,
 ) -> str | None:
     """Return the client that the query names."""
@@ -162,7 +187,9 @@ def needs(role: str, client_of: Callable[..., Any] = client_of_query) -> Any:
         key = await authenticate(request)
         request.state.key = key
         if ROLES.index(key.role) < ROLES.index(role):
-            raise HTTPException(403, f"this needs a key of the role {role}; this key is of a {key.role}")
+            raise HTTPException(
+                403, f"this needs a key of the role {role}; this key is of a {key.role}"
+            )
         return Session(request, key, None).of(client)
 
     return Depends(session)

@@ -1,8 +1,10 @@
-"""Alerts: rules about runs, checked when a run is recorded and by `run_due`; each is sent once per run and rule.
+"""Alerts: rules about runs, checked when a run is recorded and by `run_due`; each is sent once per
+run and rule.
 
-An alert is a row, written in the transaction that records its run. The process that takes the row over sends it: one
-that dies before leaves it to the next one; one that dies while it sends leaves it in the state "sending", and it is not
-sent again. What a target refused is tried again by `run_due` for a day, at the targets that did not get it.
+An alert is a row, written in the transaction that records its run. The process that takes the row
+over sends it: one that dies before leaves it to the next one; one that dies while it sends leaves
+it in the state "sending", and it is not sent again. What a target refused is tried again by
+`run_due` for a day, at the targets that did not get it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from typing import Any
 import pandas as pd
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from ragbench.errors import ConfigError, MissingExtraError, RagbenchError, printable, require, unknown
+from ragbench.errors import (
+    ConfigError,
+    MissingExtraError,
+    RagbenchError,
+    printable,
+    require,
+    unknown,
+)
 from ragbench.registry import bounds_of, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.fresh import age
@@ -49,15 +58,23 @@ _Row = Mapping[Any, Any]
 
 
 def add_alert(
-    rule: str, *, to: Sequence[str] = (), series: str = "", point: bool = False, client: str = "", database: str = ""
+    rule: str,
+    *,
+    to: Sequence[str] = (),
+    series: str = "",
+    point: bool = False,
+    client: str = "",
+    database: str = "",
 ) -> str:
     """Add a rule, or replace the same one; return its id.
 
     Args:
-        rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a watched measure
-            got worse, by `ragbench.statistics.drift`; "failed": a run missed its targets or a job broke off;
-            "silent 2d": no run came for that long (looked at by `run_due`).
-        to: references to environment variables that hold addresses in apprise's form, such as "${SLACK_URL}"; none =
+        rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a
+        watched measure
+            got worse, by `ragbench.statistics.drift`; "failed": a run missed its targets or a job
+            broke off; "silent 2d": no run came for that long (looked at by `run_due`).
+        to: references to environment variables that hold addresses in apprise's form, such as
+        "${SLACK_URL}"; none =
             a line in the log, which is written in any case.
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
         client: whose runs; "*" = those of every client.
@@ -84,7 +101,9 @@ def add_alert(
             "targets": json.dumps(list(dict.fromkeys(to))),
             "made_at": now(),
         }
-        if not connection.execute(update(alert_rule).where(alert_rule.c.id == rule_id).values(row)).rowcount:
+        if not connection.execute(
+            update(alert_rule).where(alert_rule.c.id == rule_id).values(row)
+        ).rowcount:
             connection.execute(insert(alert_rule), {"id": rule_id, **row})
     return rule_id
 
@@ -97,15 +116,23 @@ def check_targets(to: Sequence[str]) -> None:
     """
     if bad := [target for target in to if not _TARGET.fullmatch(target)]:
         raise ConfigError(
-            f"{len(bad)} of {len(to)} targets are no reference to an environment variable; expected such as "
-            "'${SLACK_URL}', in single quotes (what was written is not shown: it may hold a password)"
+            f"{len(bad)} of {len(to)} targets are no reference to an environment variable; "
+            "expected such as '${SLACK_URL}', in single quotes (what was written is not shown: "
+            "it may hold a password)"
         )
 
 
 def replace_threshold(
-    series: str, measure: str, limit: float, *, to: Sequence[str] = (), client: str = "", database: str = ""
+    series: str,
+    measure: str,
+    limit: float,
+    *,
+    to: Sequence[str] = (),
+    client: str = "",
+    database: str = "",
 ) -> None:
-    """Add the rule that the mean of a measure is at least `limit`, in place of those for it that a series has.
+    """Add the rule that the mean of a measure is at least `limit`, in place of those for it that a
+    series has.
 
     It is sent `to` these targets; none = to those of the rules that it replaces.
 
@@ -117,7 +144,9 @@ def replace_threshold(
     for row in before.itertuples():
         to = to or [target for target in str(row.to).split(", ") if target]
         remove_alert(str(row.id), database=database)
-    add_alert(f"{measure}<{limit}", to=to, series=series, point=True, client=client, database=database)
+    add_alert(
+        f"{measure}<{limit}", to=to, series=series, point=True, client=client, database=database
+    )
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
@@ -134,19 +163,32 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
 
 def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """Return the rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
-    columns = [alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point", "targets")]
-    raised = [func.count(alert.c.id).label("raised"), func.coalesce(func.max(alert.c.made_at), "").label("last")]
-    query = select(*columns, *raised).select_from(alert_rule).outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
+    columns = [
+        alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point", "targets")
+    ]
+    raised = [
+        func.count(alert.c.id).label("raised"),
+        func.coalesce(func.max(alert.c.made_at), "").label("last"),
+    ]
+    query = (
+        select(*columns, *raised)
+        .select_from(alert_rule)
+        .outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
+    )
     if client is not None:
         query = query.where(alert_rule.c.client_id == client)
-    query = query.group_by(*columns, alert_rule.c.made_at).order_by(alert_rule.c.made_at, alert_rule.c.id)
+    query = query.group_by(*columns, alert_rule.c.made_at).order_by(
+        alert_rule.c.made_at, alert_rule.c.id
+    )
     frame = read_frame(database, query).rename(columns={"targets": "to"})
     return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
     """Return the newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
-    columns = [alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")]
+    columns = [
+        alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")
+    ]
     return read_frame(database, select(*columns).order_by(alert.c.made_at.desc()).limit(limit))
 
 
@@ -160,15 +202,22 @@ def remove_alert(rule: str, *, database: str = "") -> None:
 
 
 def send_test(rule: str, *, database: str = "") -> dict[str, str]:
-    """Send a test message to the targets of a rule, named as for `remove_alert`: target -> "" or why it failed."""
+    """Send a test message to the targets of a rule, named as for `remove_alert`: target -> "" or
+    why it failed.
+    """
     row = _rule(database, rule)
-    text = f"ragbench: a test of the alert {row['rule']}\nNothing happened; this is where its alerts arrive."
+    text = (
+        f"ragbench: a test of the alert {row['rule']}\nNothing happened; this is where its "
+        "alerts arrive."
+    )
     return {target: _send(target, text) for target in json.loads(row["targets"])}
 
 
 def _rule(database: str, named: str) -> _Row:
     rows = read_rows(database, select(alert_rule))
-    matches = [row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))]
+    matches = [
+        row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))
+    ]
     if len(matches) == 1:
         return matches[0]
     names = [f"{row['id'][:10]} ({row['rule']})" for row in matches or rows]
@@ -179,10 +228,14 @@ def _rule(database: str, named: str) -> _Row:
 
 def raise_alerts(connection: Connection, run_id: str) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
-    run = dict(connection.execute(select(tables.run).where(tables.run.c.id == run_id)).mappings().one())
+    run = dict(
+        connection.execute(select(tables.run).where(tables.run.c.id == run_id)).mappings().one()
+    )
     series = (run["series"], "") if run["kind"] == "eval" else (run["series"],)
     clients = (run["client_id"], EVERY_CLIENT)
-    query = select(alert_rule).where(alert_rule.c.client_id.in_(clients), alert_rule.c.series.in_(series))
+    query = select(alert_rule).where(
+        alert_rule.c.client_id.in_(clients), alert_rule.c.series.in_(series)
+    )
     for rule in connection.execute(query).mappings().all():
         lines: list[str] = []
         if match := _THRESHOLD.fullmatch(rule["rule"]):
@@ -190,17 +243,34 @@ def raise_alerts(connection: Connection, run_id: str) -> None:
         elif rule["rule"] == "drift":
             lines = list(_drifted(connection, run))
         elif rule["rule"] == "failed" and run["passed"] is not None and not run["passed"]:
-            counted = "" if run["questions_passed"] is None else f" ({run['questions_passed']}/{run['questions']} pass)"
+            counted = (
+                ""
+                if run["questions_passed"] is None
+                else f" ({run['questions_passed']}/{run['questions']} pass)"
+            )
             lines = [f"targets were missed{counted}", *_facts(connection, run, "pass_rate")]
         if lines:
             client = f" of {run['client_id']}" if run["client_id"] else ""
-            about = f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC on {run['dataset']}"
-            look = "; ".join(filter(None, [run["location"], f"ragbench history show {run_id[:10]}"]))
-            _raise(connection, rule, run_id, f"{run['series']}: {lines[0]}", [*lines[1:], about, f"Look: {look}"])
+            about = (
+                f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC "
+                f"on {run['dataset']}"
+            )
+            look = "; ".join(
+                filter(None, [run["location"], f"ragbench history show {run_id[:10]}"])
+            )
+            _raise(
+                connection,
+                rule,
+                run_id,
+                f"{run['series']}: {lines[0]}",
+                [*lines[1:], about, f"Look: {look}"],
+            )
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts that no run brings: of jobs that broke off within a day, and of silence; then send all."""
+    """Write the alerts that no run brings: of jobs that broke off within a day, and of silence;
+    then send all.
+    """
     at = at or datetime.now(UTC)
     with connected(database, write=True) as connection:
         for rule in connection.execute(select(alert_rule)).mappings().all():
@@ -211,30 +281,42 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
                 newest = trends.newest_run(connection, rule["series"], client)
                 last = newest["made_at"] if newest else ""
                 if max(last, rule["made_at"]) < timestamp(at - age(match[1] + match[2])):
-                    text = f"{rule['series'] or 'evaluations'}: no run since {last[:16] or 'ever'} ({rule['rule']})"
+                    text = (
+                        f"{rule['series'] or 'evaluations'}: no run "
+                        f"since {last[:16] or 'ever'} ({rule['rule']})"
+                    )
                     subject = newest["id"] if newest else "none"
                     _raise(connection, rule, subject, text, ["Look: ragbench schedule list"])
     send_alerts(database, again=True)
 
 
 def _check_jobs(connection: Connection, rule: _Row, client: str | None, since: str) -> None:
-    """Write the alerts of jobs that ended since then and failed; of an evaluation that missed targets its run tells."""
+    """Write the alerts of jobs that ended since then and failed; of an evaluation that missed
+    targets its run tells.
+    """
     job, schedule = tables.job.c, tables.schedule.c
     query = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
     query = query.join_from(tables.job, tables.schedule).where(job.ended_at > since)
-    query = query.where(or_(job.state == "failed", and_(schedule.command.like('["sweep"%'), job.exit_code > 0)))
+    query = query.where(
+        or_(job.state == "failed", and_(schedule.command.like('["sweep"%'), job.exit_code > 0))
+    )
     if client is not None:
         query = query.where(schedule.client_id == client)
     for row in connection.execute(query).mappings().all():
         series = series_of(row)
         if rule["series"] in ("", series):
             last_line = (row["output"] or "").strip().splitlines()[-1:]
-            title = f"{series}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
+            title = (
+                f"{series}: the job due {row['due_at'][:16]} UTC failed, exit "
+                f"status {row['exit_code']}"
+            )
             look = f"Look: {row['folder']}; ragbench schedule list"
             _raise(connection, rule, row["job_id"], title, [*last_line, look])
 
 
-def _raise(connection: Connection, rule: _Row, subject: str, title: str, lines: Sequence[str]) -> None:
+def _raise(
+    connection: Connection, rule: _Row, subject: str, title: str, lines: Sequence[str]
+) -> None:
     """Write an alert, unless there is one about this subject."""
     row = {
         "id": content_id("alert", rule["id"], subject),
@@ -251,11 +333,15 @@ def _raise(connection: Connection, rule: _Row, subject: str, title: str, lines: 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     score = tables.score.c
-    query = select(tables.score).where(score.run_id == run_id, score.measure == measure, score.mean.is_not(None))
+    query = select(tables.score).where(
+        score.run_id == run_id, score.measure == measure, score.mean.is_not(None)
+    )
     return connection.execute(query).mappings().first()
 
 
-def _crossed(connection: Connection, run: _Row, rule: _Row, measure: str, sign: str, limit: str) -> list[str]:
+def _crossed(
+    connection: Connection, run: _Row, rule: _Row, measure: str, sign: str, limit: str
+) -> list[str]:
     """Return a title and the facts where a run crosses a threshold."""
     score = _score(connection, run["id"], measure)
     column = "mean" if rule["point"] else "ci_high" if sign == "<" else "ci_low"
@@ -263,7 +349,10 @@ def _crossed(connection: Connection, run: _Row, rule: _Row, measure: str, sign: 
     if value is None or not (value < float(limit) if sign == "<" else value > float(limit)):
         return []
     subject = measure if rule["point"] else f"the whole interval of {measure}"
-    return [f"{subject} is {'below' if sign == '<' else 'above'} {limit}", *_facts(connection, run, measure)]
+    return [
+        f"{subject} is {'below' if sign == '<' else 'above'} {limit}",
+        *_facts(connection, run, measure),
+    ]
 
 
 def _drifted(connection: Connection, run: _Row) -> Iterator[str]:
@@ -285,23 +374,37 @@ def _facts(connection: Connection, run: _Row, measure: str) -> Iterator[str]:
         return
     low, high = score["ci_low"], score["ci_high"]
     interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
-    yield f"{measure} {score['mean']:.3f}{interval}, {score['n_scored']}/{score['n']} questions scored"
+    yield (
+        f"{measure} {score['mean']:.3f}{interval}, {score['n_scored']}/{score['n']} questions "
+        "scored"
+    )
     before = trends.previous_run(connection, run)
     if before and (then := _score(connection, before["id"], measure)):
         other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
         change = score["mean"] - then["mean"]
-        yield f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then['mean']:.3f}{other})"
+        yield (
+            f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then['mean']:.3f}{other})"
+        )
     worst = trends.worst_questions(connection, score, run, _QUESTIONS)
     if texts := [f"{query_id} {value:.2f} ({text[:60]})" for query_id, text, value in worst]:
         yield f"Worst questions: {'; '.join(texts)}"
-    yield f"Over time: ragbench history trend {shlex.quote(measure)} --series {shlex.quote(run['series'])}"
+    yield (
+        f"Over time: ragbench history trend {shlex.quote(measure)} "
+        f"--series {shlex.quote(run['series'])}"
+    )
 
 
 def send_alerts(database: str = "", *, again: bool = False) -> None:
-    """Send what waits, and `again` what failed within a day. A failure to send is kept with the alert, not raised."""
+    """Send what waits, and `again` what failed within a day. A failure to send is kept with the
+    alert, not raised.
+    """
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
-    query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since).order_by(alert.c.made_at)
+    query = (
+        select(alert)
+        .where(alert.c.state.in_(states), alert.c.made_at > since)
+        .order_by(alert.c.made_at)
+    )
     for row in read_rows(database, query):
         if not _change(database, row, state="sending", attempts=row["attempts"] + 1):
             continue  # another process sends it
@@ -324,7 +427,9 @@ def _change(database: str, row: _Row, **values: Any) -> int:
 
 
 def send_or_warn(database: str) -> None:
-    """Send alerts after a run was recorded: a database that fails now leaves them to the next process."""
+    """Send alerts after a run was recorded: a database that fails now leaves them to the next
+    process.
+    """
     try:
         send_alerts(database)
     except RagbenchError as exc:
@@ -332,7 +437,9 @@ def send_or_warn(database: str) -> None:
 
 
 def _send(target: str, text: str) -> str:
-    """Send a text; "" or why it could not be. No message of apprise is passed on: it names addresses."""
+    """Send a text; "" or why it could not be. No message of apprise is passed on: it names
+    addresses.
+    """
     address = os.environ.get(target[2:-1], "")
     if not address:
         return "this environment variable is not set"
@@ -354,7 +461,10 @@ def _send(target: str, text: str) -> str:
 @contextmanager
 def _silenced() -> Iterator[None]:
     """Suppress every log and warning of apprise and what it sends with."""
-    loggers = [logging.getLogger(name) for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")]
+    loggers = [
+        logging.getLogger(name)
+        for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")
+    ]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:

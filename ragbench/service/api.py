@@ -32,12 +32,20 @@ Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
 Admin = Annotated[Session, needs("admin")]
 Word = Annotated[str, Query(max_length=190, pattern=LINE)]
-Time = Annotated[str, Query(max_length=40, pattern=r"^(\d{4}-\d\d-\d\d[0-9T:.Z-]*)?$", description="ISO 8601, UTC.")]
+Time = Annotated[
+    str,
+    Query(max_length=40, pattern=r"^(\d{4}-\d\d-\d\d[0-9T:.Z-]*)?$", description="ISO 8601, UTC."),
+]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the result.")]
 Key = Annotated[
-    str, Header(max_length=200, pattern=r"^[\x21-\x7e]*$", description="The same key again gives the same job.")
+    str,
+    Header(
+        max_length=200,
+        pattern=r"^[\x21-\x7e]*$",
+        description="The same key again gives the same job.",
+    ),
 ]
 _FORMS = {  # content type -> form
     "application/json": "json",
@@ -70,15 +78,26 @@ def list_datasets(session: Reader) -> list[Json]:
     return [described(path) for path in session.folder.testsets().values()]
 
 
-@router.post("/datasets", status_code=201, openapi_extra={"requestBody": {"content": _CONTENT, "required": True}})
+@router.post(
+    "/datasets",
+    status_code=201,
+    openapi_extra={"requestBody": {"content": _CONTENT, "required": True}},
+)
 async def create_dataset(session: Runner, name: Word = "") -> Json:
     """Save a test set, in any form of a single file."""
     content = await session.request.body()
-    content_type = session.request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    content_type = (
+        session.request.headers.get("content-type", "application/json")
+        .partition(";")[0]
+        .strip()
+        .lower()
+    )
     if (form := _FORMS.get(content_type)) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
     if not re.fullmatch(NAME, name):
-        raise HTTPException(422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - .")
+        raise HTTPException(
+            422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - ."
+        )
     path = session.folder.new_testset(name)
     await run_in_threadpool(save_upload, path, content, form)
     return await run_in_threadpool(described, path)
@@ -136,7 +155,9 @@ def command_of(session: Session, body: RunBody) -> list[str]:
 async def create_run(
     session: Runner, body: RunBody, response: Response, idempotency_key: Key = "", wait: Wait = 0
 ) -> Json:
-    """Start an evaluation: a job. With `wait` the run, as soon as it is there; 202 and the job if it takes longer."""
+    """Start an evaluation: a job. With `wait` the run, as soon as it is there; 202 and the job if
+    it takes longer.
+    """
     job = await run_in_threadpool(start_run, session, body, idempotency_key)
     response.headers["Location"] = f"/api/v1/jobs/{job['id']}"
     if (job := await waited(session, job, wait))["run"] and wait:
@@ -150,7 +171,9 @@ def list_runs(
     session: Reader, dataset: Word = "", series: Word = "", before: Time = "", limit: Limit = 20
 ) -> list[Json]:
     """List the newest runs with what changed since the run before; `before` is the made_at of one."""
-    runs = trends.history(series=series, dataset=dataset, before=before, limit=limit, **session.scope)
+    runs = trends.history(
+        series=series, dataset=dataset, before=before, limit=limit, **session.scope
+    )
     return records(runs.rename(columns={"run": "id"}).drop(columns=["location", "categories"]))
 
 
@@ -190,7 +213,9 @@ def metrics(
     from_: Annotated[Time, Query(alias="from")] = "",
     to: Time = "",
 ) -> Json:
-    """Read a measure over runs: aggregates of its means, its points, and the trend's verdict per configuration."""
+    """Read a measure over runs: aggregates of its means, its points, and the trend's verdict per
+    configuration.
+    """
     try:
         frame = trends.trend(measure, series=series, **session.scope)
     except ConfigError as exc:
@@ -215,13 +240,17 @@ def metrics(
         "lowest": means["min"],
         "highest": means["max"],
         "lines": lines,
-        "points": records(frame[["run", "made_at", "series", "configuration", "mean", "ci_low", "ci_high"]]),
+        "points": records(
+            frame[["run", "made_at", "series", "configuration", "mean", "ci_low", "ci_high"]]
+        ),
     }
 
 
 @router.get("/compare")
 def compare(session: Reader, a: Id, b: Id) -> Json:
-    """Compare runs on the questions that both have: differences with intervals, newly failing and fixed questions."""
+    """Compare runs on the questions that both have: differences with intervals, newly failing and
+    fixed questions.
+    """
     for run_id in (a, b):
         run_row(session, run_id)
     frame = trends.compare_runs(a, b, database=session.database)

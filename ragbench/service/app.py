@@ -25,9 +25,9 @@ from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' "
+    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action "
+    "'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -66,12 +66,10 @@ def create_app(
     """Make the server of a folder and a database.
 
     Args:
-        root: test sets, systems and results are files below it.
-        database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
-        admin_key: one that opens everything until this process ends; "" = only those of `ragbench key`.
-        rate: requests per minute and key.
-        max_body: bytes of a request.
-        max_jobs: that may wait, of each client.
+        root: test sets, systems and results are files below it. database: a file or URL; "" =
+        RAGBENCH_DATABASE, else a file in the user's data folder. admin_key: one that opens
+        everything until this process ends; "" = only those of `ragbench key`. rate: requests per
+        minute and key. max_body: bytes of a request. max_jobs: that may wait, of each client.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
     queue = queue or Queue(database)
@@ -102,10 +100,16 @@ def create_app(
 
 
 async def _refused(request: Request, exc: Exception) -> JSONResponse:
-    """Answer an error of the library: what was requested cannot be done, or the database cannot be used."""
+    """Answer an error of the library: what was requested cannot be done, or the database cannot be
+    used.
+    """
     if isinstance(exc.__cause__, (SQLAlchemyError, OSError)):
         _LOG.error("%s", exc)
-        return JSONResponse({"detail": "the server's storage cannot be used at the moment"}, 503, {"Retry-After": "5"})
+        return JSONResponse(
+            {"detail": "the server's storage cannot be used at the moment"},
+            503,
+            {"Retry-After": "5"},
+        )
     return JSONResponse({"detail": str(exc).replace(f"{request.app.state.root}/", "")}, 422)
 
 

@@ -1,4 +1,6 @@
-"""What commands record when they finish; nothing heavy is loaded unless there is something to record."""
+"""What commands record when they finish; nothing heavy is loaded unless there is something to
+record.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from ragbench.evaluation import Result
 
 
 def enabled() -> bool:
-    """Return True if runs are recorded: RAGBENCH_HISTORY is "on" or "off"; without it they are, except under pytest.
+    """Return True if runs are recorded: RAGBENCH_HISTORY is "on" or "off"; without it they are,
+    except under pytest.
 
     Raises:
         ConfigError: it is something else.
@@ -24,7 +27,9 @@ def enabled() -> bool:
 
 
 def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]]) -> None:
-    """Record the results of a command, computed where runs are recorded at all; what fails is a warning."""
+    """Record the results of a command, computed where runs are recorded at all; what fails is a
+    warning.
+    """
     try:
         if enabled():
             from ragbench.service.records import record
@@ -32,6 +37,7 @@ def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]])
             record(results())
     except (RagbenchError, OSError, ImportError) as exc:
         reason = (
-            f"the run is not in the history ({exc}); `ragbench history import` adds it, RAGBENCH_HISTORY=off ends this"
+            f"the run is not in the history ({exc}); `ragbench history import` adds it, "
+            "RAGBENCH_HISTORY=off ends this"
         )
         warnings.warn(reason, DataWarning, stacklevel=2)

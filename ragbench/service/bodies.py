@@ -26,13 +26,21 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-_FIELDS = {name: field for name, field in spec.EvaluationSpec.model_fields.items() if spec.detail(field, "is_served")}
+_FIELDS = {
+    name: field
+    for name, field in spec.EvaluationSpec.model_fields.items()
+    if spec.detail(field, "is_served")
+}
 
 
 def _served(field: FieldInfo) -> Any:
-    """Return the type and the field of an option as requests may set it: lists with bounds, plain values."""
+    """Return the type and the field of an option as requests may set it: lists with bounds, plain
+    values.
+    """
     if not isinstance(field.default, tuple):
-        return Annotated[field.annotation, *field.metadata], Field(field.default, description=field.description)
+        return Annotated[field.annotation, *field.metadata], Field(
+            field.default, description=field.description
+        )
     kind = Depth if int in get_args(field.annotation) else Word
     return list[kind], Field([*field.default], max_length=50, description=field.description)  # type: ignore[valid-type]
 
@@ -45,24 +53,43 @@ else:
 
 
 class RunBody(
-    _SpecBody, json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]}
+    _SpecBody,
+    json_schema_extra={
+        "examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]
+    },
 ):
-    """An evaluation of a system on a data set; as `ragbench eval`, but everything is named, and nothing is a path."""
+    """An evaluation of a system on a data set; as `ragbench eval`, but everything is named, and
+    nothing is a path.
+    """
 
     dataset: Name
     system: Annotated[str, Field(pattern=rf"^({NAME})?$", max_length=80)] = Field(
-        "", description="A file systems/NAME.toml or .jsonl, or bm25; default: the file `default`, else bm25."
+        "",
+        description="A file systems/NAME.toml or .jsonl, or bm25; default: the file `default`, "
+        "else bm25.",
     )
     series: Annotated[str, Field(pattern=r"^[^\x00-\x1f]*$", max_length=60)] = Field(
         "", description="What the runs are called over time; default: the data set's name."
     )
-    targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
-    preset: str = Field("", description="Whose default targets apply, of those that --targets names.")
-    thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
-    weights: dict[Name, float] = Field({}, max_length=20, description="Of its parts, as [weights] of --targets.")
-    judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
+    targets: dict[Measure, float] = Field(
+        {}, max_length=50, description="Least (or greatest) mean of measures."
+    )
+    preset: str = Field(
+        "", description="Whose default targets apply, of those that --targets names."
+    )
+    thresholds: dict[Name, float] = Field(
+        {}, max_length=20, description="Of a single answer, as [cases] of --targets."
+    )
+    weights: dict[Name, float] = Field(
+        {}, max_length=20, description="Of its parts, as [weights] of --targets."
+    )
+    judge: StrictBool = Field(
+        False, description="Ask the model that RAG_EVAL_* names for the server."
+    )
     max_cost: float | None = Field(None, ge=0, strict=True, description="US dollars.")
-    baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
+    baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field(
+        "", description="An earlier run's id."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -92,7 +119,10 @@ class RunBody(
         lines = [f"preset = {json.dumps(self.preset)}"] if self.preset else []
         for table, values in (("cases", self.thresholds), ("weights", self.weights)):
             if values:
-                lines += [f"[{table}]", *(f"{name} = {float(value)}" for name, value in sorted(values.items()))]
+                lines += [
+                    f"[{table}]",
+                    *(f"{name} = {float(value)}" for name, value in sorted(values.items())),
+                ]
         return str(folder.write("targets.toml", "\n".join(lines))) if lines else ""
 
 
@@ -100,7 +130,8 @@ def model(purpose: str) -> str:
     """Return the name of the language model that the environment of the server states."""
     if not os.environ.get("RAG_EVAL_PROVIDER"):
         raise ConfigError(
-            f"a {purpose} needs a language model; set RAG_EVAL_PROVIDER for the server, and what it needs"
+            f"a {purpose} needs a language model; set RAG_EVAL_PROVIDER for the server, and what "
+            "it needs"
         )
     return "env"
 
@@ -109,22 +140,45 @@ class GenerateBody(Body):
     """A data set drafted from the documents that were sent to /ingest."""
 
     sample_size: int = Field(40, ge=1, le=10_000, description="Questions, or chunks to ask about.")
-    strategy: Literal["random", "diverse", "recent"] = Field("random", description="How chunks are chosen.")
+    strategy: Literal["random", "diverse", "recent"] = Field(
+        "random", description="How chunks are chosen."
+    )
     model: StrictBool = Field(
-        False, description="Ask the model that RAG_EVAL_* names; else known-item questions, which need none."
+        False,
+        description="Ask the model that RAG_EVAL_* names; else known-item questions, which need "
+        "none.",
     )
     seed: int = Field(0, ge=0, le=2**31)
 
     def command(self, folder: Folder, name: str, title: str = "") -> list[str]:
-        """Return the arguments of ragbench; `title` is what the data set is called, "" = as its file."""
+        """Return the arguments of ragbench; `title` is what the data set is called, "" = as its
+        file.
+        """
         path = folder.new_testset(name)
         if not folder.corpus.is_file():
             raise ConfigError("there are no documents yet; send them to /ingest")
         options = [f"--seed={self.seed}", f"--name={title or name}"]
         if self.model:
-            options += [f"--llm={model('generator')}", f"--chunks={self.sample_size}", f"--sample={self.strategy}"]
-            return ["testset", "generate", str(folder.documents), f"--out={path.with_suffix('')}", *options]
+            options += [
+                f"--llm={model('generator')}",
+                f"--chunks={self.sample_size}",
+                f"--sample={self.strategy}",
+            ]
+            return [
+                "testset",
+                "generate",
+                str(folder.documents),
+                f"--out={path.with_suffix('')}",
+                *options,
+            ]
         if self.strategy != "random":
-            raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
-        options += [f"--docs={folder.documents}", f"--n={self.sample_size}", f"--out={path.with_suffix('.yaml')}"]
+            raise ConfigError(
+                f"the strategy {self.strategy!r} needs a language model; set model, or choose "
+                "random"
+            )
+        options += [
+            f"--docs={folder.documents}",
+            f"--n={self.sample_size}",
+            f"--out={path.with_suffix('.yaml')}",
+        ]
         return ["testset", "draft", *options]

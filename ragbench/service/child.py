@@ -22,7 +22,9 @@ def _end_with_parent() -> None:
 
 
 def _limit_memory(megabytes: int) -> None:
-    with suppress(ImportError, ValueError, OSError):  # not on Windows; below an administrator's limit it cannot rise
+    with suppress(
+        ImportError, ValueError, OSError
+    ):  # not on Windows; below an administrator's limit it cannot rise
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))

@@ -1,4 +1,6 @@
-"""/evaluation/... and /ingest: an interface that other programs were written for, over the same functions."""
+"""/evaluation/... and /ingest: an interface that other programs were written for, over the same
+functions.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from ragbench.service.api import Limit, Wait, start_run
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import cases_in
 from ragbench.service.history_database import Json, timestamp
-from ragbench.service.responses import cases_of, job_document, records, result_of_run, run_row, waited
+from ragbench.service.responses import (
+    cases_of,
+    job_document,
+    records,
+    result_of_run,
+    run_row,
+    waited,
+)
 from ragbench.testsets.edits import add_case, change_case, record_case, remove_case
 from ragbench.testsets.forms import save_testset
 from ragbench.testsets.validation import derived_id
@@ -76,23 +85,29 @@ class CaseBody(Body):
 
 
 class ConfigBody(Body):
-    """Which parts count, and from which score on; one that is switched off neither decides nor is in the overall."""
+    """Which parts count, and from which score on; one that is switched off neither decides nor is
+    in the overall.
+    """
 
     semantic: Fraction = Field(None, alias="minSemanticSimilarity", description="Default: 0.7.")
     keyword: Fraction = Field(None, alias="minKeywordMatch", description="Default: 0.6.")
     expected_document: Fraction = Field(
         None,
         alias="minCitationAccuracy",
-        description="Default: 0.8, of 1 where the context of the answer held the expected document, else 0.",
+        description="Default: 0.8, of 1 where the context of the answer held the expected "
+        "document, else 0.",
     )
     hallucination: Fraction = Field(
         None,
         alias="maxHallucinationRate",
-        description="Default: 0.2, by the judge. Without useLlmAsJudge a heuristic decides, where a limit is sent.",
+        description="Default: 0.2, by the judge. Without useLlmAsJudge a heuristic decides, "
+        "where a limit is sent.",
     )
     use_semantic: bool = Field(True, alias="useSemanticEvaluation")
     use_keyword: bool = Field(True, alias="useKeywordEvaluation")
-    judge: bool = Field(False, alias="useLlmAsJudge", description="The judge then decides about hallucination.")
+    judge: bool = Field(
+        False, alias="useLlmAsJudge", description="The judge then decides about hallucination."
+    )
 
 
 class EvaluationBody(Body):
@@ -108,16 +123,23 @@ class EvaluationBody(Body):
         limits = self.config.model_dump(include=parts, exclude_none=True)
         if self.config.judge and "hallucination" in limits:
             limits["llm_hallucination"] = limits.pop("hallucination")
-        unused = [part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")]
+        unused = [
+            part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")
+        ]
         fields: Json = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
         }
-        fields |= {"thresholds": limits | dict.fromkeys(unused, 0), "weights": dict.fromkeys(unused, 0)}
+        fields |= {
+            "thresholds": limits | dict.fromkeys(unused, 0),
+            "weights": dict.fromkeys(unused, 0),
+        }
         categories = [self.category] if self.category else []
-        return RunBody.model_validate({**fields, "judge": self.config.judge, "categories": categories})
+        return RunBody.model_validate(
+            {**fields, "judge": self.config.judge, "categories": categories}
+        )
 
 
 class DocumentBody(Body):
@@ -129,7 +151,9 @@ class DocumentBody(Body):
 
 def _case(record: Json) -> Json:
     """Return a case as this interface shows it."""
-    fields = {field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()}
+    fields = {
+        field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()
+    }
     documents = [doc_id for doc_id, grade in record.get("relevant", {}).items() if grade > 0]
     keywords = record.get("required_keywords", [])
     return {**fields, "requiredKeywords": keywords, "expectedDocumentId": (*documents, "")[0]}
@@ -144,7 +168,11 @@ def _cases(session: Session) -> dict[str, Json]:
 @router.get("/evaluation/test-cases")
 def list_cases(session: Reader, category: str = "") -> list[Json]:
     """List the test cases: those of the data set `test-cases`."""
-    return [_case(record) for record in _cases(session).values() if category in ("", record.get("category", ""))]
+    return [
+        _case(record)
+        for record in _cases(session).values()
+        if category in ("", record.get("category", ""))
+    ]
 
 
 @router.post("/evaluation/test-cases", status_code=201)
@@ -197,7 +225,9 @@ def delete_case(session: Runner, case_id: str) -> None:
 
 @router.post("/evaluation/run")
 async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) -> Json:
-    """Evaluate the test cases. Where it takes longer than `wait` the status is running, and `id` that of its job."""
+    """Evaluate the test cases. Where it takes longer than `wait` the status is running, and `id`
+    that of its job.
+    """
     job = await waited(session, await run_in_threadpool(start_run, session, body.run()), wait)
     return await run_in_threadpool(_job_summary, session, job)
 
@@ -241,7 +271,9 @@ def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     return [_summary(row) for row in records(runs.rename(columns={"run": "id"}))]
 
 
-@router.get("/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}")
+@router.get(
+    "/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}"
+)
 def read_run(session: Reader, run_id: str) -> Json:
     """Read a run with its metrics and results."""
     try:
@@ -273,7 +305,9 @@ def read_run(session: Reader, run_id: str) -> Json:
 
 
 def _hallucination(row: Json) -> tuple[str, str]:
-    """Return the measure of hallucination, and the field of a case with the facts: the judge's where one was asked."""
+    """Return the measure of hallucination, and the field of a case with the facts: the judge's
+    where one was asked.
+    """
     if json.loads(row["parameters"])["settings"].get("judge"):
         return "overall_llm_hallucination", "invented_claims"
     return "overall_hallucination", "unsupported_claims"
@@ -282,7 +316,11 @@ def _hallucination(row: Json) -> tuple[str, str]:
 def _times(result: Result | None) -> dict[str, float]:
     """Return the milliseconds until the answer, by case; where the files of the run are there."""
     answers = result.answers if result else ()
-    return {answer.query_id: round(ms, 3) for answer in answers if (ms := answer.latency_ms.get("total")) is not None}
+    return {
+        answer.query_id: round(ms, 3)
+        for answer in answers
+        if (ms := answer.latency_ms.get("total")) is not None
+    }
 
 
 def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
@@ -297,7 +335,10 @@ def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
     }
 
 
-@router.get("/evaluation/metrics", description=f"Means over the newest 50 runs, and the newest run's. {_MEANING}")
+@router.get(
+    "/evaluation/metrics",
+    description=f"Means over the newest 50 runs, and the newest run's. {_MEANING}",
+)
 def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
     runs = []
@@ -307,13 +348,30 @@ def metrics(session: Reader) -> Json:
     frame = pd.DataFrame(runs, dtype=float)
     means = records(frame.mean().to_frame().T)[0] if runs else {}
     total = frame["totalCost"].sum() if runs else 0.0
-    return {"totalRuns": len(runs), **means, "totalCost": total, "latest": runs[0] if runs else None}
+    return {
+        "totalRuns": len(runs),
+        **means,
+        "totalCost": total,
+        "latest": runs[0] if runs else None,
+    }
 
 
-@router.post("/ingest", status_code=201, tags=["documents"], responses={200: {"description": "It was replaced."}})
+@router.post(
+    "/ingest",
+    status_code=201,
+    tags=["documents"],
+    responses={200: {"description": "It was replaced."}},
+)
 def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
-    """Add a document, or replace the one of this id; data sets without documents are evaluated with these."""
+    """Add a document, or replace the one of this id; data sets without documents are evaluated with
+    these.
+    """
     if not session.folder.ingest(body.documentId, body.text):
         response.status_code = 200
     words = len(re.findall(r"\w+", body.text))
-    return {"documentId": body.documentId, "tenantId": session.owner, "status": "INGESTED", "words": words}
+    return {
+        "documentId": body.documentId,
+        "tenantId": session.owner,
+        "status": "INGESTED",
+        "words": words,
+    }

@@ -19,7 +19,8 @@ _NIGHTS, _CATEGORIES = 50, ("billing", "delivery", "returns")
 def example_history(file: str | Path, *, seed: int = 0) -> str:
     """Record 50 made-up nights of one system in a new SQLite file; return its name.
 
-    A new version comes on night 20 and changes nothing; on night 30 billing gets worse; on night 42 the test set grows.
+    A new version comes on night 20 and changes nothing; on night 30 billing gets worse; on night 42
+    the test set grows.
 
     >>> import tempfile
     >>> from ragbench.service import history
@@ -33,7 +34,9 @@ def example_history(file: str | Path, *, seed: int = 0) -> str:
     return str(file)
 
 
-def _night(rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Result:
+def _night(
+    rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> Result:
     count = 60 if night < 42 else 80
     ids = [f"q{i:02}" for i in range(count)]
     category = np.arange(count) % 3
@@ -62,8 +65,17 @@ def _night(rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], n
     categories = []
     for number, name in enumerate(_CATEGORIES):
         part = passed[category == number]
-        categories.append(CategoryResult(name, len(part), len(part), float(part.mean()), None, None, {}))
+        categories.append(
+            CategoryResult(name, len(part), len(part), float(part.mean()), None, None, {})
+        )
     counts = {"passed": int(passed.sum()), "failed": int(count - passed.sum())}
-    report = replace(result.report, name="example, made up", counts=counts, categories=tuple(categories))
-    config = {**result.config, "made_at": at.isoformat(), "environment": versions, "series": "example"}
+    report = replace(
+        result.report, name="example, made up", counts=counts, categories=tuple(categories)
+    )
+    config = {
+        **result.config,
+        "made_at": at.isoformat(),
+        "environment": versions,
+        "series": "example",
+    }
     return replace(result, config=config, verdicts=report)

@@ -1,4 +1,5 @@
-"""The files of each client below --root: test sets, documents, systems, results. Requests name them, and give no paths.
+"""The files of each client below --root: test sets, documents, systems, results. Requests name
+them, and give no paths.
 
 ::
 
@@ -52,7 +53,9 @@ class Folder:
         return {
             testset_name(path): path
             for path in sorted((self.path / "testsets").glob("*"))
-            if re.fullmatch(NAME, path.name) and (path.is_dir() or path.suffix in SUFFIXES) and self.holds(path)
+            if re.fullmatch(NAME, path.name)
+            and (path.is_dir() or path.suffix in SUFFIXES)
+            and self.holds(path)
         }
 
     def testset(self, name: str) -> Path:
@@ -64,19 +67,25 @@ class Folder:
     def new_testset(self, name: str) -> Path:
         """Return the path of a new test set; 409 where there is one of this name."""
         if name in self.testsets():
-            raise HTTPException(409, f"there is a dataset {name!r} already; remove it first, or choose another name")
+            raise HTTPException(
+                409, f"there is a dataset {name!r} already; remove it first, or choose another name"
+            )
         (self.path / "testsets").mkdir(parents=True, exist_ok=True)
         return self.path / "testsets" / f"{name}.jsonl"
 
     def system(self, name: str) -> str:
-        """Return what `ragbench eval --system` takes: a file of systems/, or a retriever of ragbench's own pipeline."""
+        """Return what `ragbench eval --system` takes: a file of systems/, or a retriever of
+        ragbench's own pipeline.
+        """
         for folder in (self.path, self.root):
             for suffix in (".toml", ".jsonl"):
                 path = folder / "systems" / f"{name or 'default'}{suffix}"
                 if re.fullmatch(NAME, name or "default") and path.is_file() and self.holds(path):
                     return str(path)
         if name and name not in RETRIEVERS:
-            raise HTTPException(404, f"there is no system {name!r}; expected a file systems/{name}.toml or .jsonl")
+            raise HTTPException(
+                404, f"there is no system {name!r}; expected a file systems/{name}.toml or .jsonl"
+            )
         return name or "bm25"
 
     def holds(self, path: Path) -> bool:
@@ -94,9 +103,18 @@ class Folder:
     def ingest(self, doc_id: str, text: str) -> bool:
         """Add a document, or replace the one with its id; return True if it is new."""
         date = datetime.now(UTC).isoformat(timespec="seconds")
-        line = json.dumps(document_line(Document(doc_id, text, metadata={"date": date})), ensure_ascii=False) + "\n"
+        line = (
+            json.dumps(
+                document_line(Document(doc_id, text, metadata={"date": date})), ensure_ascii=False
+            )
+            + "\n"
+        )
         with locked(self.documents / ".corpus.lock", timeout_s=60):
-            lines = self.corpus.read_text(encoding="utf-8").splitlines(keepends=True) if self.corpus.exists() else []
+            lines = (
+                self.corpus.read_text(encoding="utf-8").splitlines(keepends=True)
+                if self.corpus.exists()
+                else []
+            )
             others = [other for other in lines if json.loads(other)["_id"] != doc_id]
             write_durably(self.corpus, "".join([*others, line]))
         return len(others) == len(lines)
@@ -133,7 +151,8 @@ def cases_in(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def save_upload(path: Path, content: bytes, form: str) -> None:
-    """Check a test set that a request sent as "yaml", "json" or "jsonl", and save it in ragbench's own form.
+    """Check a test set that a request sent as "yaml", "json" or "jsonl", and save it in ragbench's
+    own form.
 
     Raises:
         DataError: it has problems, or refers to documents that are elsewhere.
@@ -143,7 +162,9 @@ def save_upload(path: Path, content: bytes, form: str) -> None:
         upload.write_bytes(content)
         try:
             if form in ("yaml", "jsonl") and read(upload, form).corpus:
-                raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
+                raise DataError(
+                    "corpus refers to documents elsewhere; send them in the body, or to /ingest"
+                )
             save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
         except DataError as exc:
             raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__

@@ -1,6 +1,8 @@
-"""Test sets that follow the documents: versions of drafted questions, a folder each, the newest one evaluated.
+"""Test sets that follow the documents: versions of drafted questions, a folder each, the newest one
+evaluated.
 
-The runs on a new version are another epoch; `trend` joins it to the one before on the questions that both have.
+The runs on a new version are another epoch; `trend` joins it to the one before on the questions
+that both have.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def age(text: str, name: str = "fresh") -> timedelta:
 
 @dataclass(frozen=True)
 class FreshQuestions:
-    """Known-item questions drafted from documents, and anew when they are too old or the documents changed.
+    """Known-item questions drafted from documents, and anew when they are too old or the documents
+    changed.
 
     Args:
         max_age: such as "7d" or "12h".
@@ -47,17 +50,28 @@ class FreshQuestions:
     documents: str
 
     def check(self, folder: str | Path | None) -> None:
-        """Raise ConfigError where this cannot be used by a schedule in a folder; None = in one of each client."""
+        """Raise ConfigError where this cannot be used by a schedule in a folder; None = in one of
+        each client.
+        """
         age(self.max_age)
-        if not self.documents or (folder is not None and not expanded(Path(folder, self.documents)).exists()):
-            raise ConfigError(f"fresh_from is {self.documents!r}, which is not there; expected a folder of documents")
+        if not self.documents or (
+            folder is not None and not expanded(Path(folder, self.documents)).exists()
+        ):
+            raise ConfigError(
+                f"fresh_from is {self.documents!r}, which is not there; expected a folder of "
+                "documents"
+            )
 
 
-def fresh_test_set(versions: Path, questions: FreshQuestions, folder: Path, now: datetime | None = None) -> Path:
-    """Return the newest version in a folder; a new one where that is too old, or the documents are others.
+def fresh_test_set(
+    versions: Path, questions: FreshQuestions, folder: Path, now: datetime | None = None
+) -> Path:
+    """Return the newest version in a folder; a new one where that is too old, or the documents are
+    others.
 
-    A version is a BEIR folder named by its time and the documents' fingerprint; its testset.json states its provenance.
-    It has EVALUATION_DEFAULT_SAMPLE_SIZE questions, 40 by default, drawn anew for every version.
+    A version is a BEIR folder named by its time and the documents' fingerprint; its testset.json
+    states its provenance. It has EVALUATION_DEFAULT_SAMPLE_SIZE questions, 40 by default, drawn
+    anew for every version.
 
     Args:
         versions: the folder of the versions.
@@ -74,21 +88,34 @@ def fresh_test_set(versions: Path, questions: FreshQuestions, folder: Path, now:
     now = now or datetime.now(UTC)
     size = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE", "") or _QUESTIONS
     if not size.isdecimal() or int(size) < 1:
-        raise ConfigError(f"EVALUATION_DEFAULT_SAMPLE_SIZE is {size!r}; expected a number of questions above 0")
-    corpus = replace(load_corpus(folder / Path(questions.documents).expanduser()), cases=(), qrels={})
+        raise ConfigError(
+            f"EVALUATION_DEFAULT_SAMPLE_SIZE is {size!r}; expected a number of questions above 0"
+        )
+    corpus = replace(
+        load_corpus(folder / Path(questions.documents).expanduser()), cases=(), qrels={}
+    )
     older = sorted(versions.glob("????????T??????Z-????????????*"))
     mark = corpus.fingerprint[:12]
     if older:
         at, _, fingerprint = older[-1].stem.partition("-")
-        if fingerprint == mark and datetime.strptime(at, _TIME).replace(tzinfo=UTC) > now - age(questions.max_age):
+        if fingerprint == mark and datetime.strptime(at, _TIME).replace(tzinfo=UTC) > now - age(
+            questions.max_age
+        ):
             return older[-1]
     data = replace(draft_known_items(corpus, int(size), seed=len(older)), name=versions.name)
     record = {
         "name": versions.name,
         "created_at": now.isoformat(timespec="seconds"),
-        "parameters": {"generator": "known items", "source": corpus.name, "seed": len(older), "questions": int(size)},
+        "parameters": {
+            "generator": "known items",
+            "source": corpus.name,
+            "seed": len(older),
+            "questions": int(size),
+        },
         "documents": corpus.fingerprint,
         "fingerprint": data.fingerprint,
     }
     path = versions / f"{now.strftime(_TIME)}-{mark}"
-    return save_dataset(data, path, force=True, extra={"testset.json": json.dumps(record, indent=2) + "\n"})
+    return save_dataset(
+        data, path, force=True, extra={"testset.json": json.dumps(record, indent=2) + "\n"}
+    )

@@ -1,4 +1,6 @@
-"""/api/v1/evaluation/...: an interface that other programs were written for, over the same functions."""
+"""/api/v1/evaluation/...: an interface that other programs were written for, over the same
+functions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from ragbench.service.records import number_of_dataset
 from ragbench.service.responses import waited
 from ragbench.service.tables import dataset
 
-Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait; 504 with the job's id if it takes longer.")]
+Wait = Annotated[
+    int,
+    Query(ge=0, le=600, description="Seconds to wait; 504 with the job's id if it takes longer."),
+]
 _COLUMNS = ("dataset_id", "precision_at_k", "recall_at_k", "mrr", "faithfulness", "k", "created_at")
 _RUNS = table("evaluation_runs", *map(column, ("id", "record", "client_id", *_COLUMNS)))
 
@@ -32,7 +37,9 @@ router = APIRouter(prefix="/api/v1/evaluation", tags=["evaluation of the guide"]
 class GuideDataset(Body):
     """What to generate, from the documents that were sent to /ingest."""
 
-    client_id: Annotated[str, Field(max_length=80)] | None = Field(None, description="The key's own client.")
+    client_id: Annotated[str, Field(max_length=80)] | None = Field(
+        None, description="The key's own client."
+    )
     name: Text
     sample_size: int = Field(50, ge=1, le=10_000)
     chunk_sample_strategy: Literal["random", "diverse", "recent"] = "random"
@@ -49,15 +56,19 @@ class GuideRun(Body):
 async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Json:
     """Generate a data set of question-answer pairs.
 
-    The model that RAG_EVAL_* names for the server writes them; without one they are known-item questions, which have
-    no reference answers, and the strategy is random.
+    The model that RAG_EVAL_* names for the server writes them; without one they are known-item
+    questions, which have no reference answers, and the strategy is random.
     """
     session = session.of(body.client_id if body.client_id is not None else session.client)
     name = re.sub(r"[^\w-]+", "-", body.name, flags=re.ASCII)[:80].strip("-") or "dataset"
     model = bool(os.environ.get("RAG_EVAL_PROVIDER"))
-    recipe = GenerateBody(sample_size=body.sample_size, strategy=body.chunk_sample_strategy, seed=0, model=model)
+    recipe = GenerateBody(
+        sample_size=body.sample_size, strategy=body.chunk_sample_strategy, seed=0, model=model
+    )
     command = await run_in_threadpool(recipe.command, session.folder, name, body.name)
-    _check_done(await waited(session, await run_in_threadpool(submit, session, command, name), wait))
+    _check_done(
+        await waited(session, await run_in_threadpool(submit, session, command, name), wait)
+    )
     return await run_in_threadpool(_dataset, session, session.folder.testset(name))
 
 
@@ -65,19 +76,29 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
 def list_datasets(session: Reader) -> list[Json]:
     """List the data sets of a client; a key of every client that names none sees those of all."""
     clients = clients_in(session.root) if session.client is None else [session.client]
-    return [_dataset(owner, path) for owner in map(session.of, clients) for path in owner.folder.testsets().values()]
+    return [
+        _dataset(owner, path)
+        for owner in map(session.of, clients)
+        for path in owner.folder.testsets().values()
+    ]
 
 
 @router.post("/runs")
 async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     """Evaluate the default system of the data set's client at depth k, by the targets of the guide.
 
-    mrr is the mean reciprocal rank of the first relevant document; faithfulness the judge's where RAG_EVAL_PROVIDER
-    names one for the server, else claim support by wording, a heuristic. null = not measured.
+    mrr is the mean reciprocal rank of the first relevant document; faithfulness the judge's where
+    RAG_EVAL_PROVIDER names one for the server, else claim support by wording, a heuristic. null =
+    not measured.
     """
     owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
     judge = bool(os.environ.get("RAG_EVAL_PROVIDER"))
-    fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide", "criteria": ["faithfulness"]}
+    fields = {
+        "dataset": testset_name(path),
+        "ks": [body.k],
+        "preset": "guide",
+        "criteria": ["faithfulness"],
+    }
     run = RunBody.model_validate({**fields, "judge": judge})
     job = await waited(owner, await run_in_threadpool(start_run, owner, run), wait)
     _check_done(job)
@@ -87,7 +108,9 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
 
 @router.get("/runs")
 def list_runs(
-    session: Reader, dataset_id: Annotated[int | None, Query(ge=1, lt=2**31)] = None, limit: Limit = 50
+    session: Reader,
+    dataset_id: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
+    limit: Limit = 50,
 ) -> list[Json]:
     """List the newest runs."""
     values = {"dataset_id": dataset_id, "client_id": session.client}
@@ -97,7 +120,9 @@ def list_runs(
 
 def _check_done(job: Json) -> None:
     if job["state"] in ("waiting", "running"):
-        raise HTTPException(504, f"job {job['id']} is still {job['state']}; see /api/v1/jobs/{job['id']}")
+        raise HTTPException(
+            504, f"job {job['id']} is still {job['state']}; see /api/v1/jobs/{job['id']}"
+        )
     if job["state"] != "done":
         raise HTTPException(422, job["output"].strip()[-500:])
 
@@ -106,7 +131,10 @@ def _dataset(session: Session, path: Path) -> Json:
     """Return a data set with its number, and keep its pairs for the view of the database."""
     data, created = load(path), described(path)["created_at"]
     pairs = [{"question": case.text, "answer": case.reference_answer} for case in data.cases]
-    columns = {"created_at": timestamp(datetime.fromisoformat(created)), "qa_pairs": canonical(pairs)}
+    columns = {
+        "created_at": timestamp(datetime.fromisoformat(created)),
+        "qa_pairs": canonical(pairs),
+    }
     with connected(session.database, write=True) as connection:
         number = number_of_dataset(connection, session.owner, data.name, **columns)
     about = {"client_id": session.owner, "qa_count": len(pairs), "created_at": created}
@@ -122,9 +150,13 @@ def _testset(session: Session, number: int) -> tuple[Session, Path]:
             for path in owner.folder.testsets().values():
                 if load(path).name == row["name"]:
                     return owner, path
-    raise HTTPException(404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them")
+    raise HTTPException(
+        404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them"
+    )
 
 
 def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
-    return read_rows(session.database, query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit))
+    return read_rows(
+        session.database, query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
+    )

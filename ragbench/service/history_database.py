@@ -1,4 +1,6 @@
-"""The database of runs: connections to it, its tables, and the forms in which they hold times and ids."""
+"""The database of runs: connections to it, its tables, and the forms in which they hold times and
+ids.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _LOCK = 7241  # a name among the locks of a server
 
 @contextmanager
 def connected(database: str = "", *, write: bool = False) -> Iterator[Connection]:
-    """Open a transaction on a database that has the tables; it is committed where the block succeeds.
+    """Open a transaction on a database that has the tables; it is committed where the block
+    succeeds.
 
     Raises:
         ConfigError: the URL is wrong, its driver is missing, or its tables are of another version.
@@ -38,14 +41,21 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
     try:
         engine = engine_of(url, os.getpid())
         _create_tables(engine, name)
-        with engine.connect().execution_options(ragbench_write=write) as connection, connection.begin():
+        with (
+            engine.connect().execution_options(ragbench_write=write) as connection,
+            connection.begin(),
+        ):
             yield connection
     except ModuleNotFoundError as exc:
-        extra = next((extra for driver, extra, _ in DRIVERS.values() if driver == url.drivername), "")
+        extra = next(
+            (extra for driver, extra, _ in DRIVERS.values() if driver == url.drivername), ""
+        )
         raise ConfigError(f"{name} needs a driver; pip install 'ragbench-lab[{extra}]'") from exc
     except (SQLAlchemyError, OSError) as exc:
         reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()
-        raise DataError(f"the database {name} cannot be used: {reason[0] if reason else type(exc).__name__}") from exc
+        raise DataError(
+            f"the database {name} cannot be used: {reason[0] if reason else type(exc).__name__}"
+        ) from exc
 
 
 def read_rows(database: str, query: Select[Any]) -> list[Json]:
@@ -72,20 +82,28 @@ _ready: set[tuple[int, str]] = set()
 def _create_tables(engine: Engine, name: str) -> None:
     """Create the tables of an empty database, once; refuse those of another version."""
     key = (os.getpid(), str(engine.url))
-    if key in _ready and (engine.dialect.name != "sqlite" or Path(str(engine.url.database)).exists()):
+    if key in _ready and (
+        engine.dialect.name != "sqlite" or Path(str(engine.url.database)).exists()
+    ):
         return
     with engine.connect() as connection:
         version = _version(connection)
     if not version:
-        with engine.connect().execution_options(ragbench_write=True) as connection, connection.begin():
+        with (
+            engine.connect().execution_options(ragbench_write=True) as connection,
+            connection.begin(),
+        ):
             _lock(connection)
             if not (version := _version(connection)):
                 tables.metadata.create_all(connection)
-                connection.execute(insert(tables.version), {"version_num": (version := tables.VERSION)})
+                connection.execute(
+                    insert(tables.version), {"version_num": (version := tables.VERSION)}
+                )
     if version != tables.VERSION:
         raise ConfigError(
-            f"the tables of {name} are of version {version}, this ragbench has {tables.VERSION}: use the ragbench "
-            "that made them, or another database (`ragbench history import results/` fills it)"
+            f"the tables of {name} are of version {version}, this ragbench has {tables.VERSION}: "
+            "use the ragbench that made them, or another database (`ragbench history import "
+            "results/` fills it)"
         )
     _ready.add(key)
 
@@ -93,15 +111,17 @@ def _create_tables(engine: Engine, name: str) -> None:
 def _lock(connection: Connection) -> None:
     """Let one process at a time create tables, until the connection is closed.
 
-    On SQLite the transaction is the lock: it began with the right to write. MySQL commits each change of a table by
-    itself, the version at the end.
+    On SQLite the transaction is the lock: it began with the right to write. MySQL commits each
+    change of a table by itself, the version at the end.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     elif connection.dialect.name != "sqlite":
         connection.detach()  # from the pool, which would keep it open
         if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {WAIT_S})")).scalar():
-            raise DataError("another process has been creating these tables for a minute; try again later")
+            raise DataError(
+                "another process has been creating these tables for a minute; try again later"
+            )
 
 
 def _version(connection: Connection) -> str:

@@ -28,7 +28,8 @@ def run_command(
     timeout_s: float = 0,
     program: Sequence[str] = (sys.executable, "-m", "ragbench"),
 ) -> tuple[int, str, Path | None]:
-    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded.
+    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then
+    recorded.
 
     Args:
         lost: kills it when it is set.
@@ -42,9 +43,16 @@ def run_command(
         names.add("--sample")  # a version has as many
         versions = folder.joinpath("results", "testsets", *owner_of(claimed))
         command += ["--test-set", str(fresh_test_set(versions, FreshQuestions(**fresh), folder))]
-    environment = {**os.environ, "RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed["client_id"]}
+    environment = {
+        **os.environ,
+        "RAGBENCH_SERIES": series_of(claimed),
+        "RAGBENCH_CLIENT": claimed["client_id"],
+    }
     if command[0] == "eval":
-        for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
+        for option, name in (
+            ("--k", "EVALUATION_DEFAULT_K"),
+            ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE"),
+        ):
             if (value := os.environ.get(name)) and option not in names:
                 command += [option, value]
         result = place_of(claimed)
@@ -55,9 +63,14 @@ def run_command(
     end, killed = time.monotonic() + (timeout_s or float("inf")), ""
     with tempfile.TemporaryFile() as printed:
         child = subprocess.Popen(
-            [*program, *command], cwd=folder, env=environment, stdin=ours, stdout=printed, stderr=printed,
+            [*program, *command],
+            cwd=folder,
+            env=environment,
+            stdin=ours,
+            stdout=printed,
+            stderr=printed,
             start_new_session=True,
-        )  # fmt: skip
+        )
         try:
             while child.poll() is None and not killed:
                 if lost.wait(0.2) or (stop is not None and stop.is_set()):

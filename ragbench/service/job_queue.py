@@ -1,9 +1,9 @@
 """Jobs in the database: requested once or by a schedule, and completed by exactly one worker.
 
-A job is claimed for a minute; its worker renews that while it works, and its result is committed only while it still
-holds the job. When a worker dies, another one claims the job after that minute. Sweeps record what they finish by
-themselves; the configurations that a dead worker had finished are the same runs to the next one. A command that is
-requested once is a schedule without times.
+A job is claimed for a minute; its worker renews that while it works, and its result is committed
+only while it still holds the job. When a worker dies, another one claims the job after that minute.
+Sweeps record what they finish by themselves; the configurations that a dead worker had finished are
+the same runs to the next one. A command that is requested once is a schedule without times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _COLUMNS = ("state", "due_at", "ended_at", "attempts", "exit_code", "output")
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A job that this worker completed: the exit status of its command, and the end of what it printed."""
+    """A job that this worker completed: the exit status of its command, and the end of what it
+    printed.
+    """
 
     name: str
     due_at: str
@@ -88,7 +90,9 @@ def request_job(
         DataError: the database cannot be used.
     """
     if not command or command[0] not in _COMMANDS:
-        raise ConfigError(f"a job runs {', '.join(_COMMANDS)}; got {' '.join(command) or 'no command'}")
+        raise ConfigError(
+            f"a job runs {', '.join(_COMMANDS)}; got {' '.join(command) or 'no command'}"
+        )
     name, at = f"once {content_id(key) if key else uuid.uuid4().hex}", now()
     row = {
         "id": content_id("schedule", client, name),
@@ -117,24 +121,33 @@ def request_job(
                 connection.execute(insert(job), values)
                 return job_id
     except DataError as exc:
-        if not isinstance(exc.__cause__, IntegrityError):  # else the same key came at the same moment
+        if not isinstance(
+            exc.__cause__, IntegrityError
+        ):  # else the same key came at the same moment
             raise
         earlier = read_rows(database, same)
     if any(earlier[0][column] != row[column] for column in ("command", "options", "folder")):
-        raise ConfigError(f"the key {key!r} was used for another request; choose a new key for a new request")
+        raise ConfigError(
+            f"the key {key!r} was used for another request; choose a new key for a new request"
+        )
     return job_id
 
 
-def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, database: str = "") -> list[dict[str, Any]]:
+def jobs(
+    *, client: str | None = None, job_id: str = "", limit: int = 50, database: str = ""
+) -> list[dict[str, Any]]:
     """Return the newest jobs, or one.
 
-    Each has id, client_id, state, due_at, ended_at, attempts, exit_code, output, series, command, run. `state` is
-    waiting, running, done, failed or cancelled; `run` is the id of the run that it recorded, or "".
+    Each has id, client_id, state, due_at, ended_at, attempts, exit_code, output, series, command,
+    run. `state` is waiting, running, done, failed or cancelled; `run` is the id of the run that it
+    recorded, or "".
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule).join(schedule)
+    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule).join(
+        schedule
+    )
     query = query.order_by(job.c.due_at.desc(), job.c.id).limit(limit)
     if job_id:
         query = query.where(job.c.id == job_id)
@@ -142,7 +155,9 @@ def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, databa
         query = query.where(schedule.c.client_id == client)
     rows = read_rows(database, query)
     places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
-    recorded = read_rows(database, select(run.c.location, run.c.id).where(run.c.location.in_(places.values())))
+    recorded = read_rows(
+        database, select(run.c.location, run.c.id).where(run.c.location.in_(places.values()))
+    )
     runs = {row["location"]: row["id"] for row in recorded}
     return [
         {
@@ -157,15 +172,28 @@ def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, databa
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
-    """Cancel a job that has not ended; its worker kills it within a third of the lease. False without such a job.
+    """Cancel a job that has not ended; its worker kills it within a third of the lease. False
+    without such a job.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    values = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now(), "holder": ""}
-    statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running"))).values(values)
+    values = {
+        "state": "cancelled",
+        "exit_code": 130,
+        "output": "cancelled",
+        "ended_at": now(),
+        "holder": "",
+    }
+    statement = (
+        update(job)
+        .where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
+        .values(values)
+    )
     if client is not None:
-        statement = statement.where(job.c.schedule_id.in_(select(schedule.c.id).where(schedule.c.client_id == client)))
+        statement = statement.where(
+            job.c.schedule_id.in_(select(schedule.c.id).where(schedule.c.client_id == client))
+        )
     return bool(write(database, statement))
 
 
@@ -176,25 +204,48 @@ def new_holder() -> str:
 
 def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> None:
     """Add the job of a schedule at a time, unless it is there."""
-    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    row = {
+        "id": content_id("job", schedule_id, due),
+        "schedule_id": schedule_id,
+        "due_at": due,
+        "state": "waiting",
+    }
     add_once(connection, job, {**row, **values})
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
     """Return a job that no living worker holds, now held by this one."""
     at = datetime.now(UTC)
-    free = or_(job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(at)))
-    gave_up = {"state": "failed", "exit_code": 2, "output": f"gave up: {_ATTEMPTS} workers died at it"}
-    lease = {"state": "running", "holder": holder, "lease_until": timestamp(at + timedelta(seconds=lease_s))}
+    free = or_(
+        job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(at))
+    )
+    gave_up = {
+        "state": "failed",
+        "exit_code": 2,
+        "output": f"gave up: {_ATTEMPTS} workers died at it",
+    }
+    lease = {
+        "state": "running",
+        "holder": holder,
+        "lease_until": timestamp(at + timedelta(seconds=lease_s)),
+    }
     with connected(database, write=True) as connection:
         tried = update(job).where(free, job.c.attempts >= _ATTEMPTS)
         connection.execute(tried.values(**gave_up, ended_at=timestamp(at)))
         candidates = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():
-            claim = update(job).where(job.c.id == job_id, free).values(**lease, attempts=job.c.attempts + 1)
+            claim = (
+                update(job)
+                .where(job.c.id == job_id, free)
+                .values(**lease, attempts=job.c.attempts + 1)
+            )
             if connection.execute(claim).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
-                return dict(connection.execute(query.join(schedule).where(job.c.id == job_id)).mappings().one())
+                return dict(
+                    connection.execute(query.join(schedule).where(job.c.id == job_id))
+                    .mappings()
+                    .one()
+                )
     return None
 
 
@@ -203,9 +254,12 @@ def complete_job(
 ) -> RunOutcome | None:
     """Do a claimed job and commit its result; None where this worker is not the one to complete it.
 
-    Where `work` raises InterruptedError the job goes back to the queue, as if it had never been claimed.
+    Where `work` raises InterruptedError the job goes back to the queue, as if it had never been
+    claimed.
     """
-    lease = update(job).where(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
+    lease = update(job).where(
+        job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running"
+    )
     try:
         with _renewed(lease, database, lease_s) as lost:
             exit_code, output, folder = work(claimed, lost)
@@ -217,9 +271,18 @@ def complete_job(
         exit_code, output, folder = 2, str(exc), None
     complete = folder is not None and (folder / "config.json").is_file()
     series, output = series_of(claimed), output[-_OUTPUT:]
-    rows = rows_of(load_result(folder), folder, claimed["client_id"], series) if folder and complete else None
+    rows = (
+        rows_of(load_result(folder), folder, claimed["client_id"], series)
+        if folder and complete
+        else None
+    )
     failed = exit_code not in (0, 1) or (folder is not None and not complete)
-    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output, "ended_at": now()}
+    values = {
+        "state": "failed" if failed else "done",
+        "exit_code": exit_code,
+        "output": output,
+        "ended_at": now(),
+    }
     with connected(database, write=True) as connection:
         if not connection.execute(lease.values(values)).rowcount:
             return None  # another worker took it over: what this one made is not the result
@@ -257,7 +320,13 @@ def place_of(claimed: Mapping[Any, Any]) -> Path:
     """Return the folder of an evaluation's result; every attempt has its own."""
     due = claimed["due_at"][:16].replace(":", "").replace("-", "")
     once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
-    return Path(claimed["folder"], "results", "eval", *owner_of(claimed), f"{due}-{once}{claimed['attempts']}")
+    return Path(
+        claimed["folder"],
+        "results",
+        "eval",
+        *owner_of(claimed),
+        f"{due}-{once}{claimed['attempts']}",
+    )
 
 
 def owner_of(claimed: Mapping[Any, Any]) -> list[str]:

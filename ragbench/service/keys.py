@@ -1,4 +1,6 @@
-"""Keys for the server: who may read, run or administer, and for which client. Only their SHA-256 is stored."""
+"""Keys for the server: who may read, run or administer, and for which client. Only their SHA-256 is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,15 @@ class ApiKey:
     role: str
 
 
-def add_key(name: str, *, client: str = "", role: str = "reader", expires: str = "", database: str = "") -> str:
+def add_key(
+    name: str, *, client: str = "", role: str = "reader", expires: str = "", database: str = ""
+) -> str:
     """Make a key and return it; it cannot be shown again.
 
     Args:
-        client: whose data it opens; "*" = everyone's.
-        role: "reader", "runner" (also starts evaluations) or "admin" (also schedules, alerts, keys).
-        expires: such as "90d" or "12h"; "" = never.
+        client: whose data it opens; "*" = everyone's. role: "reader", "runner" (also starts
+        evaluations) or "admin" (also schedules, alerts, keys). expires: such as "90d" or "12h"; ""
+        = never.
 
     Raises:
         ConfigError: the role or age cannot be used, or this client has a key of this name.
@@ -65,13 +69,16 @@ def add_key(name: str, *, client: str = "", role: str = "reader", expires: str =
     with connected(database, write=True) as connection:
         same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
         if connection.execute(same).first():
-            raise ConfigError(f"client {client!r} has a key {name!r}; remove it first, or choose another name")
+            raise ConfigError(
+                f"client {client!r} has a key {name!r}; remove it first, or choose another name"
+            )
         connection.execute(insert(api_key), row)
     return key
 
 
 def find_key(key: str, *, database: str = "", now: datetime | None = None) -> ApiKey | None:
-    """Return what a key is for, and note that it was used; None where there is no such key, or it has expired.
+    """Return what a key is for, and note that it was used; None where there is no such key, or it
+    has expired.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -81,7 +88,9 @@ def find_key(key: str, *, database: str = "", now: datetime | None = None) -> Ap
         return None
     same = api_key.c.id == match[1]
     for row in read_rows(database, select(api_key).where(same)):
-        if hmac.compare_digest(_digest(key), row["sha256"]) and (row["expires_at"] or "Z") > timestamp(now):
+        if hmac.compare_digest(_digest(key), row["sha256"]) and (
+            row["expires_at"] or "Z"
+        ) > timestamp(now):
             if (row["last_used_at"] or "") < timestamp(now - _USED):
                 write(database, update(api_key).where(same).values(last_used_at=timestamp(now)))
             return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
@@ -89,12 +98,15 @@ def find_key(key: str, *, database: str = "", now: datetime | None = None) -> Ap
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the keys, without what is secret: id, name, client_id, role, created_at, expires_at, last_used_at.
+    """Return the keys, without what is secret: id, name, client_id, role, created_at, expires_at,
+    last_used_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    query = select(*(api_key.c[name] for name in _COLUMNS)).order_by(api_key.c.client_id, api_key.c.name)
+    query = select(*(api_key.c[name] for name in _COLUMNS)).order_by(
+        api_key.c.client_id, api_key.c.name
+    )
     if client is not None:
         query = query.where(api_key.c.client_id == client)
     return read_frame(database, query).fillna("")
@@ -112,10 +124,14 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
     keys = api_keys(client=client, database=database)
     matches = keys[(keys["name"] == named) | (keys["id"] == named)]
     if len(matches) > 1:
-        names = ", ".join(f"{row.id} ({row.name} of {row.client_id!r})" for row in matches.itertuples())
+        names = ", ".join(
+            f"{row.id} ({row.name} of {row.client_id!r})" for row in matches.itertuples()
+        )
         raise ConfigError(f"{named!r} is {len(matches)} keys: {names}; name one by its id")
     if matches.empty:
-        raise ConfigError(unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet")
+        raise ConfigError(
+            unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet"
+        )
     write(database, delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
 
 

@@ -1,7 +1,7 @@
 """Runs into the database: what a sweep or an evaluation finished, and the folders of earlier ones.
 
-The files are the truth: everything in the database can be made again from the folders of results, and is then equal but
-for the time of recording and the numbers of runs and datasets.
+The files are the truth: everything in the database can be made again from the folders of results,
+and is then equal but for the time of recording and the numbers of runs and datasets.
 """
 
 from __future__ import annotations
@@ -23,18 +23,37 @@ from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.records import Report
 from ragbench.service import tables
 from ragbench.service.alert_rules import raise_alerts, send_or_warn
-from ragbench.service.history_database import Json, add_once, canonical, connected, content_id, now, timestamp
+from ragbench.service.history_database import (
+    Json,
+    add_once,
+    canonical,
+    connected,
+    content_id,
+    now,
+    timestamp,
+)
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
 _DECIDING = (
-    "embedder", "support_model", "judge", "cases", "weights", "detector", "suite", "sample", "seed", "categories",
+    "embedder",
+    "support_model",
+    "judge",
+    "cases",
+    "weights",
+    "detector",
+    "suite",
+    "sample",
+    "seed",
+    "categories",
     "calibration",
-)  # fmt: skip
+)
 
 
 class ImportCounts(NamedTuple):
-    """What an import did: runs that were added, runs that were known, and folder -> why it could not be read."""
+    """What an import did: runs that were added, runs that were known, and folder -> why it could
+    not be read.
+    """
 
     added: int
     known: int
@@ -50,13 +69,19 @@ class Rows(NamedTuple):
 
 
 def record(
-    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
+    results: Iterable[tuple[Result, Path | None]],
+    *,
+    client: str = "",
+    series: str = "",
+    database: str = "",
 ) -> list[str]:
-    """Add results with the folders that they were saved in; return the ids of those that were not known yet.
+    """Add results with the folders that they were saved in; return the ids of those that were not
+    known yet.
 
-    `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made, else the name of
-    their sweep, or the dataset and the system of an evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT
-    named. The rules of `add_alert` are checked, and what they raise is sent.
+    `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made,
+    else the name of their sweep, or the dataset and the system of an evaluation. `client` is whose
+    they are; "" = what RAGBENCH_CLIENT named. The rules of `add_alert` are checked, and what they
+    raise is sent.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
@@ -73,7 +98,9 @@ def _added(rows: Rows, database: str, *, alert: bool) -> bool:
         with connected(database, write=True) as connection:
             return store(connection, rows, alert=alert)
     except DataError as exc:
-        if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
+        if not isinstance(
+            exc.__cause__, IntegrityError
+        ):  # else another process records the same run
             raise
         return False
 
@@ -95,7 +122,9 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
 
 
 def number_of_dataset(connection: Connection, client: str, name: str, **about: str) -> int:
-    """Return the number of a dataset; a new one where it has none. `about` are further columns of its row."""
+    """Return the number of a dataset; a new one where it has none. `about` are further columns of
+    its row.
+    """
     columns = tables.dataset.c
     same = and_(columns.client_id == client, columns.name == name)
     number = select(columns.id).where(same)
@@ -107,8 +136,11 @@ def number_of_dataset(connection: Connection, client: str, name: str, **about: s
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
-def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> ImportCounts:
-    """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a schedule.
+def import_results(
+    folder: str | Path, *, client: str = "", series: str = "", database: str = ""
+) -> ImportCounts:
+    """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a
+    schedule.
 
     Rules for alerts are not checked: these runs are of the past.
 
@@ -116,10 +148,16 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
         ConfigError, DataError: the database cannot be used, or the folder holds no result.
     """
     folder = Path(folder)
-    files = (path for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name))
-    folders = sorted({path.parent for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}"})
+    files = (
+        path for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name)
+    )
+    folders = sorted(
+        {path.parent for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}"}
+    )
     if not folders:
-        raise DataError(f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/")
+        raise DataError(
+            f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/"
+        )
     added, failed = 0, {}
     for path in folders:
         try:
@@ -140,7 +178,9 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
-    values = result.scores.pivot(index="query_id", columns="measure", values="value").reindex(sorted(texts))
+    values = result.scores.pivot(index="query_id", columns="measure", values="value").reindex(
+        sorted(texts)
+    )
     values = values.astype("float64")
     made_at, content = _made_at(result, folder), _content(folder, values)
     passed = report.passed if report.settings.get("named") else None
@@ -162,12 +202,16 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "recorded_at": now(),
         "passed": passed,
         "questions": len(texts),
-        "questions_passed": counts.get("passed") if counts.get("passed", 0) + counts.get("failed", 0) else None,
+        "questions_passed": counts.get("passed")
+        if counts.get("passed", 0) + counts.get("failed", 0)
+        else None,
         "cost_usd": config.get("facts", {}).get("cost_usd"),
         "seconds": round(_seconds(result.timings), 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
-        "categories": canonical({row.category: [row.pass_rate, row.n_scored] for row in report.categories}),
+        "categories": canonical(
+            {row.category: [row.pass_rate, row.n_scored] for row in report.categories}
+        ),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
     return Rows(run, canonical(texts), _scores(run["id"], report, values))
@@ -194,7 +238,9 @@ def _seconds(timings: Mapping[str, float]) -> float:
 
 
 def _scores(run_id: str, report: Report, values: pd.DataFrame) -> list[Json]:
-    """Return the rows of the scores: of measures per question, and of those that only a whole run has."""
+    """Return the rows of the scores: of measures per question, and of those that only a whole run
+    has.
+    """
     summary = {row.measure: row for row in report.measures}
     rows = []
     for measure in dict.fromkeys([*values, *summary]):
@@ -202,13 +248,20 @@ def _scores(run_id: str, report: Report, values: pd.DataFrame) -> list[Json]:
         score: Json = {
             "run_id": run_id,
             "measure": measure[:_NAME],
-            **{name: getattr(row, name, None) for name in ("ci_low", "ci_high", "n_scored", "n", "target")},
+            **{
+                name: getattr(row, name, None)
+                for name in ("ci_low", "ci_high", "n_scored", "n", "target")
+            },
             "case_values": None,
         }
         mean = row.value if row else None
         if measure in values:
             column = values[measure]
-            score |= {"n_scored": int(column.count()), "n": len(column), "case_values": column.to_numpy().tobytes()}
+            score |= {
+                "n_scored": int(column.count()),
+                "n": len(column),
+                "case_values": column.to_numpy().tobytes(),
+            }
             mean = float(column.mean()) if score["n_scored"] else mean
         rows.append({**score, "mean": None if mean is None else round(mean, 6)})
     return rows
@@ -219,7 +272,9 @@ def _content(folder: Path | None, values: pd.DataFrame) -> str:
     if folder is not None and (folder / "scores.csv").is_file():
         return sha256((folder / "scores.csv").read_bytes()).hexdigest()
     return sha256(
-        b"".join(name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values)))
+        b"".join(
+            name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values))
+        )
     ).hexdigest()
 
 
@@ -230,7 +285,8 @@ def _made_at(result: Result, folder: Path | None) -> str:
         at = datetime.fromisoformat(text)
     except ValueError as exc:
         raise DataError(
-            f"{folder.name if folder else result.name}: when it was made is not known, made_at is {text!r}; expected "
+            f"{folder.name if folder else result.name}: when it was made is not known, made_at "
+            f"is {text!r}; expected "
             'ISO 8601 such as "made_at": "2026-01-31T02:00:00+00:00" in its config.json'
         ) from exc
     return timestamp(at if at.tzinfo else at.astimezone())

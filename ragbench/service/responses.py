@@ -22,22 +22,36 @@ from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
 _RUN = (
-    "id", "client_id", "series", "configuration", "dataset", "fingerprint", "made_at", "passed", "questions",
-    "questions_passed", "cost_usd", "seconds",
-)  # fmt: skip
+    "id",
+    "client_id",
+    "series",
+    "configuration",
+    "dataset",
+    "fingerprint",
+    "made_at",
+    "passed",
+    "questions",
+    "questions_passed",
+    "cost_usd",
+    "seconds",
+)
 _JOB = ("id", "client_id", "series", "state", "due_at", "ended_at", "attempts", "exit_code", "run")
 
 
 def records(frame: pd.DataFrame) -> list[Json]:
     """Return the rows of a frame as JSON has them: no NaN, times as text."""
-    rows: list[Json] = json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15))
+    rows: list[Json] = json.loads(
+        frame.to_json(orient="records", date_format="iso", double_precision=15)
+    )
     return rows
 
 
 def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
     try:
-        row, scores, _ = run_of(run_id if len(run_id) == _ID and run_id.isalnum() else "", session.database)
+        row, scores, _ = run_of(
+            run_id if len(run_id) == _ID and run_id.isalnum() else "", session.database
+        )
     except ConfigError as exc:
         raise HTTPException(404, "there is no such run") from exc
     if session.client not in (None, row["client_id"]):
@@ -52,7 +66,9 @@ def folder_of_run(session: Session, row: Json) -> Path | None:
 
 
 def run_document(session: Session, run_id: str) -> Json:
-    """Return a run with its aggregates and every case; what only files hold is None where they are not there."""
+    """Return a run with its aggregates and every case; what only files hold is None where they are
+    not there.
+    """
     row, scores = run_row(session, run_id)
     cases = cases_of(session, row, result_of_run(session, row))
     return {**{name: row[name] for name in _RUN}, "measures": records(scores), "cases": cases}

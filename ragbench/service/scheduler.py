@@ -1,6 +1,7 @@
 """Evaluations at set times: schedules in the database, and the jobs that they make.
 
-`run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many machines.
+`run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many
+machines.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from ragbench.service.alert_rules import check_alerts, check_targets, replace_th
 from ragbench.service.fresh import FreshQuestions
 from ragbench.service.history_database import add_once, connected, content_id, read_frame, timestamp
 from ragbench.service.job_process import run_command
-from ragbench.service.job_queue import LEASE_S, RunOutcome, Work, claim_job, complete_job, insert_job, new_holder
+from ragbench.service.job_queue import (
+    LEASE_S,
+    RunOutcome,
+    Work,
+    claim_job,
+    complete_job,
+    insert_job,
+    new_holder,
+)
 from ragbench.service.keys import EVERY_CLIENT
 from ragbench.service.tables import job, schedule
 
@@ -48,12 +57,11 @@ def add_schedule(
     """Add a schedule, or replace the one of this name.
 
     Args:
-        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON.
-        command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
-        zone: of the times, such as "Europe/Vienna"; "" = UTC.
-        client: whose it is; "*" = it runs for each client in `clients/` of the folder, in the client's own folder.
-        folder: where it runs; "" = here.
-        fresh: evaluate questions drafted from documents.
+        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON. command:
+        arguments of ragbench, such as ["eval", "--test-set", "t.yaml"]. zone: of the times, such as
+        "Europe/Vienna"; "" = UTC. client: whose it is; "*" = it runs for each client in `clients/`
+        of the folder, in the client's own folder. folder: where it runs; "" = here. fresh: evaluate
+        questions drafted from documents.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -64,15 +72,21 @@ def add_schedule(
     due_before(cron, zone, now)
     options = {word.partition("=")[0] for word in command}
     if not command or command[0] not in COMMANDS:
-        raise ConfigError(f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}")
+        raise ConfigError(
+            f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
+        )
     if not name.strip():
         raise ConfigError("a schedule needs a name")
     if command[0] == "eval" and "--output" in options:
-        raise ConfigError(f"each run has a folder of its own, in results/eval/{name}; leave --output out")
+        raise ConfigError(
+            f"each run has a folder of its own, in results/eval/{name}; leave --output out"
+        )
     if fresh:
         fresh.check(None if client == EVERY_CLIENT else folder)
         if command[0] != "eval" or options & {"--test-set", "--corpus"}:
-            raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
+            raise ConfigError(
+                "fresh makes the test set of an eval; leave --test-set and --corpus out"
+            )
     schedule_id = content_id("schedule", client, name)
     row = {
         "client_id": client,
@@ -86,7 +100,9 @@ def add_schedule(
         "made_at": timestamp(now),
     }
     with connected(database, write=True) as connection:
-        if not connection.execute(update(schedule).where(schedule.c.id == schedule_id).values(row)).rowcount:
+        if not connection.execute(
+            update(schedule).where(schedule.c.id == schedule_id).values(row)
+        ).rowcount:
             connection.execute(insert(schedule), {"id": schedule_id, **row})
 
 
@@ -117,12 +133,16 @@ class _Job(BaseModel):
     config: _Config = Field(default_factory=lambda: _Config.model_validate({}))
 
 
-def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = "", database: str = "") -> list[str]:
-    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`.
+def import_schedules(
+    file: str | Path, *, to: Sequence[str] = (), client: str = "", database: str = ""
+) -> list[str]:
+    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config:
+    {...}}]`.
 
-    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below this pass rate,
-    which is sent `to` these targets (see `add_alert`), or to those that the schedule's rule has already. Relative paths
-    are meant from the file's folder. One error, and nothing is added. Returns the names.
+    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below
+    this pass rate, which is sent `to` these targets (see `add_alert`), or to those that the
+    schedule's rule has already. Relative paths are meant from the file's folder. One error, and
+    nothing is added. Returns the names.
 
     Raises:
         ConfigError: a cron line, zone or target that cannot be used.
@@ -135,16 +155,22 @@ def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = 
     except ValidationError as exc:
         problem = exc.errors()[0]
         where = ".".join(map(str, ("jobs", *problem["loc"])))
-        raise DataError(f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}") from exc
+        raise DataError(
+            f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}"
+        ) from exc
     except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
-        raise DataError(f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})") from exc
+        raise DataError(
+            f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"
+        ) from exc
     for entry in jobs:
         due_before(entry.schedule, entry.config.zone, datetime.now(UTC))
     check_targets(to)
     scope: dict[str, Any] = {"client": client, "database": database}
     for entry in jobs:
         config, folder = entry.config, file.absolute().parent
-        add_schedule(entry.id, entry.schedule, config.command(), zone=config.zone, folder=folder, **scope)
+        add_schedule(
+            entry.id, entry.schedule, config.command(), zone=config.zone, folder=folder, **scope
+        )
         if config.alert_threshold is not None:
             replace_threshold(entry.id, "pass_rate", config.alert_threshold, to=to, **scope)
     return [entry.id for entry in jobs]
@@ -153,17 +179,32 @@ def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = 
 def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """Return the schedules.
 
-    Columns: name, client_id, cron, zone, enabled, command, next_due, last_due, last_state, last_exit_code.
+    Columns: name, client_id, cron, zone, enabled, command, next_due, last_due, last_state,
+    last_exit_code.
 
     Raises:
         DataError: the database cannot be used.
     """
-    columns = [schedule.c[name] for name in ("name", "client_id", "cron", "zone", "enabled", "command")]
-    last = [job.c.due_at.label("last_due"), job.c.state.label("last_state"), job.c.exit_code.label("last_exit_code")]
+    columns = [
+        schedule.c[name] for name in ("name", "client_id", "cron", "zone", "enabled", "command")
+    ]
+    last = [
+        job.c.due_at.label("last_due"),
+        job.c.state.label("last_state"),
+        job.c.exit_code.label("last_exit_code"),
+    ]
     jobs = job.alias()
-    newest = select(func.max(jobs.c.due_at)).where(jobs.c.schedule_id == schedule.c.id).scalar_subquery()
-    query = select(*columns, *last).where(schedule.c.cron != "").order_by(schedule.c.client_id, schedule.c.name)
-    query = query.select_from(schedule).outerjoin(job, and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest))
+    newest = (
+        select(func.max(jobs.c.due_at)).where(jobs.c.schedule_id == schedule.c.id).scalar_subquery()
+    )
+    query = (
+        select(*columns, *last)
+        .where(schedule.c.cron != "")
+        .order_by(schedule.c.client_id, schedule.c.name)
+    )
+    query = query.select_from(schedule).outerjoin(
+        job, and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest)
+    )
     if client is not None:
         query = query.where(schedule.c.client_id == client)
     frame = read_frame(database, query).fillna({"last_due": "", "last_state": ""})
@@ -198,7 +239,9 @@ def _change(name: str, client: str, database: str, statement: Any) -> None:
         of_client = and_(schedule.c.client_id == client, schedule.c.cron != "")
         if not connection.execute(statement.where(of_client, schedule.c.name == name)).rowcount:
             names = connection.execute(select(schedule.c.name).where(of_client)).scalars().all()
-            raise ConfigError(unknown("schedule", name, names) if names else "there is no schedule yet")
+            raise ConfigError(
+                unknown("schedule", name, names) if names else "there is no schedule yet"
+            )
 
 
 def due_before(cron: str, zone: str, at: datetime) -> str:
@@ -226,18 +269,26 @@ def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
     try:
         return cronsim.CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)
     except cronsim.CronSimError as exc:
-        raise ConfigError(f"{cron!r} is not a cron line ({exc}); expected five fields such as '0 2 * * *'") from exc
+        raise ConfigError(
+            f"{cron!r} is not a cron line ({exc}); expected five fields such as '0 2 * * *'"
+        ) from exc
     except (KeyError, ValueError, OSError) as exc:
-        raise ConfigError(f"{zone!r} is not a time zone; expected such as 'Europe/Vienna' or 'UTC'") from exc
+        raise ConfigError(
+            f"{zone!r} is not a time zone; expected such as 'Europe/Vienna' or 'UTC'"
+        ) from exc
 
 
 def run_due(
-    *, database: str = "", now: datetime | None = None, work: Work = run_command, lease_s: float = LEASE_S
+    *,
+    database: str = "",
+    now: datetime | None = None,
+    work: Work = run_command,
+    lease_s: float = LEASE_S,
 ) -> list[RunOutcome]:
     """Run due jobs and jobs whose lease expired; what another worker is at is left to it.
 
-    Of several times that were missed the last one is run, once. Then alerts are checked and sent. Nothing is done where
-    EVALUATION_ENABLED is "false".
+    Of several times that were missed the last one is run, once. Then alerts are checked and sent.
+    Nothing is done where EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
@@ -268,10 +319,14 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
             due = due_before(row["cron"], row["zone"], now)
-            planned = select(job.c.id).where(job.c.schedule_id == row["id"], job.c.due_at >= due).limit(1)
+            planned = (
+                select(job.c.id).where(job.c.schedule_id == row["id"], job.c.due_at >= due).limit(1)
+            )
             if due <= row["made_at"] or connection.execute(planned).first():
                 continue
-            connection.execute(delete(job).where(job.c.schedule_id == row["id"], job.c.state == "waiting"))
+            connection.execute(
+                delete(job).where(job.c.schedule_id == row["id"], job.c.state == "waiting")
+            )
             if row["client_id"] != EVERY_CLIENT:
                 insert_job(connection, row["id"], due)
                 continue
@@ -281,16 +336,22 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
                 insert_job(connection, each["id"], due)
             names = ", ".join(each["client_id"] for each in clients) or "there is none"
             done = {"state": "done", "exit_code": 0, "ended_at": timestamp(now)}
-            insert_job(connection, row["id"], due, **done, output=f"one job for each client: {names}")
+            insert_job(
+                connection, row["id"], due, **done, output=f"one job for each client: {names}"
+            )
 
 
 def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schedule without times for each client who has what it reads, as the server lays files out."""
+    """Yield a schedule without times for each client who has what it reads, as the server lays
+    files out.
+    """
     options = json.loads(row["options"])
     documents = options.get("fresh", {}).get("documents", "")
     for folder in sorted(Path(row["folder"], "clients").glob("*")):
         if folder.is_dir() and folder.joinpath(documents).exists():
-            schedule_id = content_id("schedule", folder.name, row["id"], row["command"], row["options"])
+            schedule_id = content_id(
+                "schedule", folder.name, row["id"], row["command"], row["options"]
+            )
             yield {
                 **row,
                 "id": schedule_id,

@@ -1,8 +1,9 @@
 """The tables, the same on SQLite, PostgreSQL and MySQL.
 
-Ids are hashes of what a row holds, so that importing twice adds nothing and databases can be merged. Times are ISO 8601
-in UTC. Strings with an index have at most 190 characters, which is what MySQL's indexes hold; text of any length is
-LONGTEXT there. Tables of another version are refused; a migration from this one on finds it in `alembic_version`.
+Ids are hashes of what a row holds, so that importing twice adds nothing and databases can be
+merged. Times are ISO 8601 in UTC. Strings with an index have at most 190 characters, which is what
+MySQL's indexes hold; text of any length is LONGTEXT there. Tables of another version are refused; a
+migration from this one on finds it in `alembic_version`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ TIME = String(32)
 
 def _table(name: str, *parts: SchemaItem) -> Table:
     # Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
-    mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+    mysql: dict[str, Any] = {
+        "mysql_engine": "InnoDB",
+        "mysql_charset": "utf8mb4",
+        "mysql_collate": "utf8mb4_bin",
+    }
     return Table(name, metadata, *parts, **mysql)
 
 
@@ -61,8 +66,9 @@ case_set = _table(
     "case_set",
     Column("id", ID, primary_key=True),
     _filled("cases", LONG),  # JSON: question by query_id, sorted by id
-)  # fmt: skip
-# The views evaluation_datasets and evaluation_runs show the numbers of datasets and runs as their ids.
+)
+# The views evaluation_datasets and evaluation_runs show the numbers of datasets and runs as their
+# ids.
 dataset = _table(
     "dataset",
     Column("id", Integer, primary_key=True),
@@ -71,7 +77,7 @@ dataset = _table(
     _filled("created_at", TIME),  # of one that no server holds the first run that was recorded
     Column("qa_pairs", LONG),  # JSON: questions with reference answers, of one that a server holds
     UniqueConstraint("client_id", "name", name="dataset_once"),
-)  # fmt: skip
+)
 run = _table(
     "run",
     Column("id", ID, primary_key=True),
@@ -98,7 +104,7 @@ run = _table(
     _filled("location", LONG),
     Index("run_made", "client_id", "made_at"),
     Index("run_named", "series", "made_at"),
-)  # fmt: skip
+)
 score = _table(
     "score",
     Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
@@ -108,14 +114,16 @@ score = _table(
     Column("ci_high", Double),
     _filled("n_scored", Integer),
     _filled("n", Integer),
-    Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
+    Column(
+        "case_values", BYTES
+    ),  # float64 per question of the case_set, little-endian; NaN = unscored
     Column("target", Double),  # NULL where there is none
-)  # fmt: skip
+)
 run_number = _table(
     "run_number",
     Column("id", Integer, primary_key=True),
     _filled("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), unique=True),
-)  # fmt: skip
+)
 schedule = _table(
     "schedule",
     Column("id", ID, primary_key=True),
@@ -129,7 +137,7 @@ schedule = _table(
     _filled("enabled", Boolean),
     _filled("made_at", TIME),
     UniqueConstraint("client_id", "name", name="schedule_name"),
-)  # fmt: skip
+)
 job = _table(
     "job",
     Column("id", ID, primary_key=True),
@@ -144,7 +152,7 @@ job = _table(
     Column("ended_at", TIME),
     UniqueConstraint("schedule_id", "due_at", name="job_due"),
     Index("job_state", "state", "due_at"),
-)  # fmt: skip
+)
 alert_rule = _table(
     "alert_rule",
     Column("id", ID, primary_key=True),
@@ -154,7 +162,7 @@ alert_rule = _table(
     _filled("point", Boolean),  # the mean decides, not the whole interval
     _filled("targets", LONG),  # JSON: references to environment variables, never addresses
     _filled("made_at", TIME),
-)  # fmt: skip
+)
 alert = _table(
     "alert",
     Column("id", ID, primary_key=True),
@@ -167,7 +175,7 @@ alert = _table(
     _filled("targets", LONG),  # JSON: those that it was not sent to yet
     _filled("error", LONG),
     UniqueConstraint("rule_id", "subject", name="alert_once"),
-)  # fmt: skip
+)
 api_key = _table(
     "api_key",
     Column("id", ID, primary_key=True),  # a part of the key itself, by which it is found
@@ -179,7 +187,7 @@ api_key = _table(
     Column("expires_at", TIME),  # NULL = never
     Column("last_used_at", TIME),
     UniqueConstraint("client_id", "name", name="api_key_name"),
-)  # fmt: skip
+)
 
 # A measure at another depth than 5, of which there is one, is that of the depth that was asked for.
 _RUNS = """
@@ -209,7 +217,11 @@ FROM dataset n
 """
 _DIALECTS = {
     "sqlite": {"or_replace": "", "integer": "INTEGER", "json_object": "json_group_object"},
-    "postgresql": {"or_replace": "OR REPLACE", "integer": "INTEGER", "json_object": "json_object_agg"},
+    "postgresql": {
+        "or_replace": "OR REPLACE",
+        "integer": "INTEGER",
+        "json_object": "json_object_agg",
+    },
     "mysql": {"or_replace": "OR REPLACE", "integer": "SIGNED", "json_object": "JSON_OBJECTAGG"},
 }
 

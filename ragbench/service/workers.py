@@ -1,4 +1,6 @@
-"""The workers of a server: they take jobs from the queue of the database and run each in a process of its own."""
+"""The workers of a server: they take jobs from the queue of the database and run each in a process
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _PLAN_S = 20.0  # schedules have whole minutes
 
 
 class Queue:
-    """Threads that work at the jobs of a database, `workers` at a time; others may work at them too.
+    """Threads that work at the jobs of a database, `workers` at a time; others may work at them
+    too.
 
     Args:
         timeout_s: a job is killed after so long.
@@ -29,13 +32,27 @@ class Queue:
     """
 
     def __init__(
-        self, database: str, *, workers: int = 1, timeout_s: float = 3600, memory_mb: int = 8192, lease_s: float = 30,
-        grace_s: float = 5, work: Work | None = None,
-    ) -> None:  # fmt: skip
-        self._database, self._workers, self._lease_s, self._grace_s = database, workers, lease_s, grace_s
+        self,
+        database: str,
+        *,
+        workers: int = 1,
+        timeout_s: float = 3600,
+        memory_mb: int = 8192,
+        lease_s: float = 30,
+        grace_s: float = 5,
+        work: Work | None = None,
+    ) -> None:
+        self._database, self._workers, self._lease_s, self._grace_s = (
+            database,
+            workers,
+            lease_s,
+            grace_s,
+        )
         program = (sys.executable, "-m", "ragbench.service.child", str(memory_mb))
         self._stopping, self._returning = threading.Event(), threading.Event()
-        self._work = work or partial(run_command, stop=self._returning, timeout_s=timeout_s, program=program)
+        self._work = work or partial(
+            run_command, stop=self._returning, timeout_s=timeout_s, program=program
+        )
         self._wake = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
 
@@ -76,8 +93,12 @@ class Queue:
         holder = new_holder()
         while not self._stopping.is_set():
             try:
-                while not self._stopping.is_set() and (claimed := claim_job(self._database, holder, self._lease_s)):
+                while not self._stopping.is_set() and (
+                    claimed := claim_job(self._database, holder, self._lease_s)
+                ):
                     complete_job(claimed, holder, self._database, self._work, self._lease_s)
             except Exception:
-                _LOG.exception("a job could not be completed; it is tried again when its lease has run out")
+                _LOG.exception(
+                    "a job could not be completed; it is tried again when its lease has run out"
+                )
             self._wake.acquire(timeout=1.0)

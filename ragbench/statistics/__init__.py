@@ -1,13 +1,16 @@
-"""Means with intervals, and paired comparisons of configurations: how much better, and how sure one can be.
+"""Means with intervals, and paired comparisons of configurations: how much better, and how sure one
+can be.
 
-Everything is paired by query, and a query counts as one draw from the questions that could be asked. Scores are the
-tidy frames of `ragbench.metrics`: columns query_id, measure, value, with NaN for what is unscored. Results hold
-pd.NA, never NaN, where a number is undefined (nothing scored; an interval from one query).
+Everything is paired by query, and a query counts as one draw from the questions that could be
+asked. Scores are the tidy frames of `ragbench.metrics`: columns query_id, measure, value, with NaN
+for what is unscored. Results hold pd.NA, never NaN, where a number is undefined (nothing scored; an
+interval from one query).
 
-Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and cheaper?
-`equivalent`, `within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which parameter matters? `anova`.
-How many queries? `required_queries`. Is the test set fit for it? `dataset_health`. Can the judge be trusted?
-`judge_agreement`, `calibrate`. Did runs over time move? `drift`.
+Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
+cheaper? `equivalent`, `within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which
+parameter matters? `anova`. How many queries? `required_queries`. Is the test set fit for it?
+`dataset_health`. Can the judge be trusted? `judge_agreement`, `calibrate`. Did runs over time move?
+`drift`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

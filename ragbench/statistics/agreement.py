@@ -1,4 +1,6 @@
-"""Agreement of a judge with people, and of people with each other; judgements and human labels joined."""
+"""Agreement of a judge with people, and of people with each other; judgements and human labels
+joined.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,14 @@ Human = pd.DataFrame | Sequence[Judgement] | Mapping[tuple[str, str], float | No
 
 KEYS = ["configuration", "query_id", "criterion"]
 
-# States of judgements that were requested; others (an abstention, a failed answer) are not compared with labels.
+# States of judgements that were requested; others (an abstention, a failed answer) are not compared
+# with labels.
 _ASKED = {"scored", "judge_failed", "unreadable", "no_claims"}
 
 
 def judged_frame(judgements: Judgements) -> pd.DataFrame:
-    """Columns configuration ("" where there is one only), query_id, criterion, judge (Float64, missing = unscored).
+    """Columns configuration ("" where there is one only), query_id, criterion, judge (Float64,
+    missing = unscored).
 
     Judgements without a request are left out.
     """
@@ -48,12 +52,15 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
 
 
 def human_frame(human: Human) -> pd.DataFrame:
-    """Columns configuration, query_id, criterion, annotator, category, picked, human (float); without blank labels."""
+    """Columns configuration, query_id, criterion, annotator, category, picked, human (float);
+    without blank labels.
+    """
     if isinstance(human, pd.DataFrame):
         wanted = ["query_id", "criterion", "value"]
         if lacking := [name for name in wanted if name not in human.columns]:
             raise DataError(
-                f"human labels: no column {', '.join(lacking)}; expected {wanted}, found {[*human.columns]}"
+                f"human labels: no column {', '.join(lacking)}; expected {wanted}, "
+                f"found {[*human.columns]}"
             )
         frame = human.rename(columns={"value": "human"})
     else:
@@ -64,16 +71,25 @@ def human_frame(human: Human) -> pd.DataFrame:
         )
         frame = pd.DataFrame(rows, columns=["query_id", "criterion", "human"])
     for name in ("configuration", "annotator", "category", "picked"):
-        texts = frame[name].astype(object) if name in frame else pd.Series("", index=frame.index, dtype=object)
+        texts = (
+            frame[name].astype(object)
+            if name in frame
+            else pd.Series("", index=frame.index, dtype=object)
+        )
         frame = frame.assign(**{name: texts.where(texts.notna(), "").astype(str)})
     try:
         frame["human"] = pd.to_numeric(frame["human"]).astype("Float64")
     except (TypeError, ValueError) as exc:
-        raise DataError(f"human labels: {exc}; expected numbers from 0 to 1, or nothing where unlabelled") from exc
+        raise DataError(
+            f"human labels: {exc}; expected numbers from 0 to 1, or nothing where unlabelled"
+        ) from exc
     frame = frame[frame["human"].notna()]
     frame = frame[[*KEYS, "annotator", "category", "picked", "human"]].reset_index(drop=True)
     if frame.empty:
-        raise DataError("there is no human label with a value; label some answers first, as in notebooks/label.ipynb")
+        raise DataError(
+            "there is no human label with a value; label some answers first, as in "
+            "notebooks/label.ipynb"
+        )
     _check_range(frame, "human", "a human label")
     _check_unique(frame, [*KEYS, "annotator"], "labels by one person; keep one of them")
     frame["human"] = frame["human"].astype(float)
@@ -85,37 +101,44 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All judgements, and each human label with the judge's value in `judge`.
 
-    Labels without a requested judgement are left out, with a warning that counts them; those of the configurations
-    `others` without one.
+    Labels without a requested judgement are left out, with a warning that counts them; those of the
+    configurations `others` without one.
     """
     judged, labels = judged_frame(judgements), human_frame(human)
     labels = labels[~labels["configuration"].isin(list(others))]
     if labels.empty:
-        raise DataError(f"there is no human label of {', '.join(map(repr, judged['configuration'].unique()))}")
+        raise DataError(
+            f"there is no human label of {', '.join(map(repr, judged['configuration'].unique()))}"
+        )
     judged, labels = _same_configurations(judged, labels)
     known = judged.set_index(KEYS)["judge"]
     places = known.index.get_indexer(labels.set_index(KEYS).index)
     if (places < 0).all():
         first = labels.iloc[0]
         raise DataError(
-            f"none of the {len(labels)} human labels is of an answer that was judged; the first is of query "
-            f"{first['query_id']!r} by {first['criterion']!r}"
+            f"none of the {len(labels)} human labels is of an answer that was judged; the first "
+            f"is of query {first['query_id']!r} by {first['criterion']!r}"
             + (f" of configuration {first['configuration']!r}" if first["configuration"] else "")
             + "; pass the judgements of the answers that were labelled"
         )
     if (places < 0).any():
         first = labels[places < 0].iloc[0]
         warnings.warn(
-            f"{(places < 0).sum()} of {len(labels)} human labels are of answers that were not judged, first "
-            f"query {first['query_id']!r} by {first['criterion']!r}; they are left out",
+            f"{(places < 0).sum()} of {len(labels)} human labels are of answers that were not "
+            f"judged, first query {first['query_id']!r} by {first['criterion']!r}; they are left "
+            "out",
             DataWarning,
             stacklevel=3,
         )
     labels = labels[places >= 0].reset_index(drop=True)
-    return judged, labels.assign(judge=known.to_numpy(dtype=object)[places[places >= 0]]).astype({"judge": "Float64"})
+    return judged, labels.assign(judge=known.to_numpy(dtype=object)[places[places >= 0]]).astype(
+        {"judge": "Float64"}
+    )
 
 
-def _same_configurations(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _same_configurations(
+    judged: pd.DataFrame, labels: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """With one system, either side may lack its name."""
     ours, theirs = list(judged["configuration"].unique()), list(labels["configuration"].unique())
     if len(ours) == 1 and len(theirs) == 1 and "" in (*ours, *theirs):
@@ -123,13 +146,15 @@ def _same_configurations(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd
         return judged.assign(configuration=name), labels.assign(configuration=name)
     if "" in ours:
         raise DataError(
-            f"the human labels are of {len(theirs)} configurations ({', '.join(map(repr, theirs[:3]))}); pass the "
-            "judgements as {configuration: judgements}"
+            f"the human labels are of {len(theirs)} configurations "
+            f"({', '.join(map(repr, theirs[:3]))}); pass the judgements as {{configuration: "
+            f"judgements}}"
         )
     if "" in theirs:
         raise DataError(
-            f"the judgements are of {len(ours)} configurations, and {(labels['configuration'] == '').sum()} human "
-            "labels do not name theirs; expected the column `configuration`"
+            f"the judgements are of {len(ours)} configurations, "
+            f"and {(labels['configuration'] == '').sum()} human labels do not name theirs; "
+            "expected the column `configuration`"
         )
     return judged, labels
 
@@ -139,7 +164,8 @@ def _check_range(frame: pd.DataFrame, column: str, what: str) -> None:
     if len(wrong):
         row = wrong.iloc[0]
         raise DataError(
-            f"{what} of query {row['query_id']!r} by {row['criterion']!r} is {row[column]}; expected a value in [0, 1]"
+            f"{what} of query {row['query_id']!r} by {row['criterion']!r} is {row[column]}; "
+            "expected a value in [0, 1]"
         )
 
 
@@ -181,37 +207,44 @@ def judge_agreement(
 
     Statistics, by the scale that the people's labels are on:
 
-    - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`, the fraction of
-      equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance agreement; `alpha` of Krippendorff;
-      `ac1` of Gwet (2008), which does not collapse where nearly all labels are the same, as kappa and alpha do.
-    - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these, `kappa_quadratic` (Cohen 1968,
-      disagreement weighted by the squared distance), and `spearman` and `kendall` (tau-b) of the values as they are.
+    - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`,
+      the fraction of equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance
+      agreement; `alpha` of Krippendorff; `ac1` of Gwet (2008), which does not collapse where nearly
+      all labels are the same, as kappa and alpha do.
+    - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these,
+      `kappa_quadratic` (Cohen 1968, disagreement weighted by the squared distance), and `spearman`
+      and `kendall` (tau-b) of the values as they are.
     - "interval" (any number): `alpha`, `spearman`, `kendall`.
 
-    All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds (`between`): "judge-human"
-    pairs the judge with each label of each person; "human-human" pairs people who labelled the same answer, in the
-    order of their names. This is the ceiling: no judge can be expected to agree with people more than they do.
-    Read accuracy together with kappa: where 95 % of the answers are right, a judge that always says yes has 0.95.
+    All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds
+    (`between`): "judge-human" pairs the judge with each label of each person; "human-human" pairs
+    people who labelled the same answer, in the order of their names. This is the ceiling: no judge
+    can be expected to agree with people more than they do. Read accuracy together with kappa: where
+    95 % of the answers are right, a judge that always says yes has 0.95.
 
-    Groups (`by`): "all", then each "category" and "configuration" where the labels have several of them.
+    Groups (`by`): "all", then each "category" and "configuration" where the labels have several of
+    them.
 
-    Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one question do not count as
-    several questions. Resamples in which a statistic is undefined are left out. Accuracy has the interval of Wilson
-    (1927) where it is a fraction of queries (one pair each, or several that are alike), since no resample of 30 right
-    verdicts has a wrong one; for the others `note` reports an interval without width. With few labels and few errors
-    they are too short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
+    Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one
+    question do not count as several questions. Resamples in which a statistic is undefined are left
+    out. Accuracy has the interval of Wilson (1927) where it is a fraction of queries (one pair
+    each, or several that are alike), since no resample of 30 right verdicts has a wrong one; for
+    the others `note` reports an interval without width. With few labels and few errors they are too
+    short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
 
     Args:
-        judgements: of one system, or {configuration: judgements}; at most one per answer and criterion.
-        human: a DataFrame with query_id, criterion, value in [0, 1], and optionally annotator, configuration, category
-            (as from `ragbench.labelling.load_labels`); or judgements; or {(query_id, criterion): value}.
+        judgements: of one system, or {configuration: judgements}; at most one per answer and
+        criterion. human: a DataFrame with query_id, criterion, value in [0, 1], and optionally
+        annotator, configuration, category
+            (as from `ragbench.labelling.load_labels`); or judgements; or {(query_id, criterion):
+            value}.
         scale: one of the above; None derives it from the labels of each criterion.
         threshold: smallest value of the judge that counts as yes on a nominal scale.
 
     Returns:
-        criterion, by, group, between, scale, statistic, value, ci_low, ci_high, n (pairs of values), n_queries,
-        n_unscored (labels that the judge has no value for), note. Where a statistic is undefined, `value` is pd.NA and
-        `note` gives the reason.
+        criterion, by, group, between, scale, statistic, value, ci_low, ci_high, n (pairs of
+        values), n_queries, n_unscored (labels that the judge has no value for), note. Where a
+        statistic is undefined, `value` is pd.NA and `note` gives the reason.
 
     >>> from ragbench.types import Judgement
     >>> judged = [Judgement(f"q{i}", "correctness", value) for i, value in enumerate([1.0, 1.0, 0.0, 0.0])]
@@ -224,8 +257,8 @@ def judge_agreement(
     3       ac1  0.529  4
 
     Raises:
-        DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or repeated.
-        ConfigError: an unknown scale, or a setting out of range.
+        DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or
+        repeated. ConfigError: an unknown scale, or a setting out of range.
     """
     check_settings(alpha, n_resamples, seed)
     if scale is not None and scale not in SCALES:
@@ -237,7 +270,9 @@ def judge_agreement(
     for criterion in dict.fromkeys(labels["criterion"]):
         own = labels[labels["criterion"] == criterion]
         on = [
-            name for name, levels in (("nominal", (0.0, 1.0)), ("ordinal", LEVELS)) if own["human"].isin(levels).all()
+            name
+            for name, levels in (("nominal", (0.0, 1.0)), ("ordinal", LEVELS))
+            if own["human"].isin(levels).all()
         ]
         found = scale or [*on, "interval"][0]
         groups = [("all", "", own)]
@@ -248,17 +283,41 @@ def judge_agreement(
             about = {"criterion": criterion, "by": by, "group": group, "scale": found}
             both = part[part["judge"].notna()]
             queries = pd.factorize(both["query_id"])[0]
-            pairs = _Pairs(both["judge"].to_numpy(dtype=float), both["human"].to_numpy(dtype=float), queries)
+            pairs = _Pairs(
+                both["judge"].to_numpy(dtype=float), both["human"].to_numpy(dtype=float), queries
+            )
             about["n_unscored"] = len(part) - len(both)
-            rows += _rows({**about, "between": "judge-human"}, pairs, threshold, n_resamples, alpha, seed)
+            rows += _rows(
+                {**about, "between": "judge-human"}, pairs, threshold, n_resamples, alpha, seed
+            )
             answers = part.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
-            labelled = [(*two, one["query_id"].iloc[0]) for _, one in answers for two in combinations(one["human"], 2)]
+            labelled = [
+                (*two, one["query_id"].iloc[0])
+                for _, one in answers
+                for two in combinations(one["human"], 2)
+            ]
             if labelled:  # each two labels of one answer, in the order of the annotators' names
                 first, second, queries = zip(*labelled, strict=True)
-                people = _Pairs(np.array(first), np.array(second), pd.factorize(np.array(queries, dtype=object))[0])
-                rows += _rows({**about, "between": "human-human"}, people, threshold, n_resamples, alpha, seed)
+                people = _Pairs(
+                    np.array(first),
+                    np.array(second),
+                    pd.factorize(np.array(queries, dtype=object))[0],
+                )
+                rows += _rows(
+                    {**about, "between": "human-human"}, people, threshold, n_resamples, alpha, seed
+                )
     frame = with_nullable(pd.DataFrame(rows), "value", "ci_low", "ci_high")
-    columns = ["criterion", "by", "group", "between", "scale", "statistic", "value", "ci_low", "ci_high"]
+    columns = [
+        "criterion",
+        "by",
+        "group",
+        "between",
+        "scale",
+        "statistic",
+        "value",
+        "ci_low",
+        "ci_high",
+    ]
     return frame[[*columns, "n", "n_queries", "n_unscored", "note"]]
 
 
@@ -280,7 +339,12 @@ def _alpha(coincidences: Floats, values: Floats, scale: str) -> Floats:
 
 
 def _rows(
-    about: dict[str, object], pairs: _Pairs, threshold: float, n_resamples: int, alpha: float, seed: int
+    about: dict[str, object],
+    pairs: _Pairs,
+    threshold: float,
+    n_resamples: int,
+    alpha: float,
+    seed: int,
 ) -> list[dict[str, object]]:
     scale = str(about["scale"])
     n, n_queries = len(pairs.first), len(set(pairs.query.tolist()))
@@ -303,21 +367,36 @@ def _rows(
         drawn = spread.get(name, np.empty(0))
         drawn = drawn[np.isfinite(drawn)]
         low, high = (
-            np.quantile(drawn, [alpha / 2, 1 - alpha / 2]) if len(drawn) and n_queries > 1 else (math.nan, math.nan)
+            np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
+            if len(drawn) and n_queries > 1
+            else (math.nan, math.nan)
         )
         if not math.isfinite(value):
             low = high = math.nan
-        elif name == "accuracy" and n_queries > 1 and (right := _right(pairs, scale, threshold)) is not None:
+        elif (
+            name == "accuracy"
+            and n_queries > 1
+            and (right := _right(pairs, scale, threshold)) is not None
+        ):
             low, high = wilson_interval(right, alpha)
         note = _note(name, value, pairs, len(drawn) / n_resamples if spread else 1.0)
         if not note and high - low < 1e-12:
             note = (
-                "the same in every resample, so the interval has no width, which is not certainty: label more answers"
+                "the same in every resample, so the interval has no width, which is not "
+                "certainty: label more answers"
             )
         rows.append(
-            {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, "n": n, "n_queries": n_queries,
-             "note": note}
-        )  # fmt: skip
+            {
+                **about,
+                "statistic": name,
+                "value": value,
+                "ci_low": low,
+                "ci_high": high,
+                "n": n,
+                "n_queries": n_queries,
+                "note": note,
+            }
+        )
     return rows
 
 
@@ -327,11 +406,16 @@ def _note(name: str, value: float, pairs: _Pairs, defined: float) -> str:
     if not math.isfinite(value):
         if name in ("spearman", "kendall"):
             return "one side gives every answer the same value, so there is no order to agree on"
-        return "both sides give every answer the same value, so agreement is undefined beyond chance"
+        return (
+            "both sides give every answer the same value, so agreement is undefined beyond chance"
+        )
     if len(set(pairs.query.tolist())) < 2:
         return "one query only, so there is no interval"
     if defined < 0.99:
-        return f"undefined in {1 - defined:.0%} of the resamples, so the interval is rough: label more answers"
+        return (
+            f"undefined in {1 - defined:.0%} of the resamples, so the interval is rough: "
+            "label more answers"
+        )
     return ""
 
 
@@ -354,7 +438,9 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> d
             shares = tables / tables.sum(axis=(1, 2), keepdims=True)
             found.setdefault("accuracy", []).append(np.trace(shares, axis1=1, axis2=2))
             found.setdefault("kappa", []).append(_kappa(shares, 1.0 - np.eye(k)))
-            found.setdefault("ac1", []).append(_ac1(shares, 2 if scale == "nominal" else len(LEVELS)))
+            found.setdefault("ac1", []).append(
+                _ac1(shares, 2 if scale == "nominal" else len(LEVELS))
+            )
             squares = (values[:, None] - values[None, :]) ** 2
             found.setdefault("kappa_quadratic", []).append(_kappa(shares, squares))
         if scale != "nominal":
@@ -366,16 +452,23 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> d
 
 def _on_scale(pairs: _Pairs, scale: str, threshold: float) -> tuple[Floats, Floats]:
     if scale == "nominal":
-        return np.where(pairs.first >= threshold, 1.0, 0.0), np.where(pairs.second >= threshold, 1.0, 0.0)
+        return np.where(pairs.first >= threshold, 1.0, 0.0), np.where(
+            pairs.second >= threshold, 1.0, 0.0
+        )
     if scale == "ordinal":
         levels = np.array(LEVELS)
-        first, second = (levels[np.abs(side[:, None] - levels).argmin(axis=1)] for side in (pairs.first, pairs.second))
+        first, second = (
+            levels[np.abs(side[:, None] - levels).argmin(axis=1)]
+            for side in (pairs.first, pairs.second)
+        )
         return first, second
     return pairs.first, pairs.second
 
 
 def _right(pairs: _Pairs, scale: str, threshold: float) -> Floats | None:
-    """For each query whether its values are equal; None where they are for some of its pairs only, or counts differ."""
+    """For each query whether its values are equal; None where they are for some of its pairs only,
+    or counts differ.
+    """
     first, second = _on_scale(pairs, scale, threshold)
     counts = np.bincount(pairs.query)
     shares: Floats = np.bincount(pairs.query, first == second) / counts
@@ -385,13 +478,17 @@ def _right(pairs: _Pairs, scale: str, threshold: float) -> Floats | None:
 
 def _kappa(shares: Floats, distance: Floats) -> Floats:
     observed = (shares * distance).sum(axis=(1, 2))
-    by_chance = (shares.sum(axis=2)[:, :, None] * shares.sum(axis=1)[:, None, :] * distance).sum(axis=(1, 2))
+    by_chance = (shares.sum(axis=2)[:, :, None] * shares.sum(axis=1)[:, None, :] * distance).sum(
+        axis=(1, 2)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
 
 
 def _ac1(shares: Floats, categories: int) -> Floats:
-    """Compute AC1, whose agreement by chance is sum(q (1 - q)) / (categories - 1), q the mean rates of the values."""
+    """Compute AC1, whose agreement by chance is sum(q (1 - q)) / (categories - 1), q the mean rates
+    of the values.
+    """
     rates = (shares.sum(axis=1) + shares.sum(axis=2)) / 2
     by_chance = (rates * (1 - rates)).sum(axis=1) / (categories - 1)
     agreement: Floats = (np.trace(shares, axis1=1, axis2=2) - by_chance) / (1 - by_chance)
@@ -404,10 +501,14 @@ def _spearman(pairs: _Pairs, weights: Floats) -> Floats:
         values, place = np.unique(side, return_inverse=True)
         counts = np.zeros((len(weights), len(values)))
         np.add.at(counts.T, place, weights.T)
-        ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, place])  # of tied values the middle one
+        ranks.append(
+            (np.cumsum(counts, axis=1) - counts / 2)[:, place]
+        )  # of tied values the middle one
     total = weights.sum(axis=1, keepdims=True)
     one, other = (rank - (weights * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
-    joint, a, b = ((weights * x * y).sum(axis=1) for x, y in ((one, other), (one, one), (other, other)))
+    joint, a, b = (
+        (weights * x * y).sum(axis=1) for x, y in ((one, other), (one, one), (other, other))
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where((a > 1e-9) & (b > 1e-9), joint / np.sqrt(a * b), math.nan)
 

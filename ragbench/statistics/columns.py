@@ -1,4 +1,6 @@
-"""Input and output of statistics: settings, scores by measure, pairs of configurations, p-values, nullable numbers."""
+"""Input and output of statistics: settings, scores by measure, pairs of configurations, p-values,
+nullable numbers.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ Groups = Mapping[str, Hashable] | pd.Series
 
 def check_settings(alpha: float, n_resamples: int = 10_000, seed: int = 0) -> None:
     if not isinstance(n_resamples, int) or n_resamples < 100:
-        raise ConfigError(f"n_resamples is {n_resamples!r}; take a whole number from 100, usually 10000")
+        raise ConfigError(
+            f"n_resamples is {n_resamples!r}; take a whole number from 100, usually 10000"
+        )
     if not isinstance(alpha, float) or not 0 < alpha < 1:
-        raise ConfigError(f"alpha is {alpha!r}; take a number between 0 and 1, usually 0.05 for 95 % intervals")
+        raise ConfigError(
+            f"alpha is {alpha!r}; take a number between 0 and 1, usually 0.05 for 95 % intervals"
+        )
     if not isinstance(seed, int) or seed < 0:
         raise ConfigError(f"seed is {seed!r}; take a whole number from 0")
 
@@ -34,21 +40,32 @@ def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
     """Measure -> values by query_id, NaN where unscored; both in the order of `scores`."""
     wanted = ["query_id", "measure", "value"]
     if not isinstance(scores, pd.DataFrame):
-        raise DataError(f"{what} must be a DataFrame with the columns {wanted}, not {type(scores).__name__}")
+        raise DataError(
+            f"{what} must be a DataFrame with the columns {wanted}, not {type(scores).__name__}"
+        )
     if lacking := [name for name in wanted if name not in scores.columns]:
-        raise DataError(f"{what}: no column {', '.join(lacking)}; expected {wanted}, found {list(scores.columns)}")
+        raise DataError(
+            f"{what}: no column {', '.join(lacking)}; expected {wanted}, "
+            f"found {list(scores.columns)}"
+        )
     if scores.empty:
         raise DataError(f"{what} are empty: there is nothing to summarise or compare")
     values = scores["value"].infer_objects()
-    if not pd.api.types.is_numeric_dtype(values):  # numbers together with None or pd.NA are kept as objects
+    if not pd.api.types.is_numeric_dtype(
+        values
+    ):  # numbers together with None or pd.NA are kept as objects
         for value in values[values.notna()]:
             if not isinstance(value, Real):
-                raise DataError(f"{what}: value {value!r} is not a number; the column is of type {values.dtype}")
+                raise DataError(
+                    f"{what}: value {value!r} is not a number; the column is of type {values.dtype}"
+                )
         values = values.where(values.notna(), None).astype("Float64")
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise DataError(f"{what}: value {numbers[row]} of query {scores['query_id'].iloc[row]!r} is not finite")
+        raise DataError(
+            f"{what}: value {numbers[row]} of query {scores['query_id'].iloc[row]!r} is not finite"
+        )
     codes, measures = pd.factorize(scores["measure"])
     if codes.min() < 0 or scores["query_id"].isna().any():
         row = int(np.flatnonzero((codes < 0) | scores["query_id"].isna())[0])
@@ -60,7 +77,8 @@ def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
         if not column.index.is_unique:
             twice = column.index[column.index.duplicated()][0]
             raise DataError(
-                f"{what}: query {twice!r} has two values for {measure!r}; keep one row per query and measure"
+                f"{what}: query {twice!r} has two values for {measure!r}; keep one row per query "
+                "and measure"
             )
         table[str(measure)] = column
     return table
@@ -83,15 +101,19 @@ def with_nullable(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     """The smallest and the largest value of a measure, infinite where there is none.
 
-    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go beyond: then it is
-    another measure of the same name.
+    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go
+    beyond: then it is another measure of the same name.
 
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
     bounds = -math.inf if low is None else low, math.inf if high is None else high
-    inside = all(side.min() >= bounds[0] - 1e-9 and side.max() <= bounds[1] + 1e-9 for side in values if side.size)
+    inside = all(
+        side.min() >= bounds[0] - 1e-9 and side.max() <= bounds[1] + 1e-9
+        for side in values
+        if side.size
+    )
     return bounds if inside else (-math.inf, math.inf)
 
 
@@ -113,7 +135,9 @@ class Pairs(NamedTuple):
     @property
     def binary(self) -> bool:
         """Whether all values are 0 or 1."""
-        return len(self.before) > 0 and all(bool(np.isin(side, (0.0, 1.0)).all()) for side in (self.before, self.after))
+        return len(self.before) > 0 and all(
+            bool(np.isin(side, (0.0, 1.0)).all()) for side in (self.before, self.after)
+        )
 
 
 Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
@@ -121,25 +145,40 @@ Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 
 def tables_of(scores_by_name: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.Series[float]]]:
     """name -> measure -> values by query_id."""
-    return {name: by_measure(scores, f"scores of {name!r}") for name, scores in scores_by_name.items()}
+    return {
+        name: by_measure(scores, f"scores of {name!r}") for name, scores in scores_by_name.items()
+    }
 
 
-def chosen_measures(tables: Tables, measures: Sequence[str] | None, baseline: str, *, depth: int = 3) -> list[str]:
-    """The measures to compare by, that all configurations have; `depth` is where a warning should point."""
-    shared = [measure for measure in tables[baseline] if all(measure in table for table in tables.values())]
+def chosen_measures(
+    tables: Tables, measures: Sequence[str] | None, baseline: str, *, depth: int = 3
+) -> list[str]:
+    """The measures to compare by, that all configurations have; `depth` is where a warning should
+    point.
+    """
+    shared = [
+        measure
+        for measure in tables[baseline]
+        if all(measure in table for table in tables.values())
+    ]
     if measures is None:
         if not shared:
             held = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
             raise ComparisonError(f"no measure in common: {held}")
-        if left_out := sorted({measure for table in tables.values() for measure in table} - set(shared)):
+        if left_out := sorted(
+            {measure for table in tables.values() for measure in table} - set(shared)
+        ):
             warnings.warn(
-                f"{len(left_out)} measures that not all configurations have are not compared: {', '.join(left_out)}",
+                f"{len(left_out)} measures that not all configurations have are not "
+                f"compared: {', '.join(left_out)}",
                 DataWarning,
                 stacklevel=depth,
             )
         return shared
     if isinstance(measures, str) or not list(measures):
-        raise ConfigError(f"measures is a list of names such as ['nDCG@10', 'RR'], not {measures!r}")
+        raise ConfigError(
+            f"measures is a list of names such as ['nDCG@10', 'RR'], not {measures!r}"
+        )
     chosen: dict[str, None] = {}
     for name, table in tables.items():
         try:
@@ -150,7 +189,9 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None, baseline: st
 
 
 def measure_among(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> str:
-    """The measure that is meant, as the scores of the first configuration call it; as given where they lack it."""
+    """The measure that is meant, as the scores of the first configuration call it; as given where
+    they lack it.
+    """
     first = next(iter(scores_by_name.values()), None)
     known = set(first["measure"]) if first is not None and "measure" in first else set()
     try:
@@ -163,12 +204,16 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     """The values of both on the queries that both scored."""
     before, after = tables[baseline][measure], tables[name][measure]
     if len(before) != len(after) or not before.index.isin(after.index).all():
-        only_before, only_after = before.index.difference(after.index), after.index.difference(before.index)
+        only_before, only_after = (
+            before.index.difference(after.index),
+            after.index.difference(before.index),
+        )
         common = len(before) - len(only_before)
         raise ComparisonError(
-            f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} and {len(after)}, "
-            f"{common or 'none'} in common); only {baseline!r} has {_first(only_before)}, only {name!r} "
-            f"has {_first(only_after)}. Run both on the same dataset and split"
+            f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} "
+            f"and {len(after)}, {common or 'none'} in common); only {baseline!r} "
+            f"has {_first(only_before)}, only {name!r} has {_first(only_after)}. Run both on the "
+            "same dataset and split"
         )
     left, right = before.to_numpy(), after.reindex(before.index).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
@@ -184,15 +229,19 @@ def pairs_by_measure(
     return {measure: paired(tables, "baseline", "contender", measure) for measure in chosen}
 
 
-def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_be_empty: bool = False) -> pd.DataFrame:
+def matrix_of(
+    scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_be_empty: bool = False
+) -> pd.DataFrame:
     """Values of one measure: queries down (only those that all scored), configurations across.
 
     Raises:
-        ComparisonError: the configurations do not have the same queries, or none that all of them scored.
-        ConfigError: fewer than two configurations, or a measure that one of them lacks.
+        ComparisonError: the configurations do not have the same queries, or none that all of them
+        scored. ConfigError: fewer than two configurations, or a measure that one of them lacks.
     """
     if len(scores_by_name) < 2:
-        raise ConfigError(f"{len(scores_by_name)} configurations; this needs the scores of at least 2")
+        raise ConfigError(
+            f"{len(scores_by_name)} configurations; this needs the scores of at least 2"
+        )
     if not isinstance(measure, str):
         raise ConfigError(f"measure is the name of one measure such as 'nDCG@10', not {measure!r}")
     tables = tables_of(scores_by_name)
@@ -201,24 +250,36 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_b
     for name in tables:
         paired(tables, first, name, measure)
     order = tables[first][measure].index
-    matrix = pd.DataFrame({name: table[measure].reindex(order) for name, table in tables.items()}).dropna()
+    matrix = pd.DataFrame(
+        {name: table[measure].reindex(order) for name, table in tables.items()}
+    ).dropna()
     if matrix.empty and not may_be_empty:
-        raise ComparisonError(f"{measure}: no query that all {len(tables)} configurations have scored")
+        raise ComparisonError(
+            f"{measure}: no query that all {len(tables)} configurations have scored"
+        )
     return matrix
 
 
 def group_codes(query_ids: Sequence[str], cluster: Groups) -> Ints:
     """For each query the number of its group, from 0 as they come."""
     if not isinstance(cluster, Mapping | pd.Series):
-        raise ConfigError(f"cluster maps each query_id to its group (a dict or a Series), not {type(cluster).__name__}")
+        raise ConfigError(
+            f"cluster maps each query_id to its group (a dict or a Series), "
+            f"not {type(cluster).__name__}"
+        )
     groups = dict(cluster.items())
-    if lacking := [query_id for query_id in query_ids if query_id not in groups or pd.isna(groups[query_id])]:
+    if lacking := [
+        query_id for query_id in query_ids if query_id not in groups or pd.isna(groups[query_id])
+    ]:
         more = " ..." if len(lacking) > 3 else ""
         raise DataError(
             f"cluster: {len(lacking)} of {len(query_ids)} queries have no group "
-            f"({', '.join(map(repr, lacking[:3]))}{more}); give each query one, its own where it is alone"
+            f"({', '.join(map(repr, lacking[:3]))}{more}); give each query one, its own where it "
+            "is alone"
         )
-    codes: Ints = pd.factorize(np.array([str(groups[query_id]) for query_id in query_ids], dtype=object))[0]
+    codes: Ints = pd.factorize(
+        np.array([str(groups[query_id]) for query_id in query_ids], dtype=object)
+    )[0]
     return codes
 
 
@@ -232,12 +293,12 @@ CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "fdr_by", "none")
 def adjusted_p_values(p_values: Sequence[float] | Floats, correction: str = "holm") -> Floats:
     """Adjusted p-values, in the order given; what is NaN stays NaN and does not count as a test.
 
-    Not by statsmodels' multipletests: each call of it collects the garbage of the whole process, which costs more than
-    everything else in a comparison.
+    Not by statsmodels' multipletests: each call of it collects the garbage of the whole process,
+    which costs more than everything else in a comparison.
 
-    "holm" (Holm 1979): the i-th smallest of n is multiplied by n - i + 1, and none is smaller than one before it;
-    "bonferroni": each by n; "fdr_bh", "fdr_by": Benjamini & Hochberg 1995, Benjamini & Yekutieli 2001, by scipy;
-    "none". At most 1.
+    "holm" (Holm 1979): the i-th smallest of n is multiplied by n - i + 1, and none is smaller than
+    one before it; "bonferroni": each by n; "fdr_bh", "fdr_by": Benjamini & Hochberg 1995, Benjamini
+    & Yekutieli 2001, by scipy; "none". At most 1.
 
     >>> adjusted_p_values([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
@@ -274,7 +335,8 @@ def p_text(p: float | None, equals: str = "") -> str:
 
 
 def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
-    """A table of statistics to look at: numbers rounded, p-values (columns p_...) as `p_text` has them.
+    """A table of statistics to look at: numbers rounded, p-values (columns p_...) as `p_text` has
+    them.
 
     >>> import pandas as pd
     >>> rounded(pd.DataFrame({"difference": [0.12345], "p_value": [0.00001]}))

@@ -39,13 +39,15 @@ from ragbench.statistics.power import Pilot
 
 
 def summarise(scores: pd.DataFrame, *, alpha: float = 0.05) -> pd.DataFrame:
-    """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high, n_scored, n.
+    """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high,
+    n_scored, n.
 
-    `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over all questions like
-    these with a probability of 1 - alpha: Gaffke's (2005) with the bounds of the registry, as for `compare`; where all
-    values are 0 or 1 that of Wilson (1927); without bounds Student's t. Within bounds it always has a width: other
-    values may differ even if all observed ones are equal. With none scored, mean and interval are pd.NA; the interval
-    also with one, and for equal values of a measure without known bounds.
+    `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over
+    all questions like these with a probability of 1 - alpha: Gaffke's (2005) with the bounds of the
+    registry, as for `compare`; where all values are 0 or 1 that of Wilson (1927); without bounds
+    Student's t. Within bounds it always has a width: other values may differ even if all observed
+    ones are equal. With none scored, mean and interval are pd.NA; the interval also with one, and
+    for equal values of a measure without known bounds.
 
     >>> import pandas as pd
     >>> values = [0.0, 0.5, 0.5, 1.0, 1.0, None]
@@ -55,13 +57,15 @@ def summarise(scores: pd.DataFrame, *, alpha: float = 0.05) -> pd.DataFrame:
     0      RR   0.6   0.201    0.908         5  6
 
     Raises:
-        DataError: columns are missing, a query has two values for a measure, or a value is not a number.
-        ConfigError: `alpha` is out of range.
+        DataError: columns are missing, a query has two values for a measure, or a value is not a
+        number. ConfigError: `alpha` is out of range.
     """
     check_settings(alpha)
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
-    bounds = [Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)]
+    bounds = [
+        Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)
+    ]
     low, high, *_ = mean_intervals(columns, bounds, alpha)
     for row, column in enumerate(columns):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
@@ -101,39 +105,50 @@ def compare(
     cluster: Mapping[str, Hashable] | pd.Series | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One row per measure.
+    """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One
+    row per measure.
 
     Columns:
-        measure: in the order of `measures`, or of `baseline`.
-        baseline, contender: means over the pairs used; `difference` is contender - baseline.
-        ci_low, ci_high: 1 - alpha interval of the difference, valid for every distribution within the bounds of the
-            measure (see `ragbench.statistics.intervals`); `interval` is the method: "Gaffke"; "score" (Tango 1998) for
-            values of 0 and 1 of which each side won a query; "t" (Student's) for measures without bounds; "none": one
-            pair, or equal differences of a measure without bounds.
+        measure: in the order of `measures`, or of `baseline`. baseline, contender: means over the
+        pairs used; `difference` is contender - baseline. ci_low, ci_high: 1 - alpha interval of the
+        difference, valid for every distribution within the bounds of the
+            measure (see `ragbench.statistics.intervals`); `interval` is the method: "Gaffke";
+            "score" (Tango 1998) for values of 0 and 1 of which each side won a query; "t"
+            (Student's) for measures without bounds; "none": one pair, or equal differences of a
+            measure without bounds.
         p_value: the smallest alpha at which that interval excludes 0, so that both always agree.
-        p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979) limits the
-            probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the expected fraction of
-            false positives among the differences found; "fdr_by" does so under any dependence. Testing many measures
-            costs power: name those that decide.
+        p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979)
+        limits the
+            probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the
+            expected fraction of false positives among the differences found; "fdr_by" does so under
+            any dependence. Testing many measures costs power: name those that decide.
         decision: "better" or "worse" where p_adjusted < alpha (a lower value is better where
-            `registry.higher_is_better` is False), "undecided" elsewhere, which does not prove them equal; "" untested.
-        effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
+            `registry.higher_is_better` is False), "undecided" elsewhere, which does not prove them
+            equal; "" untested.
+        effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988);
+        pd.NA if every query
             gains the same.
-        wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
+        wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse;
+        where lower is
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        p_sign_flip: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007), for
-            comparison with other work. It tests whether gains and losses are symmetric, not whether their mean is 0:
-            where losses are rare and large it is often wrong, so it decides nothing. Exact where the queries that
-            differ have at most `n_resamples` combinations of signs.
-        mde: smallest true difference for which as many queries lead to a decision (uncorrected) with a probability of
-            0.8; the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
-            for any p. pd.NA where there is none, and where all queries differ by the same.
+        p_sign_flip: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette
+        2007), for
+            comparison with other work. It tests whether gains and losses are symmetric, not whether
+            their mean is 0: where losses are rare and large it is often wrong, so it decides
+            nothing. Exact where the queries that differ have at most `n_resamples` combinations of
+            signs.
+        mde: smallest true difference for which as many queries lead to a decision (uncorrected)
+        with a probability of
+            0.8; the same as `detectable` of `required_queries`. A smaller difference that matters
+            needs more queries, for any p. pd.NA where there is none, and where all queries differ
+            by the same.
         n_tests, n_unpaired, n_clusters: see above and below.
 
-    With `cluster` (query_id -> group: such as several questions from one document) the sums of groups are the values,
-    within the bounds of the largest group: questions from one document are not independent, and treating them as if
-    they were makes intervals too short. `n_clusters` is their number (without `cluster`, n).
+    With `cluster` (query_id -> group: such as several questions from one document) the sums of
+    groups are the values, within the bounds of the largest group: questions from one document are
+    not independent, and treating them as if they were makes intervals too short. `n_clusters` is
+    their number (without `cluster`, n).
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -175,9 +190,11 @@ def compare_all(
     cluster: Mapping[str, Hashable] | pd.Series | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """`compare` each configuration with the one named `baseline`: its columns after `name`, that of the contender.
+    """`compare` each configuration with the one named `baseline`: its columns after `name`, that of
+    the contender.
 
-    Rows come by contender in the given order, then by measure. p-values are adjusted over all of them together.
+    Rows come by contender in the given order, then by measure. p-values are adjusted over all of
+    them together.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -194,7 +211,10 @@ def compare_all(
     if baseline not in scores_by_name:
         raise ConfigError(unknown("baseline", baseline, map(str, scores_by_name)))
     if len(scores_by_name) < 2:
-        raise ConfigError(f"nothing to compare {baseline!r} with: give the scores of at least one other configuration")
+        raise ConfigError(
+            f"nothing to compare {baseline!r} with: give the scores of at least one other "
+            "configuration"
+        )
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures, baseline)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
@@ -206,7 +226,9 @@ def compare_all(
             values[row], pilots[row] = _clustered(pair, pilots[row], cluster)
     found = difference_intervals(values, pilots, alpha)
     adjusted = adjusted_p_values(found.p, correction)
-    result = pd.DataFrame([_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)])
+    result = pd.DataFrame(
+        [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
+    )
     result = result.assign(
         name=[name for name, _ in rows],
         ci_low=nullable(found.low),
@@ -214,7 +236,13 @@ def compare_all(
         p_value=nullable(found.p),
         p_adjusted=nullable(adjusted),
         decision=[
-            "" if math.isnan(p) else "undecided" if p >= alpha else "better" if gain > 0 else "worse"
+            ""
+            if math.isnan(p)
+            else "undecided"
+            if p >= alpha
+            else "better"
+            if gain > 0
+            else "worse"
             for p, gain in zip(adjusted, result["gain"], strict=True)
         ],
         mde=nullable([pilot.detectable(alpha) for pilot in pilots]),
@@ -229,10 +257,27 @@ def compare_all(
 
 
 _COLUMNS = [
-    "measure", "baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "p_adjusted", "decision",
-    "effect_size", "wins", "ties", "losses", "n", "mde", "n_tests", "n_unpaired", "n_clusters", "interval",
+    "measure",
+    "baseline",
+    "contender",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "p_value",
+    "p_adjusted",
+    "decision",
+    "effect_size",
+    "wins",
+    "ties",
+    "losses",
+    "n",
+    "mde",
+    "n_tests",
+    "n_unpaired",
+    "n_clusters",
+    "interval",
     "p_sign_flip",
-]  # fmt: skip
+]
 
 
 def _row(pair: Pairs, measure: str) -> dict[str, object]:
@@ -259,26 +304,37 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
     }
 
 
-def _clustered(pair: Pairs, pilot: Pilot, cluster: Mapping[str, Hashable] | pd.Series) -> tuple[Floats, Pilot]:
-    """Return a value for each group whose mean is the difference, and what these values tell about others.
+def _clustered(
+    pair: Pairs, pilot: Pilot, cluster: Mapping[str, Hashable] | pd.Series
+) -> tuple[Floats, Pilot]:
+    """Return a value for each group whose mean is the difference, and what these values tell about
+    others.
 
-    The sum of a group over the mean size of groups lies within the bounds of a query times the largest size over the
-    mean size.
+    The sum of a group over the mean size of groups lies within the bounds of a query times the
+    largest size over the mean size.
     """
     codes = group_codes(pair.query_ids, cluster)
     sizes = np.bincount(codes)
-    values: Floats = np.bincount(codes, pair.difference) / sizes.mean() if len(sizes) else pair.difference
+    values: Floats = (
+        np.bincount(codes, pair.difference) / sizes.mean() if len(sizes) else pair.difference
+    )
     deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
     width = pilot.width * sizes.max(initial=1) / max(sizes.mean(), 1) if len(sizes) else pilot.width
     return values, Pilot(len(values), deviation, float(width))
 
 
-def difference_intervals(values: Sequence[Floats], pilots: Sequence[Pilot], alpha: float) -> Intervals:
-    """Compute the interval of each mean difference: Tango's where both sides won a query by 0/1 values."""
+def difference_intervals(
+    values: Sequence[Floats], pilots: Sequence[Pilot], alpha: float
+) -> Intervals:
+    """Compute the interval of each mean difference: Tango's where both sides won a query by 0/1
+    values.
+    """
     found = mean_intervals(values, [Bounds(-pilot.width, pilot.width) for pilot in pilots], alpha)
     for row, (column, pilot) in enumerate(zip(values, pilots, strict=True)):
         wins, losses = int((column > 0).sum()), int((column < 0).sum())
         if pilot.differing is not None and wins and losses:
-            found.low[row], found.high[row], found.p[row] = score_interval(wins, losses, pilot.n, alpha)
+            found.low[row], found.high[row], found.p[row] = score_interval(
+                wins, losses, pilot.n, alpha
+            )
             found.method[row] = "score"
     return found

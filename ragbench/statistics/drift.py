@@ -1,28 +1,32 @@
 """Drift: whether runs over time moved, tested after every run without crying wolf.
 
-A p-value below .05 against the previous run is an alarm in one night of twenty, for each measure. Here one number is
-stated and kept: on average at most one false alarm in `run_length` runs, over all measures that are watched together.
+A p-value below .05 against the previous run is an alarm in one night of twenty, for each measure.
+Here one number is stated and kept: on average at most one false alarm in `run_length` runs, over
+all measures that are watched together.
 
-A question set may change: what a night adds to the means of its questions is a_t of x_tq = m_q + a_t, fitted by least
-squares to the runs so far, so that runs are compared by the questions that they share. The noise of a_t is that from
-night to night, whatever its cause: questions whose noise persists for some nights, answers of which few are drawn anew,
-a provider's bad day. With r the correlation of neighbouring nights, the steps e_t = a_t - r a_{t-1} are nearly
-independent, and a lasting fall by d moves the first one by d and the others by (1 - r) d. The last k steps, with k from
-3 to 28, are compared with the earlier ones by Student's t; an alarm is raised where
+A question set may change: what a night adds to the means of its questions is a_t of x_tq = m_q +
+a_t, fitted by least squares to the runs so far, so that runs are compared by the questions that
+they share. The noise of a_t is that from night to night, whatever its cause: questions whose noise
+persists for some nights, answers of which few are drawn anew, a provider's bad day. With r the
+correlation of neighbouring nights, the steps e_t = a_t - r a_{t-1} are nearly independent, and a
+lasting fall by d moves the first one by d and the others by (1 - r) d. The last k steps, with k
+from 3 to 28, are compared with the earlier ones by Student's t; an alarm is raised where
 
     p < 1 / (4 * run_length * streams)   and the median of the last k nights differs by half of `fall` or more
 
-(the median, so that no bad night raises an alarm alone). r is estimated from the earlier nights, and raised, because
-an estimate from few is too low. After an alarm the earlier runs are those since the estimated date of the change; with
-fewer than 30 of them r is taken as .98, so that only large changes are noticed, and with fewer than 10 none. Runs that
-repeat the one before are left out: a system that gives the same answers every night has no noise to compare with, and
-its changes are those that `compare` shows.
+(the median, so that no bad night raises an alarm alone). r is estimated from the earlier nights,
+and raised, because an estimate from few is too low. After an alarm the earlier runs are those since
+the estimated date of the change; with fewer than 30 of them r is taken as .98, so that only large
+changes are noticed, and with fewer than 10 none. Runs that repeat the one before are left out: a
+system that gives the same answers every night has no noise to compare with, and its changes are
+those that `compare` shows.
 
-Simulated (tests/statistics/test_drift.py; one measure, 97 questions, 120 nights; a fall of .05 after 60): a false alarm
-in none of about 115 histories with noise of .17 per question and night, in .01 with an autocorrelation of .5, .03 with
-.9, .03 where 10 % of right or wrong answers are drawn anew each night, 0 with a weekly cycle or a common shock of .03.
-The fall is noticed within 30 nights in 1.0, .93, .67, 0, .81 and .87 of them. It cannot be promised where noise
-persists for 10 nights and more: with an autocorrelation of .9 it is noticed at once or late; among answers of which
+Simulated (tests/statistics/test_drift.py; one measure, 97 questions, 120 nights; a fall of .05
+after 60): a false alarm in none of about 115 histories with noise of .17 per question and night, in
+.01 with an autocorrelation of .5, .03 with .9, .03 where 10 % of right or wrong answers are drawn
+anew each night, 0 with a weekly cycle or a common shock of .03. The fall is noticed within 30
+nights in 1.0, .93, .67, 0, .81 and .87 of them. It cannot be promised where noise persists for 10
+nights and more: with an autocorrelation of .9 it is noticed at once or late; among answers of which
 10 % are drawn anew the noise of the mean is as large as the fall; `notice` is None there.
 """
 
@@ -49,10 +53,12 @@ _ROUNDS = 15  # of the least-squares fit where question sets differ
 
 @dataclass(frozen=True)
 class Change:
-    """An alarm: noticed at a run, with the run of the change and the range that holds it with 95 % confidence.
+    """An alarm: noticed at a run, with the run of the change and the range that holds it with 95 %
+    confidence.
 
-    `since`, `earliest`, `latest` and `noticed` are labels of runs. `before` and `after` are means over the questions
-    that both have. `questions` is query_id -> difference, of those that moved most in the direction of the change.
+    `since`, `earliest`, `latest` and `noticed` are labels of runs. `before` and `after` are means
+    over the questions that both have. `questions` is query_id -> difference, of those that moved
+    most in the direction of the change.
     """
 
     direction: str
@@ -67,16 +73,22 @@ class Change:
     @property
     def text(self) -> str:
         """Return the change in one line."""
-        between = "" if self.earliest == self.latest else f" (between {self.earliest} and {self.latest})"
-        return f"{self.direction} from {self.before:.3f} to {self.after:.3f} since {self.since}{between}"
+        between = (
+            "" if self.earliest == self.latest else f" (between {self.earliest} and {self.latest})"
+        )
+        return (
+            f"{self.direction} from {self.before:.3f} to {self.after:.3f} "
+            f"since {self.since}{between}"
+        )
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The result of `drift`: `path` has a row per run (mean, p of the strongest shift, state); `changes`: the alarms.
+    """The result of `drift`: `path` has a row per run (mean, p of the strongest shift, state);
+    `changes`: the alarms.
 
-    `notice` is the number of runs after which a lasting `fall` would probably be noticed; None where it would not,
-    because `n` runs are too few or their noise is too large.
+    `notice` is the number of runs after which a lasting `fall` would probably be noticed; None
+    where it would not, because `n` runs are too few or their noise is too large.
     """
 
     path: pd.DataFrame
@@ -91,24 +103,33 @@ class Drift:
         if self.changes:
             return self.changes[-1].text
         if self.notice is not None:
-            return f"nothing shown; a fall of {self.fall:.2g} or more would be noticed within about {self.notice} runs"
+            return (
+                f"nothing shown; a fall of {self.fall:.2g} or more would be noticed within "
+                f"about {self.notice} runs"
+            )
         if self.n < MIN_EARLIER:
             few = f"{self.n} differ, it takes {MIN_EARLIER}"
             return f"nothing shown; too few runs to notice a fall of {self.fall:.2g}: {few}"
-        return f"nothing shown; a fall of {self.fall:.2g} is within the noise from run to run and would not be noticed"
+        return (
+            f"nothing shown; a fall of {self.fall:.2g} is within the noise from run to run "
+            "and would not be noticed"
+        )
 
 
-def drift(values: pd.DataFrame, *, streams: int = 1, run_length: int = RUN_LENGTH, fall: float = 0.05) -> Drift:
-    """Test after every run whether the mean of a measure moved; see the module for the method and what it can promise.
+def drift(
+    values: pd.DataFrame, *, streams: int = 1, run_length: int = RUN_LENGTH, fall: float = 0.05
+) -> Drift:
+    """Test after every run whether the mean of a measure moved; see the module for the method and
+    what it can promise.
 
-    States of a run: "first"; "unchanged", where every value is that of the run before, which is not evidence;
-    "nothing shown"; "fall" or "rise", where an alarm is raised.
+    States of a run: "first"; "unchanged", where every value is that of the run before, which is not
+    evidence; "nothing shown"; "fall" or "rise", where an alarm is raised.
 
     Args:
-        values: a row per run in order of time, labelled by its date; a column per question, NaN where unscored.
-        streams: how many measures are watched together.
-        run_length: runs between two false alarms on average, at least, over all of them.
-        fall: the size of a change that matters; less than half of it raises no alarm.
+        values: a row per run in order of time, labelled by its date; a column per question, NaN
+        where unscored. streams: how many measures are watched together. run_length: runs between
+        two false alarms on average, at least, over all of them. fall: the size of a change that
+        matters; less than half of it raises no alarm.
 
     >>> import numpy as np, pandas as pd
     >>> rng = np.random.default_rng(0)
@@ -149,7 +170,8 @@ def drift(values: pd.DataFrame, *, streams: int = 1, run_length: int = RUN_LENGT
 
 
 def night_effects(table: Floats) -> Floats:
-    """Compute what each night (row) adds to the means of its questions, by least squares of x_tq = m_q + a_t.
+    """Compute what each night (row) adds to the means of its questions, by least squares of x_tq =
+    m_q + a_t.
 
     A question that is missing in one night does not move its effect:
 
@@ -173,7 +195,9 @@ class _Shift(NamedTuple):
 
 
 def _shift(effects: Floats, k: int) -> _Shift:
-    """Compare the steps of the last `k` nights with the earlier ones: two-sided p, and the size of the shift."""
+    """Compare the steps of the last `k` nights with the earlier ones: two-sided p, and the size of
+    the shift.
+    """
     from scipy.special import stdtr
 
     earlier = effects[:-k]
@@ -188,9 +212,9 @@ def _shift(effects: Floats, k: int) -> _Shift:
 def _noise(effects: Floats) -> tuple[float, float]:
     """Estimate the correlation of neighbouring nights, and the standard deviation of the steps.
 
-    With n nights the estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard
-    error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false alarm, and too high an r
-    a later one.
+    With n nights the estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954),
+    with a standard error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r
+    is a false alarm, and too high an r a later one.
     """
     n, away = len(effects), effects - effects.mean()
     total = float(away @ away)
@@ -201,10 +225,12 @@ def _noise(effects: Floats) -> tuple[float, float]:
 
 
 def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple[Change, int]:
-    """Date the change (the split with the highest likelihood, and the range), and give its position among `kept`.
+    """Date the change (the split with the highest likelihood, and the range), and give its position
+    among `kept`.
 
-    With l(j) the logarithm of the likelihood ratio of a change at run j, the range is every j with l(max) - l(j) <= x
-    where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in change-point problems", Int. Stat. Review 56(1)).
+    With l(j) the logarithm of the likelihood ratio of a change at run j, the range is every j with
+    l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in change-point
+    problems", Int. Stat. Review 56(1)).
     """
     n, splits = len(effects), np.arange(1, len(effects))
     r, spread = _noise(effects[: -_WINDOWS[0]])
@@ -217,21 +243,41 @@ def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple
     scored = ~np.isnan(table)
     means = []
     for part in (slice(0, best + 1), slice(best + 1, None)):
-        total, count = np.where(scored[part], table[part], 0.0).sum(axis=0), scored[part].sum(axis=0)
+        total, count = (
+            np.where(scored[part], table[part], 0.0).sum(axis=0),
+            scored[part].sum(axis=0),
+        )
         means.append(np.where(count, total / np.maximum(count, 1), math.nan))
     move = means[1] - means[0]
     shared = ~np.isnan(move)
     down = moves[best] < 0
-    order = [i for i in np.argsort(move if down else -move, kind="stable") if shared[i] and (move[i] < 0) == down]
-    since, earliest, latest = (values.index[kept[int(i) + 1]] for i in (best, inside[0], inside[-1]))
+    order = [
+        i
+        for i in np.argsort(move if down else -move, kind="stable")
+        if shared[i] and (move[i] < 0) == down
+    ]
+    since, earliest, latest = (
+        values.index[kept[int(i) + 1]] for i in (best, inside[0], inside[-1])
+    )
     before, after = (float(side[shared].mean()) if shared.any() else math.nan for side in means)
     most = {str(values.columns[i]): float(move[i]) for i in order[:5]}
-    change = Change("fall" if down else "rise", values.index[kept[-1]], since, earliest, latest, before, after, most)
+    change = Change(
+        "fall" if down else "rise",
+        values.index[kept[-1]],
+        since,
+        earliest,
+        latest,
+        before,
+        after,
+        most,
+    )
     return change, best + 1
 
 
 def _notice(earlier: Floats, level: float, fall: float) -> int | None:
-    """Compute after how many runs a lasting fall is expected to raise an alarm; None where it is not."""
+    """Compute after how many runs a lasting fall is expected to raise an alarm; None where it is
+    not.
+    """
     from scipy.special import stdtrit
 
     if (n := len(earlier)) < MIN_EARLIER:

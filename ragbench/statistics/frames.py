@@ -11,7 +11,9 @@ from ragbench.statistics.columns import p_text
 
 
 class ShortFrame(pd.DataFrame):
-    """A DataFrame that is printed as `_short` shows it; with other columns than at first, as any DataFrame."""
+    """A DataFrame that is printed as `_short` shows it; with other columns than at first, as any
+    DataFrame.
+    """
 
     _metadata: ClassVar[list[str]] = ["_short", "_columns"]
     _short: Callable[[pd.DataFrame], pd.DataFrame] | None = None
@@ -23,7 +25,9 @@ class ShortFrame(pd.DataFrame):
 
     def _printed(self) -> pd.DataFrame:
         own = pd.DataFrame(self)
-        return own if self._short is None or tuple(own.columns) != self._columns else self._short(own)
+        return (
+            own if self._short is None or tuple(own.columns) != self._columns else self._short(own)
+        )
 
     def __repr__(self) -> str:
         return repr(self._printed())
@@ -33,7 +37,9 @@ class ShortFrame(pd.DataFrame):
         return shown
 
 
-def printed_short(frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+def printed_short(
+    frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]
+) -> pd.DataFrame:
     """The frame, printed as `short(frame)`.
 
     >>> printed_short(pd.DataFrame({"a": [1], "b": [2]}), lambda frame: frame[["a"]])
@@ -53,13 +59,19 @@ def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:
     """
     if pd.isna(value):
         return "–"
-    return form.format(value) + ("" if pd.isna(low) else f" [{form.format(low)}, {form.format(high)}]")
+    return form.format(value) + (
+        "" if pd.isna(low) else f" [{form.format(low)}, {form.format(high)}]"
+    )
 
 
 def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns of `compare` that decide: measure, means, difference with its interval, adjusted p, decision."""
+    """The columns of `compare` that decide: measure, means, difference with its interval, adjusted
+    p, decision.
+    """
     bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
-    return frame[[name for name in ("name", "measure", "baseline", "contender") if name in frame]].assign(
+    return frame[
+        [name for name in ("name", "measure", "baseline", "contender") if name in frame]
+    ].assign(
         baseline=[with_interval(value) for value in frame["baseline"]],
         contender=[with_interval(value) for value in frame["contender"]],
         difference=[with_interval(*row, "{:+.3f}") for row in bounds],

@@ -19,14 +19,16 @@ MIN_CONFIGURATIONS = 3
 
 @dataclass(frozen=True, eq=False)
 class DatasetHealth:
-    """The result of `dataset_health`: a table of the questions, hardest first, and the findings in sentences.
+    """The result of `dataset_health`: a table of the questions, hardest first, and the findings in
+    sentences.
 
-    Columns: query_id; difficulty: 1 - mean over the configurations, in [0, 1] (where lower is better: the mean);
-    spread: largest minus smallest value; moves: whether it is more than 1e-9; discrimination: item-rest correlation in
-    [-1, 1], that of this question's values with the configurations' means over all other questions (Lord & Novick
-    1968). Around 0 it is noise; a clearly negative one is worth a look: better configurations do worse here, often due
-    to a wrong label. pd.NA with fewer than three configurations or without any movement; with a dozen, chance alone
-    reaches +-0.6.
+    Columns: query_id; difficulty: 1 - mean over the configurations, in [0, 1] (where lower is
+    better: the mean); spread: largest minus smallest value; moves: whether it is more than 1e-9;
+    discrimination: item-rest correlation in [-1, 1], that of this question's values with the
+    configurations' means over all other questions (Lord & Novick 1968). Around 0 it is noise; a
+    clearly negative one is worth a look: better configurations do worse here, often due to a wrong
+    label. pd.NA with fewer than three configurations or without any movement; with a dozen, chance
+    alone reaches +-0.6.
     """
 
     questions: pd.DataFrame
@@ -34,7 +36,8 @@ class DatasetHealth:
 
 
 def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) -> DatasetHealth:
-    """Describe how well the questions of a test set distinguish configurations, as in the analysis of exam questions.
+    """Describe how well the questions of a test set distinguish configurations, as in the analysis
+    of exam questions.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries.
@@ -62,13 +65,18 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
     matrix = matrix_of(scores_by_name, measure)
     values = matrix.to_numpy()
     if values.min() < -1e-9 or values.max() > 1 + 1e-9:
-        raise DataError(f"{measure}: values from {values.min():g} to {values.max():g}; difficulty needs [0, 1]")
+        raise DataError(
+            f"{measure}: values from {values.min():g} to {values.max():g}; difficulty needs [0, 1]"
+        )
     mean, spread = values.mean(axis=1), np.ptp(values, axis=1)
     n, k = values.shape
     discrimination = np.full(n, math.nan)
     if k >= MIN_CONFIGURATIONS and n > 1:  # item-rest correlations
         rest = (values.sum(axis=0) - values) / (n - 1)
-        own, others = values - values.mean(axis=1, keepdims=True), rest - rest.mean(axis=1, keepdims=True)
+        own, others = (
+            values - values.mean(axis=1, keepdims=True),
+            rest - rest.mean(axis=1, keepdims=True),
+        )
         norms = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
         with np.errstate(invalid="ignore", divide="ignore"):
             discrimination = np.where(norms > 1e-12, (own * others).sum(axis=1) / norms, math.nan)
@@ -81,21 +89,28 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
             "moves": spread > 1e-9,
         }
     )
-    table = table.sort_values(["difficulty", "query_id"], ascending=[False, True], ignore_index=True)
+    table = table.sort_values(
+        ["difficulty", "query_id"], ascending=[False, True], ignore_index=True
+    )
     return DatasetHealth(table, _sentences(table, k))
 
 
 def _sentences(table: pd.DataFrame, configurations: int) -> list[str]:
     still = table[~table["moves"]]
-    top, bottom = int((still["difficulty"] <= 1e-9).sum()), int((still["difficulty"] >= 1 - 1e-9).sum())
+    top, bottom = (
+        int((still["difficulty"] <= 1e-9).sum()),
+        int((still["difficulty"] >= 1 - 1e-9).sum()),
+    )
     sentences = [
-        f"{len(still)} of {len(table)} questions never move: all {configurations} configurations score the same on "
-        f"them ({top} at the top, {bottom} at the bottom). They do not distinguish any two of these."
+        f"{len(still)} of {len(table)} questions never move: all {configurations} configurations "
+        f"score the same on them ({top} at the top, {bottom} at the bottom). They do not "
+        "distinguish any two of these."
     ]
     against = table[table["discrimination"].fillna(0.0) < -0.5]
     if len(against):
         sentences.append(
-            f"{len(against)} run against the rest (discrimination below -0.5): read them, their labels may be wrong; "
-            f"the first are {', '.join(map(str, against['query_id'].head(5)))}."
+            f"{len(against)} run against the rest (discrimination below -0.5): read them, their "
+            f"labels may be wrong; the first "
+            f"are {', '.join(map(str, against['query_id'].head(5)))}."
         )
     return sentences

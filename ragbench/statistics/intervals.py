@@ -1,26 +1,28 @@
-"""Intervals of means that hold for every distribution within a measure's range, and p-values that agree with them.
+"""Intervals of means that hold for every distribution within a measure's range, and p-values that
+agree with them.
 
-One family decides: Gaffke's (2005) limits. The lower limit is a quantile of a weighted mean of the values and of one
-unseen value, the smallest that the measure allows, with weights uniform over all that add up to 1: a question that was
-not drawn may lose everything. Learned-Miller & Thomas 2019 ("A new confidence interval for the mean of a bounded random
-variable") discuss its validity; tests/statistics/test_coverage.py simulates it. For values of 0 and 1 these are the
-limits of Clopper & Pearson (1934).
+One family decides: Gaffke's (2005) limits. The lower limit is a quantile of a weighted mean of the
+values and of one unseen value, the smallest that the measure allows, with weights uniform over all
+that add up to 1: a question that was not drawn may lose everything. Learned-Miller & Thomas 2019
+("A new confidence interval for the mean of a bounded random variable") discuss its validity;
+tests/statistics/test_coverage.py simulates it. For values of 0 and 1 these are the limits of
+Clopper & Pearson (1934).
 
-The weighted mean is a ratio of sums of exponential variables; its distribution is computed by the saddlepoint formula
-of Lugannani & Rice (1980, "Saddle point approximation for the distribution of the sum of independent random
-variables"), which needs no random numbers and is on the safe side: for values of 0 and 1 its p is 0 to 8 % above the
-exact one.
+The weighted mean is a ratio of sums of exponential variables; its distribution is computed by the
+saddlepoint formula of Lugannani & Rice (1980, "Saddle point approximation for the distribution of
+the sum of independent random variables"), which needs no random numbers and is on the safe side:
+for values of 0 and 1 its p is 0 to 8 % above the exact one.
 
-The p-value of "no difference" is the smallest alpha at which the interval excludes 0, from the same function, so that
-interval, p-value and decision agree by construction.
+The p-value of "no difference" is the smallest alpha at which the interval excludes 0, from the same
+function, so that interval, p-value and decision agree by construction.
 
-Two exceptions. For paired differences of 0/1 values in which both sides won a question, the score interval of Tango
-(1998, "Equivalence test and confidence interval for the difference in proportions for the paired-sample design",
-Statistics in Medicine 17) is narrower and holds its level. Without finite bounds (latencies) no interval is valid for
-every distribution, and Student's t is used.
+Two exceptions. For paired differences of 0/1 values in which both sides won a question, the score
+interval of Tango (1998, "Equivalence test and confidence interval for the difference in proportions
+for the paired-sample design", Statistics in Medicine 17) is narrower and holds its level. Without
+finite bounds (latencies) no interval is valid for every distribution, and Student's t is used.
 
-Betting (Waudby-Smith & Ramdas 2024) was measured against it: never narrower from 100 to 3,000 pairs at standard
-deviations of .03 to .4 but by 4 % at .05 and 3,000 pairs, and up to 20 % wider.
+Betting (Waudby-Smith & Ramdas 2024) was measured against it: never narrower from 100 to 3,000 pairs
+at standard deviations of .03 to .4 but by 4 % at .05 and 3,000 pairs, and up to 20 % wider.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _BLOCK = 2_000_000  # numbers multiplied at once; 16 MB
 _MAX_EXACT = 20  # a million combinations of signs
 _HALVINGS = 55
 _SCORES = 300  # normal scores that represent a larger sample
-_NEAREST, _FARTHEST = -30.0, 5.0  # logarithms of the distance of the pole, in ranges: p is all but 0, and 1 / 2
+_NEAREST, _FARTHEST = (
+    -30.0,
+    5.0,
+)  # logarithms of the distance of the pole, in ranges: p is all but 0, and 1 / 2
 
 
 class Bounds(NamedTuple):
@@ -53,7 +58,9 @@ class Bounds(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Limits of the mean of each column, the two-sided p of "the mean is 0", and the method ("none": no interval)."""
+    """Limits of the mean of each column, the two-sided p of "the mean is 0", and the method
+    ("none": no interval).
+    """
 
     low: Floats
     high: Floats
@@ -62,11 +69,13 @@ class Intervals(NamedTuple):
 
 
 def mean_intervals(columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float) -> Intervals:
-    """Compute 1 - alpha intervals of the means of `columns` by Gaffke's limits, or Student's t without finite bounds.
+    """Compute 1 - alpha intervals of the means of `columns` by Gaffke's limits, or Student's t
+    without finite bounds.
 
     NaN for fewer than two values, and for equal values without bounds.
 
-    Of 30 questions none differs: the difference may yet be 0.12, were an unseen question to gain or to lose all.
+    Of 30 questions none differs: the difference may yet be 0.12, were an unseen question to gain or
+    to lose all.
 
     >>> found = mean_intervals([np.zeros(30)], [Bounds(-1, 1)], 0.05)
     >>> round(float(found.low[0]), 2), round(float(found.high[0]), 2), float(found.p[0])
@@ -78,12 +87,19 @@ def mean_intervals(columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: f
     most = [-side.high if f else -math.inf for side, f in zip(bounds, both, strict=True)]
     low, high = lower_limits(columns, least, alpha / 2), -lower_limits(turned, most, alpha / 2)
     p = 2 * np.minimum(p_above(columns, least, 0.0), p_above(turned, most, 0.0))
-    method = ["none" if math.isnan(limit) else "Gaffke" if f else "t" for limit, f in zip(low, both, strict=True)]
+    method = [
+        "none" if math.isnan(limit) else "Gaffke" if f else "t"
+        for limit, f in zip(low, both, strict=True)
+    ]
     return Intervals(low, high, np.minimum(p, 1.0), method)
 
 
-def lower_limits(columns: Sequence[Floats], unseen: Sequence[float] | Floats, level: float) -> Floats:
-    """Compute one-sided 1 - level lower limits of the means, with the smallest possible value of each column."""
+def lower_limits(
+    columns: Sequence[Floats], unseen: Sequence[float] | Floats, level: float
+) -> Floats:
+    """Compute one-sided 1 - level lower limits of the means, with the smallest possible value of
+    each column.
+    """
     from scipy.stats import t
 
     def reach(points: Floats) -> Floats:
@@ -93,13 +109,18 @@ def lower_limits(columns: Sequence[Floats], unseen: Sequence[float] | Floats, le
 
     def without_bounds(column: Floats) -> float:
         error = float(column.std(ddof=1)) / math.sqrt(len(column))
-        return math.nan if error <= TIE else float(column.mean() - t.isf(level, len(column) - 1) * error)
+        return (
+            math.nan
+            if error <= TIE
+            else float(column.mean() - t.isf(level, len(column) - 1) * error)
+        )
 
     return _each(columns, unseen, reach, without_bounds)
 
 
 def p_above(columns: Sequence[Floats], unseen: Sequence[float] | Floats, bound: float) -> Floats:
-    """Compute the one-sided p of "the mean is at most `bound`": the level at which `lower_limits` reaches it.
+    """Compute the one-sided p of "the mean is at most `bound`": the level at which `lower_limits`
+    reaches it.
 
     >>> p_above([np.array([1.0] * 9 + [0.0])], [0.0], 0.5).round(4)  # exact, by the binomial distribution: 0.0107
     array([0.0108])
@@ -108,7 +129,11 @@ def p_above(columns: Sequence[Floats], unseen: Sequence[float] | Floats, bound: 
 
     def without_bounds(column: Floats) -> float:
         error = float(column.std(ddof=1)) / math.sqrt(len(column))
-        return 1.0 if error <= TIE else float(t.sf((float(column.mean()) - bound) / error, len(column) - 1))
+        return (
+            1.0
+            if error <= TIE
+            else float(t.sf((float(column.mean()) - bound) / error, len(column) - 1))
+        )
 
     return _each(columns, unseen, lambda points: probability_below(points, bound), without_bounds)
 
@@ -123,9 +148,11 @@ def probability_below(points: Floats, bound: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def critical_means(n: int, alpha: float) -> tuple[Floats, Floats]:
-    """Compute the mean at which the interval of `n` normal values begins to exclude 0, for ranges from 1 to 1,000.
+    """Compute the mean at which the interval of `n` normal values begins to exclude 0, for ranges
+    from 1 to 1,000.
 
-    Returns ranges (largest value or loss that the measure allows) and means, both in standard deviations of the values.
+    Returns ranges (largest value or loss that the measure allows) and means, both in standard
+    deviations of the values.
     """
     from scipy.stats import norm
 
@@ -140,14 +167,17 @@ def critical_means(n: int, alpha: float) -> tuple[Floats, Floats]:
 
 
 def _by_pole(
-    points: Floats, is_below: Callable[[Floats, Floats], npt.NDArray[np.bool_]], times: Floats | float = 1.0
+    points: Floats,
+    is_below: Callable[[Floats, Floats], npt.NDArray[np.bool_]],
+    times: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Search along the saddlepoints of the lower tail for the mean and probability at which `is_below` ends.
+    """Search along the saddlepoints of the lower tail for the mean and probability at which
+    `is_below` ends.
 
-    A saddlepoint gives each point x a weight in proportion to 1 / (x - pole), the pole below all points. With N points
-    and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the probability of at most m is
-    Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and u = -sqrt(sum((N w - 1)^2)).
-    `times` is how often each point occurs.
+    A saddlepoint gives each point x a weight in proportion to 1 / (x - pole), the pole below all
+    points. With N points and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the
+    probability of at most m is Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and
+    u = -sqrt(sum((N w - 1)^2)). `times` is how often each point occurs.
     """
     from scipy.special import ndtr
 
@@ -176,7 +206,9 @@ def _each(
     bounded: Callable[[Floats], Floats],
     unbounded: Callable[[Floats], float],
 ) -> Floats:
-    """Apply `bounded` to blocks of columns of one length, under their unseen values; NaN below two values."""
+    """Apply `bounded` to blocks of columns of one length, under their unseen values; NaN below two
+    values.
+    """
     results = np.full(len(columns), math.nan)
     for n, members in _by_length(columns):
         finite = [member for member in members if n > 1 and math.isfinite(unseen[member])]
@@ -198,10 +230,12 @@ def _by_length(columns: Sequence[Floats]) -> Iterator[tuple[int, list[int]]]:
 
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:
-    """Compute Tango's (1998) interval of (wins - losses) / n, and the p of 0, McNemar's without continuity correction.
+    """Compute Tango's (1998) interval of (wins - losses) / n, and the p of 0, McNemar's without
+    continuity correction.
 
-    Against Fagerland, Lydersen & Laake 2014 ("Recommended tests and confidence intervals for paired binomial
-    proportions", Statistics in Medicine 33), on the data of Bentur et al. 2009: -0.517 to -0.026, p .034.
+    Against Fagerland, Lydersen & Laake 2014 ("Recommended tests and confidence intervals for paired
+    binomial proportions", Statistics in Medicine 33), on the data of Bentur et al. 2009: -0.517 to
+    -0.026, p .034.
 
     >>> [round(number, 3) for number in score_interval(1, 7, 21, 0.05)]
     [-0.517, -0.026, 0.034]
@@ -221,13 +255,16 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
         outside, inside = far, (wins - losses) / n
         for _ in range(_HALVINGS):
             middle = (outside + inside) / 2
-            outside, inside = (middle, inside) if abs(score(middle)) > abs(target) else (outside, middle)
+            outside, inside = (
+                (middle, inside) if abs(score(middle)) > abs(target) else (outside, middle)
+            )
         limits.append(inside)
     return limits[0], limits[1], float(2 * norm.sf(abs(wins - losses) / math.sqrt(wins + losses)))
 
 
 def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """Compute the interval of the mean of values that are all 0 or 1 (Wilson 1927), which always has a width.
+    """Compute the interval of the mean of values that are all 0 or 1 (Wilson 1927), which always
+    has a width.
 
     >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
     [0.2553, 0.3662]
@@ -236,27 +273,33 @@ def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
 
     right, n = int(values.sum()), len(values)
     low, high = proportion_confint(right, n, alpha=alpha, method="wilson")
-    return min(float(low), right / n), max(float(high), right / n)  # for none or all it misses 0 or 1 by a bit
+    return min(float(low), right / n), max(
+        float(high), right / n
+    )  # for none or all it misses 0 or 1 by a bit
 
 
 def sign_flip_p_values(differences: Sequence[Floats], n_resamples: int, seed: int) -> Floats:
     """Compute the two-sided p of the sign-flip test for each column of differences; NaN for none.
 
-    By enumeration where the values that are not 0 have at most `n_resamples` combinations of signs, else
-    (b + 1) / (n_resamples + 1) of random ones.
+    By enumeration where the values that are not 0 have at most `n_resamples` combinations of signs,
+    else (b + 1) / (n_resamples + 1) of random ones.
     """
     p_values = np.full(len(differences), math.nan)
     sampled = []
     for member, difference in enumerate(differences):
         moving = difference[np.abs(difference) > TIE]  # flipping a zero changes nothing
         if len(difference) and len(moving) <= min(math.log2(n_resamples), _MAX_EXACT):
-            signs = 1.0 - 2.0 * ((np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1)
+            signs = 1.0 - 2.0 * (
+                (np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1
+            )
             p_values[member] = np.mean(_as_large(signs @ moving, moving.sum()))
         elif len(difference):
             sampled.append(member)
     if sampled:
         length = max(len(differences[member]) for member in sampled)
-        block = np.zeros((length, len(sampled)))  # zeros below a shorter column: flipping them changes nothing
+        block = np.zeros(
+            (length, len(sampled))
+        )  # zeros below a shorter column: flipping them changes nothing
         for column, member in enumerate(sampled):
             block[: len(differences[member]), column] = differences[member]
         hits = _as_large(_flip(block, n_resamples, seed), block.sum(axis=0)).sum(axis=0)

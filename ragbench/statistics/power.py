@@ -1,11 +1,13 @@
-"""How many queries a difference needs before anyone may hope to see it: the power of the interval that decides.
+"""How many queries a difference needs before anyone may hope to see it: the power of the interval
+that decides.
 
-Of means: the interval of `compare` excludes 0 where the mean exceeds a critical one that depends on the standard
-deviation of the sample and on the range of the measure (`critical_means`); mean and deviation of a sample are those of
-normal values. Without a finite range that is the power of Student's t-test. Of 0/1 values it is exact, from the
-binomial distributions of the questions that differ and of those won. Both are the expected power over the true
-deviations (or rates of questions that differ) that the pilot leaves possible (Julious & Owen 2006): taken at its word,
-an estimate from few pairs promises too much. tests/statistics/test_coverage.py simulates what is promised.
+Of means: the interval of `compare` excludes 0 where the mean exceeds a critical one that depends on
+the standard deviation of the sample and on the range of the measure (`critical_means`); mean and
+deviation of a sample are those of normal values. Without a finite range that is the power of
+Student's t-test. Of 0/1 values it is exact, from the binomial distributions of the questions that
+differ and of those won. Both are the expected power over the true deviations (or rates of questions
+that differ) that the pilot leaves possible (Julious & Owen 2006): taken at its word, an estimate
+from few pairs promises too much. tests/statistics/test_coverage.py simulates what is promised.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.statistics.columns import Floats, Pairs, bounds_of, check_settings, pairs_by_measure, with_nullable
+from ragbench.statistics.columns import (
+    Floats,
+    Pairs,
+    bounds_of,
+    check_settings,
+    pairs_by_measure,
+    with_nullable,
+)
 from ragbench.statistics.intervals import TIE, critical_means
 
 POWER = 0.8
@@ -41,22 +50,29 @@ def required_queries(
     n_tests: int = 1,
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Compute how many queries would show a true difference of `effect` with a probability of `power`, by measure.
+    """Compute how many queries would show a true difference of `effect` with a probability of
+    `power`, by measure.
 
-    The spread of the differences is taken from the pairs at hand (a pilot), their mean is not: asking how many queries
-    the *observed* difference needs only restates its p-value. The test is that of `compare`; see the module.
+    The spread of the differences is taken from the pairs at hand (a pilot), their mean is not:
+    asking how many queries the *observed* difference needs only restates its p-value. The test is
+    that of `compare`; see the module.
 
     Columns:
-        measure; effect: the argument; deviation: standard deviation of the differences of the pairs.
-        required: the smallest number of queries; pd.NA with fewer than two pairs, beyond ten million, or
-            where all pairs differ alike: a pilot without spread does not estimate that of other queries.
-        detectable: the smallest true difference that the `n` pairs at hand show with this power; pd.NA likewise, and
+        measure; effect: the argument; deviation: standard deviation of the differences of the
+        pairs. required: the smallest number of queries; pd.NA with fewer than two pairs, beyond ten
+        million, or
+            where all pairs differ alike: a pilot without spread does not estimate that of other
+            queries.
+        detectable: the smallest true difference that the `n` pairs at hand show with this power;
+        pd.NA likewise, and
             where the pairs are too few for any. The same as `mde` of `compare` where power is 0.8.
         n: pairs at hand.
 
     Args:
-        n_tests: number of tests that p-values will be corrected for, such as the measures or configurations that are
-            compared: the test is then planned at alpha / n_tests, the strictest step of Holm's correction.
+        n_tests: number of tests that p-values will be corrected for, such as the measures or
+        configurations that are
+            compared: the test is then planned at alpha / n_tests, the strictest step of Holm's
+            correction.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -72,9 +88,14 @@ def required_queries(
     """
     check_settings(alpha)
     if not isinstance(effect, int | float) or not math.isfinite(effect) or effect == 0:
-        raise ConfigError(f"effect is {effect!r}; take the smallest difference that would matter to you, such as 0.02")
+        raise ConfigError(
+            f"effect is {effect!r}; take the smallest difference that would matter to you, such "
+            "as 0.02"
+        )
     if not isinstance(power, float) or not alpha < power < 1:
-        raise ConfigError(f"power is {power!r}; take a number between alpha ({alpha}) and 1, usually 0.8")
+        raise ConfigError(
+            f"power is {power!r}; take a number between alpha ({alpha}) and 1, usually 0.8"
+        )
     if not isinstance(n_tests, int) or n_tests < 1:
         raise ConfigError(f"n_tests is {n_tests!r}; take a whole number from 1")
     alpha = alpha / n_tests
@@ -83,19 +104,32 @@ def required_queries(
         n = len(pair.difference)
         deviation = float(pair.difference.std(ddof=1)) if n > 1 else math.nan
         pilot = Pilot.of(pair, measure)
-        rows.append((measure, effect, deviation, pilot.required(abs(effect), alpha, power),
-                     pilot.detectable(alpha, power), n))  # fmt: skip
-    table = pd.DataFrame(rows, columns=["measure", "effect", "deviation", "required", "detectable", "n"])
+        rows.append(
+            (
+                measure,
+                effect,
+                deviation,
+                pilot.required(abs(effect), alpha, power),
+                pilot.detectable(alpha, power),
+                n,
+            )
+        )
+    table = pd.DataFrame(
+        rows, columns=["measure", "effect", "deviation", "required", "detectable", "n"]
+    )
     return with_nullable(table, "deviation", "detectable").astype({"required": "Int64"})
 
 
 class Pilot:
-    """What `n` differences tell about others: their deviation, or for 0/1 values (`differing`) how many differ.
+    """What `n` differences tell about others: their deviation, or for 0/1 values (`differing`) how
+    many differ.
 
     `width` is the largest possible difference.
     """
 
-    def __init__(self, n: int, deviation: float, width: float, differing: int | None = None) -> None:
+    def __init__(
+        self, n: int, deviation: float, width: float, differing: int | None = None
+    ) -> None:
         self.n, self.deviation, self.width, self.differing = n, deviation, width, differing
 
     @classmethod
@@ -104,7 +138,9 @@ class Pilot:
         low, high = bounds_of(measure, pair.before, pair.after)
         differing = int(np.abs(pair.difference).sum()) if pair.binary else None
         n = len(pair.difference)
-        return cls(n, float(pair.difference.std(ddof=1)) if n > 1 else math.nan, high - low, differing)
+        return cls(
+            n, float(pair.difference.std(ddof=1)) if n > 1 else math.nan, high - low, differing
+        )
 
     @property
     def is_silent(self) -> bool:
@@ -112,7 +148,8 @@ class Pilot:
         return self.n < 2 or (self.differing is None and self.deviation <= TIE)
 
     def power(self, effect: float, n: int, alpha: float) -> float:
-        """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a decision.
+        """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a
+        decision.
 
         >>> round(Pilot(10, 1.0, math.inf).power(0.5, 34, 0.05), 3)
         0.745
@@ -127,14 +164,17 @@ class Pilot:
         else:
             from scipy.special import betaincinv
 
-            rates = np.maximum(betaincinv(self.differing + 0.5, self.n - self.differing + 0.5, levels), effect)
+            rates = np.maximum(
+                betaincinv(self.differing + 0.5, self.n - self.differing + 0.5, levels), effect
+            )
             if n <= _MAX_EXACT:
                 return float(weights @ _power_of_rates(rates, effect, n, alpha))
             true = np.sqrt(np.maximum(rates - effect**2, 1e-12))
         return float(weights @ _power_of_means(true, effect, n, alpha, self.width) @ weights)
 
     def detectable(self, alpha: float = 0.05, power: float = POWER) -> float:
-        """Compute the smallest true difference that as many pairs again show; NaN where there is none.
+        """Compute the smallest true difference that as many pairs again show; NaN where there is
+        none.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
         (0.109, 0.181)
@@ -144,7 +184,11 @@ class Pilot:
         top = min(self.width, 100 * self.deviation) if self.differing is None else 1.0
         if self.is_silent or self.power(top, self.n, alpha) < power:
             return math.nan
-        return float(brentq(lambda effect: self.power(effect, self.n, alpha) - power, 0.0, top, xtol=1e-6 * top))
+        return float(
+            brentq(
+                lambda effect: self.power(effect, self.n, alpha) - power, 0.0, top, xtol=1e-6 * top
+            )
+        )
 
     def required(self, effect: float, alpha: float, power: float) -> int | None:
         """Compute the smallest number of pairs that show `effect`; None where there is none."""
@@ -157,7 +201,9 @@ class Pilot:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.power(effect, middle, alpha) < power else (low, middle)
+            low, high = (
+                (middle, high) if self.power(effect, middle, alpha) < power else (low, middle)
+            )
         return high
 
 
@@ -170,7 +216,9 @@ def _nodes() -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1024)
 def _deviations(n: int) -> Floats:
-    """Compute the deviation of `n` normal values over the true one, at the nodes of its distribution."""
+    """Compute the deviation of `n` normal values over the true one, at the nodes of its
+    distribution.
+    """
     from scipy.special import chdtri
 
     ratios: Floats = np.sqrt(chdtri(n - 1, 1 - _nodes()[0]) / (n - 1))
@@ -194,8 +242,8 @@ def _power_of_means(true: Floats, effect: float, n: int, alpha: float, width: fl
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of 0/1 differences for each rate of questions that differ.
 
-    Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of no difference), or
-    all of them where 2^(1 - m) < alpha (Gaffke's).
+    Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
+    no difference), or all of them where 2^(1 - m) < alpha (Gaffke's).
     """
     from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
 
@@ -206,6 +254,8 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     m, chance = m[(likely := chance.max(axis=0) > _UNLIKELY)], chance[:, likely]
     wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
     wins = np.where(wins < m, wins, np.where(2.0 ** (1 - m) < alpha, m, m + 1))
-    won = bdtrc(np.clip(wins - 1, 0, m), m, np.minimum((1 + effect / rates) / 2, 1))  # 0 where it takes more than m
+    won = bdtrc(
+        np.clip(wins - 1, 0, m), m, np.minimum((1 + effect / rates) / 2, 1)
+    )  # 0 where it takes more than m
     powers: Floats = (chance * won).sum(axis=1)
     return powers

@@ -1,12 +1,33 @@
-"""What is kept on disk between runs: arrays that are slow to compute, and replies that language models were paid for.
+"""What is kept on disk between runs: arrays that are slow to compute, and replies that language
+models were paid for.
 
-`arrays` (and `info`, `clear` for them) keeps what can be computed again; `ragbench.store.replies` keeps what cannot be
-had again without paying, in one SQLite file or a PostgreSQL database; `ragbench.store.budgets`, in the same place, what
-a budget has spent.
+`arrays` (and `info`, `clear` for them) keeps what can be computed again; `ragbench.store.replies`
+keeps what cannot be had again without paying, in one SQLite file or a PostgreSQL database;
+`ragbench.store.budgets`, in the same place, what a budget has spent.
 """
 
 from __future__ import annotations
 
-from ragbench.store.arrays import Arrays, arrays, bypassed, cache_folder, check_environment, clear, digest, info, kept
+from ragbench.store.arrays import (
+    Arrays,
+    arrays,
+    bypassed,
+    cache_folder,
+    check_environment,
+    clear,
+    digest,
+    info,
+    kept,
+)
 
-__all__ = ["Arrays", "arrays", "bypassed", "cache_folder", "check_environment", "clear", "digest", "info", "kept"]
+__all__ = [
+    "Arrays",
+    "arrays",
+    "bypassed",
+    "cache_folder",
+    "check_environment",
+    "clear",
+    "digest",
+    "info",
+    "kept",
+]

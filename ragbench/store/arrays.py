@@ -1,20 +1,23 @@
-"""Arrays that are slow to compute, kept on disk under the hash of everything that they were computed from.
+"""Arrays that are slow to compute, kept on disk under the hash of everything that they were
+computed from.
 
-One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz` (or a file or folder
-of another form, see `kept`). Because the key is
-a hash of the input, an entry never goes stale: it is right or it is not there. What makes that true:
+One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz`
+(or a file or folder of another form, see `kept`). Because the key is a hash of the input, an entry
+never goes stale: it is right or it is not there. What makes that true:
 
-- an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at any moment leaves
-  either the whole file or a leftover that is never read (and that the next writer removes);
-- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that has another entry's name, is computed
-  again and replaced;
-- a lock per key makes a second process wait for the first instead of computing the same thing. Right results do not
-  depend on the lock, only saved work does.
+- an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at
+  any moment leaves either the whole file or a leftover that is never read (and that the next writer
+  removes);
+- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that has another
+  entry's name, is computed again and replaced;
+- a lock per key makes a second process wait for the first instead of computing the same thing.
+  Right results do not depend on the lock, only saved work does.
 
-Two environment variables, read at each call: `RAGBENCH_CACHE_DIR` is the folder (default: the user's cache folder),
-`RAGBENCH_CACHE_MAX_GB` the bound on the entries' size in units of 10**9 bytes (default 10; 0 keeps nothing). Above the
-bound the entries that were used the longest ago are deleted. A folder that cannot be written, or a full disk, costs one
-warning and the time to compute; it is never an error.
+Two environment variables, read at each call: `RAGBENCH_CACHE_DIR` is the folder (default: the
+user's cache folder), `RAGBENCH_CACHE_MAX_GB` the bound on the entries' size in units of 10**9 bytes
+(default 10; 0 keeps nothing). Above the bound the entries that were used the longest ago are
+deleted. A folder that cannot be written, or a full disk, costs one warning and the time to compute;
+it is never an error.
 """
 
 from __future__ import annotations
@@ -63,23 +66,27 @@ class _Entry(NamedTuple):
 def cache_folder() -> Path:
     """The folder of everything that ragbench keeps between runs; created when it is not there.
 
-    It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder) or, when that is unset or empty, the place where this
-    system keeps a user's caches.
+    It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder) or, when that is unset or empty, the
+    place where this system keeps a user's caches.
 
     >>> cache_folder().is_dir()
     True
     """
     folder = _folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts, documents and answers are nobody else's
+    folder.mkdir(
+        mode=0o700, parents=True, exist_ok=True
+    )  # prompts, documents and answers are nobody else's
     return folder
 
 
 def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
-    """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of parts are confused.
+    """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of
+    parts are confused.
 
     Those of `stream` follow the others, one at a time, for what does not fit in memory.
 
-    A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed, not refused.
+    A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed,
+    not refused.
 
     >>> digest("ab", "c") == digest("a", "bc")
     False
@@ -97,10 +104,11 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
 def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     """What `compute()` returns, from the disk if it was computed before.
 
-    `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the result depends on:
-    an input that is left out gives another input's result. Both are letters, digits, "-" and "_". `compute` returns
-    named arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask
-    for one key at once, one computes and the others wait. The arrays belong to the caller, who may change them.
+    `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the
+    result depends on: an input that is left out gives another input's result. Both are letters,
+    digits, "-" and "_". `compute` returns named arrays of numbers (no Python objects, since pickle
+    is never used). Of several threads or processes that ask for one key at once, one computes and
+    the others wait. The arrays belong to the caller, who may change them.
 
     >>> import numpy as np
     >>> def compute():
@@ -131,11 +139,13 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
-    """What `read` makes of a file or folder that `build` writes at a path, kept as an entry of `arrays` is.
+    """What `read` makes of a file or folder that `build` writes at a path, kept as an entry of
+    `arrays` is.
 
-    For what is mapped into memory rather than read as a whole; `<cache folder>/arrays/<kind>/<key>.kept` is its place.
-    One that `read` cannot read (it raises) is built again. Where nothing can be kept it is built in a temporary folder,
-    which goes with this process.
+    For what is mapped into memory rather than read as a whole; `<cache
+    folder>/arrays/<kind>/<key>.kept` is its place. One that `read` cannot read (it raises) is built
+    again. Where nothing can be kept it is built in a temporary folder, which goes with this
+    process.
 
     >>> key = digest("note", str(np.random.default_rng().integers(2**60)))
     >>> [kept("doctest", key, lambda path: path.write_text("kept"), Path.read_text) for _ in range(2)]
@@ -178,7 +188,8 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
 
 @contextmanager
 def bypassed() -> Iterator[None]:
-    """Inside, this thread neither reads nor writes entries: for measuring how long something really takes.
+    """Inside, this thread neither reads nor writes entries: for measuring how long something really
+    takes.
 
     >>> with bypassed():
     ...     again = arrays("doctest", digest("never kept"), lambda: {"squares": np.arange(2) ** 2})
@@ -193,7 +204,8 @@ def bypassed() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Refuse environment variables that are not what they should be, before they stop a run in its middle.
+    """Refuse environment variables that are not what they should be, before they stop a run in its
+    middle.
 
     Raises:
         ValueError: naming the variable, its value and what was expected.
@@ -203,7 +215,8 @@ def check_environment() -> None:
 
 
 def info() -> dict[str, Any]:
-    """Where the entries are and how much they take: folder, files, bytes, limit_bytes, and files and bytes by kind.
+    """Where the entries are and how much they take: folder, files, bytes, limit_bytes, and files
+    and bytes by kind.
 
     Downloaded datasets and models are not entries and are not counted.
 
@@ -227,18 +240,24 @@ def info() -> dict[str, Any]:
 def clear(kind: str | None = None) -> int:
     """Delete all entries, or those of one kind, and give their number. Downloads stay.
 
-    An entry that another process reads at this moment is read to its end; what another process is writing stays.
+    An entry that another process reads at this moment is read to its end; what another process is
+    writing stays.
 
     >>> clear("no-such-kind")
     0
     """
     if kind is not None and not _NAME.fullmatch(kind):
-        raise ValueError(f"cache kind {kind!r}: expected letters, digits, '-' and '_' only; see cache.info()['kinds']")
+        raise ValueError(
+            f"cache kind {kind!r}: expected letters, digits, '-' and '_' only; see "
+            "cache.info()['kinds']"
+        )
     root = _folder() / "arrays"
     deleted = 0
     for entry in _entries(root):
         if kind is None or entry.path.parent.name == kind:
-            with suppress(OSError):  # another process was faster, or the system holds the file: not deleted by us
+            with suppress(
+                OSError
+            ):  # another process was faster, or the system holds the file: not deleted by us
                 _remove(entry.path)
                 deleted += 1
     _sweep_leftovers(root)
@@ -252,7 +271,8 @@ def _folder() -> Path:
             return Path(named).expanduser().absolute()
         except RuntimeError as exc:
             raise ValueError(
-                f"RAGBENCH_CACHE_DIR is {named!r}, and there is no such home folder; give a full path"
+                f"RAGBENCH_CACHE_DIR is {named!r}, and there is no such home folder; give a full "
+                "path"
             ) from exc
     import platformdirs
 
@@ -267,8 +287,8 @@ def _limit_bytes() -> int:
         limit = math.nan
     if not (math.isfinite(limit) and limit >= 0):
         raise ValueError(
-            f"RAGBENCH_CACHE_MAX_GB is {text!r}; expected a number of gigabytes, 0 or more, such as 2.5 "
-            f"(unset it for {_DEFAULT_MAX_GB:g}; 0 keeps nothing)"
+            f"RAGBENCH_CACHE_MAX_GB is {text!r}; expected a number of gigabytes, 0 or more, such "
+            f"as 2.5 (unset it for {_DEFAULT_MAX_GB:g}; 0 keeps nothing)"
         )
     return int(limit * 1e9)
 
@@ -276,7 +296,10 @@ def _limit_bytes() -> int:
 def _check_names(kind: str, key: str) -> None:
     for what, value in (("kind", kind), ("key", key)):
         if not _NAME.fullmatch(value):
-            raise ValueError(f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see cache.digest")
+            raise ValueError(
+                f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see "
+                "cache.digest"
+            )
 
 
 def _read(path: Path, kind: str, key: str) -> Arrays | None:
@@ -288,8 +311,8 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
     except FileNotFoundError:
         return None
     except Exception:
-        # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks for all memory,
-        # "encrypted"): what cannot be read as it was written is computed again.
+        # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
+        # for all memory, "encrypted"): what cannot be read as it was written is computed again.
         return None
     written_for = found.pop(_KEY_MEMBER, None)
     if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
@@ -315,7 +338,9 @@ def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None
     named = {name: np.asarray(array) for name, array in computed.items()}
     for name, array in named.items():
         if array.dtype.hasobject or name == _KEY_MEMBER:
-            raise ValueError(f"cache entry {kind!r}: array {name!r} holds Python objects or has a reserved name")
+            raise ValueError(
+                f"cache entry {kind!r}: array {name!r} holds Python objects or has a reserved name"
+            )
     named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
     if sum(array.nbytes for array in named.values()) > limit:
         return  # it would push out all others and then itself
@@ -330,7 +355,8 @@ def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None
 
 
 def _write(file: Any, named: Arrays) -> None:
-    # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle refused.
+    # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle
+    # refused.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in named.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
@@ -351,7 +377,9 @@ def _size(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete an entry; a folder in one step, so that a killed process leaves no part of it under its name."""
+    """Delete an entry; a folder in one step, so that a killed process leaves no part of it under
+    its name.
+    """
     if path.is_dir():
         gone = path.with_name(f"{STAGING}{path.name}-evicted")
         path.rename(gone)
@@ -391,8 +419,9 @@ def _warn_once(folder: Path, exc: BaseException) -> None:
         return
     _warned.add(str(folder))
     warnings.warn(
-        f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but computed anew each "
-        "time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder that can be written",
+        f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but "
+        "computed anew each time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder "
+        "that can be written",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -1,8 +1,10 @@
-"""What a budget has spent, kept where the replies are, so that all processes of a sweep share one account.
+"""What a budget has spent, kept where the replies are, so that all processes of a sweep share one
+account.
 
-Before a request is sent, the most that it can cost is reserved; when the reply is there, the reservation is settled
-with what it did cost. A reservation that is never settled (its process was killed: the request may have been paid)
-counts until the same request is answered. So the sum never passes the maximum.
+Before a request is sent, the most that it can cost is reserved; when the reply is there, the
+reservation is settled with what it did cost. A reservation that is never settled (its process was
+killed: the request may have been paid) counts until the same request is answered. So the sum never
+passes the maximum.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from ragbench.store import database
 
 
 class Spent(NamedTuple):
-    """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of ended processes."""
+    """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of
+    ended processes.
+    """
 
     settled: float
     open: float
@@ -26,16 +30,18 @@ class Spent(NamedTuple):
         if not self.lost:
             return ""
         return (
-            f" (and {self.lost:.4f} reserved by requests whose process was killed, which may have been paid; that is "
-            "released as the same requests are answered)"
+            f" (and {self.lost:.4f} reserved by requests whose process was killed, which may "
+            "have been paid; that is released as the same requests are answered)"
         )
 
 
-def reserve(budget: str, bound: float, maximum: float, lasts_s: float, request: str = "") -> int | None:
+def reserve(
+    budget: str, bound: float, maximum: float, lasts_s: float, request: str = ""
+) -> int | None:
     """Reserve `bound` dollars for a request (by its key) that takes at most `lasts_s` seconds.
 
-    Gives the reservation's number; 0 when it would fit once the requests now on their way have turned out cheaper than
-    their bounds (ask again later); None when it cannot fit any more.
+    Gives the reservation's number; 0 when it would fit once the requests now on their way have
+    turned out cheaper than their bounds (ask again later); None when it cannot fit any more.
     """
 
     def work(connection: database.Connection) -> int | None:
@@ -46,7 +52,9 @@ def reserve(budget: str, bound: float, maximum: float, lasts_s: float, request: 
         if sum(now) + bound > maximum + 1e-5:
             return 0
         row = (budget, bound, time.time() + lasts_s, request)
-        done = connection.execute("INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)", row)
+        done = connection.execute(
+            "INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)", row
+        )
         return done.lastrowid
 
     return database.write(work)
@@ -55,15 +63,16 @@ def reserve(budget: str, bound: float, maximum: float, lasts_s: float, request: 
 def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
     """Replace the bound by what the request did cost; 0 when the server refused it.
 
-    With `answered` what other processes had reserved for the same request, and never settled, is released.
+    With `answered` what other processes had reserved for the same request, and never settled, is
+    released.
     """
 
     def work(connection: database.Connection) -> None:
         connection.execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
         if answered:
             connection.execute(
-                "UPDATE spending SET actual = 0 WHERE actual IS NULL AND request <> '' AND (budget, request) = "
-                "(SELECT budget, request FROM spending WHERE id = ?)",
+                "UPDATE spending SET actual = 0 WHERE actual IS NULL AND request <> '' AND "
+                "(budget, request) = (SELECT budget, request FROM spending WHERE id = ?)",
                 (reservation,),
             )
 
@@ -83,6 +92,9 @@ def spent(budget: str) -> Spent:
 
 def _sums(connection: database.Connection, budget: str) -> Spent:
     unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
-    query = f"SELECT COALESCE(SUM(actual), 0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
+    query = (
+        f"SELECT COALESCE(SUM(actual), "
+        f"0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
+    )
     now = time.time()
     return Spent(*connection.execute(f"{query} WHERE budget = ?", (now, now, budget)).fetchone())

@@ -1,12 +1,14 @@
-"""Where replies and spending are kept: a SQLite file, or the PostgreSQL database that RAGBENCH_DATABASE names.
+"""Where replies and spending are kept: a SQLite file, or the PostgreSQL database that
+RAGBENCH_DATABASE names.
 
-The database is for processes on many machines (`ragbench.store.shared`). The file is opened once per process, and
-shared by its threads and by other processes of this machine.
+The database is for processes on many machines (`ragbench.store.shared`). The file is opened once
+per process, and shared by its threads and by other processes of this machine.
 
-Write-ahead logging lets many processes read while one writes; a process that must wait does so for up to a minute. A
-process killed at any moment leaves a file that the next one opens: what was committed is there, what was not is not. A
-file that turns out to be damaged is renamed with a warning, what can still be read of it is taken over, and nothing is
-deleted. The file must be on a local disk: SQLite's locks and shared memory do not work over a network.
+Write-ahead logging lets many processes read while one writes; a process that must wait does so for
+up to a minute. A process killed at any moment leaves a file that the next one opens: what was
+committed is there, what was not is not. A file that turns out to be damaged is renamed with a
+warning, what can still be read of it is taken over, and nothing is deleted. The file must be on a
+local disk: SQLite's locks and shared memory do not work over a network.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ Result = TypeVar("Result")
 _BUSY_S = 60.0
 _VERSION = 2  # 2: `request` of a reservation
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_DAMAGED_SCHEMA = re.compile(r"no such |malformed |unsupported file format|table \w+ has |unknown database")
+_DAMAGED_SCHEMA = re.compile(
+    r"no such |malformed |unsupported file format|table \w+ has |unknown database"
+)
 TABLES = """
 CREATE TABLE reply (
     key TEXT PRIMARY KEY, portable TEXT NOT NULL,
@@ -54,9 +58,11 @@ CREATE INDEX spending_budget ON spending (budget);
 
 _LOCAL = "the store needs a local disk, which RAGBENCH_CACHE_DIR may name"
 _ADVICE = {
-    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or ask with less --concurrency",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or ask with less "
+    "--concurrency",
     errno.ENFILE: "this machine has too many open files: end some programs",
-    errno.EIO: "the disk reports an error: check it, and set RAGBENCH_CACHE_DIR to a folder on another one",
+    errno.EIO: "the disk reports an error: check it, and set RAGBENCH_CACHE_DIR to a folder on "
+    "another one",
     errno.ENOSPC: "free some space there, or set RAGBENCH_CACHE_DIR to a folder on another disk",
     errno.ENOLCK: _LOCAL,
     errno.ENOSYS: _LOCAL,
@@ -97,7 +103,9 @@ class Connection(Protocol):
 
 def is_shared() -> bool:
     """Whether replies and spending are in a PostgreSQL database instead of the file."""
-    return os.environ.get("RAGBENCH_DATABASE", "").startswith(("postgresql:", "postgresql+", "postgres:"))
+    return os.environ.get("RAGBENCH_DATABASE", "").startswith(
+        ("postgresql:", "postgresql+", "postgres:")
+    )
 
 
 def exists() -> bool:
@@ -111,7 +119,8 @@ def path() -> Path:
         return cache_folder() / "replies.sqlite"
     except OSError as exc:
         raise StoreError(
-            f"there is no folder for the reply store ({exc}); set RAGBENCH_CACHE_DIR to a folder that can be written"
+            f"there is no folder for the reply store ({exc}); set RAGBENCH_CACHE_DIR to a folder "
+            "that can be written"
         ) from exc
 
 
@@ -128,7 +137,9 @@ def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list
 
 
 def write(work: Callable[[Connection], Result]) -> Result:
-    """As `read`, in a transaction that holds the right to write from its start: all of `work` is done, or nothing."""
+    """As `read`, in a transaction that holds the right to write from its start: all of `work` is
+    done, or nothing.
+    """
     if is_shared():
         return _shared_database().run(work, write=True)
 
@@ -137,7 +148,9 @@ def write(work: Callable[[Connection], Result]) -> Result:
         try:
             result = work(connection)
         except BaseException:
-            with suppress(sqlite3.Error):  # a damaged file cannot always roll back; the first error is the one to see
+            with suppress(
+                sqlite3.Error
+            ):  # a damaged file cannot always roll back; the first error is the one to see
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
@@ -182,7 +195,10 @@ class _Database:
             try:
                 try:
                     return work(self._connected())
-                except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:  # the latter for damaged names of columns
+                except (
+                    sqlite3.DatabaseError,
+                    UnicodeDecodeError,
+                ) as exc:  # the latter for damaged names of columns
                     if not _is_damage(exc):
                         raise
                     self._set_aside(exc)
@@ -191,19 +207,20 @@ class _Database:
                 raise
             except (sqlite3.Error, OSError) as exc:
                 raise StoreError(
-                    f"the reply store {self._file} cannot be used ({type(exc).__name__}: {exc}): {advice(exc)}. "
-                    "RAGBENCH_REPLIES=off continues without the store, and then every request is paid for again"
+                    f"the reply store {self._file} cannot be used "
+                    f"({type(exc).__name__}: {exc}): {advice(exc)}. RAGBENCH_REPLIES=off "
+                    "continues without the store, and then every request is paid for again"
                 ) from exc
 
     def _connected(self) -> sqlite3.Connection:
-        # Another process may have renamed a damaged file, or the cache was deleted: a process that kept writing to
-        # the old file would store replies where they are not looked for.
+        # Another process may have renamed a damaged file, or the cache was deleted: a process that
+        # kept writing to the old file would store replies where they are not looked for.
         if self._connection is not None and (now := _inode(self._file)) != self._inode:
             self._close()
             if now == -1:
                 warnings.warn(
-                    f"the reply store {self._file} was deleted: replies must be paid for again, and what budgets had "
-                    "spent is forgotten",
+                    f"the reply store {self._file} was deleted: replies must be paid for again, "
+                    "and what budgets had spent is forgotten",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -227,7 +244,9 @@ class _Database:
         with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
             if _inode(self._file) != seen:
                 return  # another process was faster
-            damaged = self._file.with_name(f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
+            damaged = self._file.with_name(
+                f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite"
+            )
             while damaged.exists():
                 damaged = damaged.with_name(f"{damaged.stem}x.sqlite")
             for suffix in ("-wal", "-shm", ""):
@@ -237,18 +256,22 @@ class _Database:
             self._inode = _inode(self._file)
             saved, account = _salvage(damaged, self._connection)
         warnings.warn(
-            f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} and {saved} replies were "
-            f"taken over from it. What could not be read must be asked for, and paid for, again{account}",
+            f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} "
+            f"and {saved} replies were taken over from it. What could not be read must be asked "
+            f"for, and paid for, again{account}",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    # Prompts, documents and answers are nobody else's; SQLite gives its other files the same permissions.
+    # Prompts, documents and answers are nobody else's; SQLite gives its other files the same
+    # permissions.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     file.chmod(0o600)
-    connection = sqlite3.connect(file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
     # A flipped bit may be no UTF-8: that is the matter of its row, whose checksum tells.
     connection.text_factory = _text
     try:
@@ -256,14 +279,18 @@ def _connect(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
+            )
         elif version == 1:
             added = "ALTER TABLE spending ADD COLUMN request TEXT NOT NULL DEFAULT ''"
-            connection.executescript(f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;")
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;"
+            )
         elif version != _VERSION:
             raise StoreError(
-                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: update ragbench, or set "
-                "RAGBENCH_CACHE_DIR to another folder"
+                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "
+                "update ragbench, or set RAGBENCH_CACHE_DIR to another folder"
             )
     except BaseException:
         connection.close()
@@ -273,7 +300,9 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 def _is_damage(exc: Exception) -> bool:
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_ERROR:  # our statements are right: what is missing was damaged in the schema
+    if (
+        code == sqlite3.SQLITE_ERROR
+    ):  # our statements are right: what is missing was damaged in the schema
         return _DAMAGED_SCHEMA.match(str(exc)) is not None
     return code in _DAMAGED or isinstance(exc, UnicodeDecodeError)
 
@@ -291,7 +320,9 @@ def _text(data: bytes) -> str:
 
 def advice(exc: Exception) -> str:
     """What to do about an error of SQLite or of the system."""
-    number = getattr(exc, "errno", None) or _MEANS.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0)
+    number = getattr(exc, "errno", None) or _MEANS.get(
+        getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0
+    )
     if isinstance(exc, TimeoutError):
         number = errno.ETIMEDOUT
     elif getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
@@ -305,23 +336,36 @@ def advice(exc: Exception) -> str:
 
 
 def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
-    """Take over the replies and spending that can still be read, from the first row on and from the last one back.
+    """Take over the replies and spending that can still be read, from the first row on and from the
+    last one back.
 
     Gives the number of replies, and a warning where the account of budgets is not whole.
     """
-    saved, account = 0, "; the account of budgets is not whole: maxima of cost no longer hold for what was spent before"
+    saved, account = (
+        0,
+        "; the account of budgets is not whole: maxima of cost no longer hold for what was spent "
+        "before",
+    )
     for order in ("ASC", "DESC"):
-        for table, columns in (("reply", ""), ("spending", " (id, budget, bound, actual, expires)")):
+        for table, columns in (
+            ("reply", ""),
+            ("spending", " (id, budget, bound, actual, expires)"),
+        ):
             with (
                 suppress(sqlite3.Error, UnicodeError),
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
             ):
                 source.text_factory = _text
-                for row in source.execute(f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"):
-                    # A row that came through with flipped bits is recognised by its proof when it is looked up.
+                for row in source.execute(
+                    f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"
+                ):
+                    # A row that came through with flipped bits is recognised by its proof when it
+                    # is looked up.
                     with suppress(sqlite3.Error):
                         places = ",".join("?" * len(row))
-                        done = into.execute(f"INSERT OR IGNORE INTO {table}{columns} VALUES ({places})", row)
+                        done = into.execute(
+                            f"INSERT OR IGNORE INTO {table}{columns} VALUES ({places})", row
+                        )
                         saved += done.rowcount if table == "reply" else 0
                 if table == "spending":
                     account = ""  # read to its end

@@ -25,7 +25,8 @@ WAIT_S = 60
 
 
 def database_url(database: str = "") -> URL:
-    """What is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which `cache clear` leaves).
+    """What is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which `cache
+    clear` leaves).
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
     ('postgresql+psycopg', 'runs.sqlite')
@@ -37,18 +38,24 @@ def database_url(database: str = "") -> URL:
     if not given:
         from platformdirs import user_data_path
 
-        return URL.create("sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite"))
+        return URL.create(
+            "sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite")
+        )
     if "://" not in given:
         return URL.create("sqlite", database=str(expanded(given)))
     try:
         url = make_url(given)
     except (SQLAlchemyError, ValueError) as exc:
-        raise ConfigError("the database's URL cannot be read; expected such as sqlite:///runs.sqlite") from exc
+        raise ConfigError(
+            "the database's URL cannot be read; expected such as sqlite:///runs.sqlite"
+        ) from exc
     kind = url.drivername.partition("+")[0]
     if kind == "sqlite":
         return url
     if kind not in DRIVERS:
-        raise ConfigError(f"a database of kind {kind!r} is not known; use sqlite, postgresql, mysql or mariadb")
+        raise ConfigError(
+            f"a database of kind {kind!r} is not known; use sqlite, postgresql, mysql or mariadb"
+        )
     driver, _, query = DRIVERS[kind]
     return url.set(drivername=driver).update_query_dict({**query, **url.query})
 
@@ -56,9 +63,14 @@ def database_url(database: str = "") -> URL:
 _engines: dict[tuple[URL, int], Engine] = {}
 
 
-def engine_of(url: URL, process: int) -> Engine:  # a forked process must not use its parent's connections
-    """A process's connections to a database; on SQLite a transaction with `ragbench_write` may write from its start."""
-    # Of threads that come first at the same moment all use one: connections of another would never be closed.
+def engine_of(
+    url: URL, process: int
+) -> Engine:  # a forked process must not use its parent's connections
+    """A process's connections to a database; on SQLite a transaction with `ragbench_write` may
+    write from its start.
+    """
+    # Of threads that come first at the same moment all use one: connections of another would never
+    # be closed.
     return _engines.get((url, process)) or _engines.setdefault((url, process), _new_engine(url))
 
 
@@ -72,15 +84,20 @@ def _new_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, record: object) -> None:
-        connection.isolation_level = None  # so that transactions begin below, and hold changes of tables too
+        connection.isolation_level = (
+            None  # so that transactions begin below, and hold changes of tables too
+        )
         connection.execute("PRAGMA foreign_keys=ON")
-        with suppress(sqlite3.OperationalError):  # another process is switching it; it stays with the file
+        with suppress(
+            sqlite3.OperationalError
+        ):  # another process is switching it; it stays with the file
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A transaction that reads first and then writes fails at once where another writes: it must wait at its start.
+        # A transaction that reads first and then writes fails at once where another writes: it must
+        # wait at its start.
         write = connection.get_execution_options().get("ragbench_write")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 

@@ -1,11 +1,13 @@
-"""Replies of language models, kept under everything that they depend on, so that none is ever paid for twice.
+"""Replies of language models, kept under everything that they depend on, so that none is ever paid
+for twice.
 
-A reply is stored before anybody uses it. Its key is the SHA-256 of provider, model, origin, system prompt, prompt,
-parameters, schema and sample index. `origin` distinguishes what has the same name: the base URL of an
-OpenAI-compatible server (there every model may be called "default"), a fingerprint of a GGUF file. It is empty for
-Anthropic and Ollama, where the name names the model and the server's address is where this machine happens to find it.
-So that an exported store is a cassette which a colleague can play without our servers and files, a lookup with
-`any_origin=True` (offline) leaves the origin out of the comparison, as long as only one origin answers.
+A reply is stored before anybody uses it. Its key is the SHA-256 of provider, model, origin, system
+prompt, prompt, parameters, schema and sample index. `origin` distinguishes what has the same name:
+the base URL of an OpenAI-compatible server (there every model may be called "default"), a
+fingerprint of a GGUF file. It is empty for Anthropic and Ollama, where the name names the model and
+the server's address is where this machine happens to find it. So that an exported store is a
+cassette which a colleague can play without our servers and files, a lookup with `any_origin=True`
+(offline) leaves the origin out of the comparison, as long as only one origin answers.
 
 Keys for the providers are never given to this module and so never in its file.
 """
@@ -43,7 +45,8 @@ _HEADER = {"ragbench": "replies", "version": 1}
 class Request:
     """One question to one model, with all that its reply depends on.
 
-    `schema` is a JSON schema that the reply must follow; `sample` numbers repetitions of the same question.
+    `schema` is a JSON schema that the reply must follow; `sample` numbers repetitions of the same
+    question.
 
     >>> Request("anthropic", "m", "Hello").key == Request("anthropic", "m", "Hello", sample=1).key
     False
@@ -75,18 +78,30 @@ class Request:
     @cached_property
     def schema_text(self) -> str | None:
         """The schema as JSON with sorted keys."""
-        return None if self.schema is None else json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
+        return (
+            None
+            if self.schema is None
+            else json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
+        )
 
     def _digest(self, origin: str) -> str:
         return digest(
-            "reply 1", self.provider, self.model, origin, "-" if self.system is None else f"+{self.system}",
-            self.prompt, str(int(self.max_tokens)), repr(float(self.temperature)), self.schema_text or "",
+            "reply 1",
+            self.provider,
+            self.model,
+            origin,
+            "-" if self.system is None else f"+{self.system}",
+            self.prompt,
+            str(int(self.max_tokens)),
+            repr(float(self.temperature)),
+            self.schema_text or "",
             str(int(self.sample)),
-        )  # fmt: skip
+        )
 
 
 class Reply(NamedTuple):
-    """What came back. `served` is the model as the server calls it, `latency_s` how long the server took.
+    """What came back. `served` is the model as the server calls it, `latency_s` how long the server
+    took.
 
     `finish` is "stop", "length" (cut at max_tokens) or "refusal".
     """
@@ -100,7 +115,9 @@ class Reply(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """How many replies of a file were new, were here already, and differ from the ones here (which were kept)."""
+    """How many replies of a file were new, were here already, and differ from the ones here (which
+    were kept).
+    """
 
     added: int
     known: int
@@ -115,13 +132,18 @@ def lookup(request: Request, *, any_origin: bool = False) -> Reply | None:
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
     """The stored reply of each request, None where there is none.
 
-    With `any_origin` a reply from another origin counts too, unless there are several: then it is None.
+    With `any_origin` a reply from another origin counts too, unless there are several: then it is
+    None.
     """
     if not requests or not database.exists():
         return [None] * len(requests)
     exact = _found([request.key for request in requests], "key")
     # The last of several origins would depend on who wrote first: what is ambiguous is not found.
-    portable = _found([r.portable for r in requests if r.key not in exact], "portable") if any_origin else {}
+    portable = (
+        _found([r.portable for r in requests if r.key not in exact], "portable")
+        if any_origin
+        else {}
+    )
     replies: list[Reply | None] = []
     for request in requests:
         rows = exact.get(request.key) or portable.get(request.portable, [])
@@ -130,10 +152,14 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
 
 
 def store(request: Request, reply: Reply) -> Reply:
-    """Keep the reply and give the one that is in the store: the first, when another process was faster."""
+    """Keep the reply and give the one that is in the store: the first, when another process was
+    faster.
+    """
 
     def work(connection: database.Connection) -> Reply:
-        row = connection.execute(f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)).fetchone()
+        row = connection.execute(
+            f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)
+        ).fetchone()
         if row is not None and row[-1] == _proof(row[0], Reply(*row[1:-1])):
             return Reply(*row[1:-1])
         _insert(connection, request, reply, time.time())
@@ -144,9 +170,11 @@ def store(request: Request, reply: Reply) -> Reply:
 
 @contextmanager
 def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Hold the right to send the request with this key; others that ask for the same wait here, in any process.
+    """Hold the right to send the request with this key; others that ask for the same wait here, in
+    any process.
 
-    The system gives the right back when its holder dies. Ends the wait with InterruptedError when `stop` is set.
+    The system gives the right back when its holder dies. Ends the wait with InterruptedError when
+    `stop` is set.
     """
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
     if database.is_shared():
@@ -155,25 +183,38 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         return
     file = cache_folder() / "locks" / f"reply-{key}.lock"
     with ExitStack() as stack:
-        try:  # without locks on this file system the same request is, at worst, sent twice at the same moment
-            stack.enter_context(locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop or threading.Event(), remove=True))
+        # without locks on this file system the same request is, at worst, sent twice at the same
+        # moment
+        try:
+            stack.enter_context(
+                locked(
+                    file, timeout_s=_LONGEST_CLAIM_S, stop=stop or threading.Event(), remove=True
+                )
+            )
         except InterruptedError:
             raise
         except OSError as exc:
-            raise database.StoreError(f"the lock {file} cannot be had ({exc}): {database.advice(exc)}") from exc
+            raise database.StoreError(
+                f"the lock {file} cannot be had ({exc}): {database.advice(exc)}"
+            ) from exc
         yield
 
 
 def export_file(path: Path | str, *, models: Collection[str] | None = None) -> int:
-    """Write the replies (of `models`, such as "ollama:llama3.1:8b"; default all) to a JSONL file; gives their number.
+    """Write the replies (of `models`, such as "ollama:llama3.1:8b"; default all) to a JSONL file;
+    gives their number.
 
-    One line per reply, after one that identifies the file; a name that ends in ".gz" is compressed. The file holds
-    the whole prompts: anyone who gets it can read them. A file of that name is replaced as
-    a whole or not at all.
+    One line per reply, after one that identifies the file; a name that ends in ".gz" is compressed.
+    The file holds the whole prompts: anyone who gets it can read them. A file of that name is
+    replaced as a whole or not at all.
     """
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
+        what = (
+            "is a folder"
+            if path.is_dir()
+            else f"cannot be written: there is no folder {path.parent}"
+        )
         raise ValueError(f"{path} {what}; expected a file to write to, such as replies.jsonl.gz")
     count = 0
     with staged(path) as new, _text_file(new, "w", compressed=path.suffix == ".gz") as file:
@@ -188,9 +229,10 @@ def export_file(path: Path | str, *, models: Collection[str] | None = None) -> i
 def import_file(path: Path | str) -> Imported:
     """Add the replies of a file that `export_file` wrote, here or on another machine.
 
-    The file is data from outside: every line is checked (fields, types, ranges, its own checksum), and one bad line
-    means that nothing is imported. A reply that is here already is kept, also when the file's differs; how many did is
-    in the result. Raises ValueError with the number of the bad line.
+    The file is data from outside: every line is checked (fields, types, ranges, its own checksum),
+    and one bad line means that nothing is imported. A reply that is here already is kept, also when
+    the file's differs; how many did is in the result. Raises ValueError with the number of the bad
+    line.
     """
     path = Path(path)
     for _ in _checked_lines(path):
@@ -199,7 +241,9 @@ def import_file(path: Path | str) -> Imported:
     def work(connection: database.Connection) -> Imported:
         added = known = differing = 0
         for request, reply, created in _checked_lines(path):
-            row = connection.execute(f"SELECT {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)).fetchone()
+            row = connection.execute(
+                f"SELECT {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)
+            ).fetchone()
             if row is None or row[-1] != _proof(request.key, Reply(*row[:-1])):
                 _insert(connection, request, reply, created)
                 added += 1
@@ -213,7 +257,8 @@ def import_file(path: Path | str) -> Imported:
 
 
 def info() -> dict[str, Any]:
-    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files that were renamed.
+    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files
+    that were renamed.
 
     >>> sorted(info())
     ['bytes', 'damaged', 'file', 'models', 'replies']
@@ -227,7 +272,11 @@ def info() -> dict[str, Any]:
             "GROUP BY provider, model ORDER BY provider, model"
         )
         for provider, model, n, read, written in database.rows(query):
-            models[f"{provider}:{model}"] = {"replies": n, "input_tokens": read, "output_tokens": written}
+            models[f"{provider}:{model}"] = {
+                "replies": n,
+                "input_tokens": read,
+                "output_tokens": written,
+            }
     files = [] if database.is_shared() else file.parent.glob("replies.sqlite*")
     return {
         "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),
@@ -239,7 +288,8 @@ def info() -> dict[str, Any]:
 
 
 def clear(models: Collection[str] | None = None) -> int:
-    """Delete the replies (of `models`; default all) and give their number. What budgets have spent stays on record.
+    """Delete the replies (of `models`; default all) and give their number. What budgets have spent
+    stays on record.
 
     >>> clear(["no-such:model"])
     0
@@ -252,12 +302,16 @@ def clear(models: Collection[str] | None = None) -> int:
             return connection.execute("DELETE FROM reply").rowcount
         deleted = 0
         for name in models:
-            deleted += connection.execute("DELETE FROM reply WHERE provider || ':' || model = ?", (name,)).rowcount
+            deleted += connection.execute(
+                "DELETE FROM reply WHERE provider || ':' || model = ?", (name,)
+            ).rowcount
         return deleted
 
     deleted = database.write(work)
     if deleted and not database.is_shared():
-        with suppress(database.StoreError):  # another process reads now: the space is freed another time
+        with suppress(
+            database.StoreError
+        ):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
     return deleted
 
@@ -267,10 +321,15 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
     damaged = 0
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
-        query = f"SELECT {column}, key, {_REPLY}, proof FROM reply WHERE {column} IN ({','.join('?' * len(some))})"
+        query = (
+            f"SELECT {column}, key, {_REPLY}, proof FROM reply WHERE {column} IN "
+            f"({','.join('?' * len(some))})"
+        )
         rows = database.rows(query, some)
         if database.is_shared() and len(rows) < len(some) and database.path().exists():
-            there = {row[0] for row in rows}  # what was paid for before this machine shared its replies is not lost
+            there = {
+                row[0] for row in rows
+            }  # what was paid for before this machine shared its replies is not lost
             rows += [row for row in database.rows(query, some, local=True) if row[0] not in there]
         for row in rows:
             reply = Reply(*row[2:-1])
@@ -286,12 +345,25 @@ def _proof(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(connection: database.Connection, request: Request, reply: Reply, created: float) -> None:
+def _insert(
+    connection: database.Connection, request: Request, reply: Reply, created: float
+) -> None:
     row = (
-        request.key, request.portable, request.provider, request.model, request.origin, request.system, request.prompt,
-        request.max_tokens, float(request.temperature), request.schema_text, request.sample,
-        *reply, created, _proof(request.key, reply),
-    )  # fmt: skip
+        request.key,
+        request.portable,
+        request.provider,
+        request.model,
+        request.origin,
+        request.system,
+        request.prompt,
+        request.max_tokens,
+        float(request.temperature),
+        request.schema_text,
+        request.sample,
+        *reply,
+        created,
+        _proof(request.key, reply),
+    )
     connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
     connection.execute(f"INSERT INTO reply VALUES ({','.join('?' * len(row))})", row)
 
@@ -305,7 +377,9 @@ def _all_rows() -> Iterator[dict[str, Any]]:
     damaged = 0
     for start in range(0, len(order), _AT_ONCE):
         some = order[start : start + _AT_ONCE]
-        found = {row[0]: row[1:] for row in database.rows(query.format(",".join("?" * len(some))), some)}
+        found = {
+            row[0]: row[1:] for row in database.rows(query.format(",".join("?" * len(some))), some)
+        }
         for values in [found[row] for row in some if row in found]:
             named = dict(zip(columns, values, strict=True))
             try:
@@ -321,7 +395,8 @@ def _all_rows() -> Iterator[dict[str, Any]]:
 def _warn_of_damage(damaged: int) -> None:
     if damaged:
         warnings.warn(
-            f"{damaged} replies in {database.path()} do not match their checksums, so they count as missing",
+            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
+            "as missing",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -339,14 +414,18 @@ def _checked_lines(path: Path) -> Iterator[tuple[Request, Reply, float]]:
         with _text_file(path, "r", compressed=path.suffix == ".gz") as file:
             header = _json_object(file.readline(_LONGEST_LINE), where)
             if header.get("ragbench") != "replies" or header.get("version") != 1:
-                raise ValueError(f"{where} is not that of exported replies; expected {json.dumps(_HEADER)}")
+                raise ValueError(
+                    f"{where} is not that of exported replies; expected {json.dumps(_HEADER)}"
+                )
             number = 1
             while line := file.readline(_LONGEST_LINE):
                 number += 1
                 where = f"{path}: line {number}"
                 yield _checked(_json_object(line, where), where)
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error) as exc:
-        raise ValueError(f"after {where}: the file is damaged or cut short ({exc}); nothing was imported") from exc
+        raise ValueError(
+            f"after {where}: the file is damaged or cut short ({exc}); nothing was imported"
+        ) from exc
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
@@ -357,33 +436,56 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     except ValueError as exc:
         raise ValueError(f"{where} is not JSON ({exc}); nothing was imported") from exc
     if not isinstance(found, dict):
-        raise ValueError(f"{where} is {type(found).__name__}, expected an object; nothing was imported")
+        raise ValueError(
+            f"{where} is {type(found).__name__}, expected an object; nothing was imported"
+        )
     return found
 
 
 def _checked(fields: dict[str, Any], where: str) -> tuple[Request, Reply, float]:
     text, number, count = _is_text, _is_number, _is_count
     expected: dict[str, Callable[[Any], bool]] = {
-        "provider": text, "model": text, "origin": text, "prompt": text, "text": text, "served": text, "proof": text,
-        "system": lambda v: v is None or isinstance(v, str), "schema": lambda v: v is None or isinstance(v, dict),
-        "max_tokens": count, "sample": count, "input_tokens": count, "output_tokens": count,
-        "temperature": number, "latency_s": number, "created": number, "finish": lambda v: v in _FINISHES,
-    }  # fmt: skip
+        "provider": text,
+        "model": text,
+        "origin": text,
+        "prompt": text,
+        "text": text,
+        "served": text,
+        "proof": text,
+        "system": lambda v: v is None or isinstance(v, str),
+        "schema": lambda v: v is None or isinstance(v, dict),
+        "max_tokens": count,
+        "sample": count,
+        "input_tokens": count,
+        "output_tokens": count,
+        "temperature": number,
+        "latency_s": number,
+        "created": number,
+        "finish": lambda v: v in _FINISHES,
+    }
     if set(fields) != set(expected):
         odd = ", ".join(sorted(set(fields) ^ set(expected)))
         raise ValueError(f"{where}: missing or unknown fields: {odd}; nothing was imported")
     for name, is_right in expected.items():
         if not is_right(fields[name]):
-            raise ValueError(f"{where}: {name} is {str(fields[name])[:80]!r}, which no reply has; nothing was imported")
+            raise ValueError(
+                f"{where}: {name} is {str(fields[name])[:80]!r}, which no reply has; nothing was "
+                "imported"
+            )
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
-        raise ValueError(f"{where}: half a surrogate pair, which is not text; nothing was imported") from exc
+        raise ValueError(
+            f"{where}: half a surrogate pair, which is not text; nothing was imported"
+        ) from exc
     request = Request(**{name.strip(): fields[name.strip()] for name in _REQUEST.split(",")})
     reply = Reply(**{name.strip(): fields[name.strip()] for name in _REPLY.split(",")})
     reply = reply._replace(latency_s=float(reply.latency_s))
     if fields["proof"] != _proof(request.key, reply):
-        raise ValueError(f"{where}: the reply does not match its checksum: damaged or edited; nothing was imported")
+        raise ValueError(
+            f"{where}: the reply does not match its checksum: damaged or edited; nothing was "
+            "imported"
+        )
     return request, reply, float(fields["created"])
 
 
@@ -396,4 +498,9 @@ def _is_count(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
+    )

@@ -1,7 +1,9 @@
-"""Replies and spending in a PostgreSQL database: the tables and statements of the file, for processes on many machines.
+"""Replies and spending in a PostgreSQL database: the tables and statements of the file, for
+processes on many machines.
 
-Transactions that write take their turn by a lock of the database, as on the file. A claim is a lock that the server
-gives back when the connection of its holder ends, so that a killed process, or a machine that is gone, holds none.
+Transactions that write take their turn by a lock of the database, as on the file. A claim is a lock
+that the server gives back when the connection of its holder ends, so that a killed process, or a
+machine that is gone, holds none.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ Result = TypeVar("Result")
 
 _TURN = 7242  # the lock of those who write
 _POLL_S = 0.1
-_GONE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+_GONE = (
+    "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+)
 _OWN = "CREATE TABLE reply_store (id TEXT NOT NULL)"
-# Read from the catalogue: to_regclass would remember, within a transaction, that the table was not there.
+# Read from the catalogue: to_regclass would remember, within a transaction, that the table was not
+# there.
 _THERE = "SELECT 1 FROM pg_class WHERE relname = 'reply_store' AND pg_table_is_visible(oid)"
 _opening = threading.Lock()
 _opened: dict[tuple[str, int], SharedDatabase] = {}
@@ -59,14 +64,19 @@ class SharedDatabase:
 
     @contextmanager
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the right to send the request with this key. Ends the wait with InterruptedError when `stop` is set."""
+        """Hold the right to send the request with this key. Ends the wait with InterruptedError
+        when `stop` is set.
+        """
         while not self._claim(key):
             if stop.wait(_POLL_S):
                 raise InterruptedError("stopped while another process sent the same request")
         try:
             yield
         finally:
-            with self._lock, suppress(SQLAlchemyError, AttributeError):  # it went with the connection otherwise
+            with (
+                self._lock,
+                suppress(SQLAlchemyError, AttributeError),
+            ):  # it went with the connection otherwise
                 self._held.discard(key)
                 self._claims.exec_driver_sql("SELECT pg_advisory_unlock(%s)", (_number(key),))  # type: ignore[union-attr]
 
@@ -76,9 +86,13 @@ class SharedDatabase:
                 return False
             try:
                 if self._claims is None:  # one for all claims of the process
-                    self._claims = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+                    self._claims = self._engine.connect().execution_options(
+                        isolation_level="AUTOCOMMIT"
+                    )
                     self._claims.exec_driver_sql(_GONE)
-                if self._claims.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (_number(key),)).scalar():
+                if self._claims.exec_driver_sql(
+                    "SELECT pg_try_advisory_lock(%s)", (_number(key),)
+                ).scalar():
                     self._held.add(key)
             except SQLAlchemyError:
                 self._claims = None
@@ -94,10 +108,13 @@ class SharedDatabase:
                 f"the database {self._shown} needs a driver; pip install 'ragbench-lab[postgres]'"
             ) from exc
         except (SQLAlchemyError, ConfigError) as exc:
-            reason = str(getattr(exc, "orig", None) or exc).strip().splitlines() or [type(exc).__name__]
+            reason = str(getattr(exc, "orig", None) or exc).strip().splitlines() or [
+                type(exc).__name__
+            ]
             raise StoreError(
-                f"the reply store in the database {self._shown} cannot be used: {reason[0]}. Without "
-                "RAGBENCH_DATABASE the store is a file of this machine, and what it has not is paid for again"
+                f"the reply store in the database {self._shown} cannot be used: {reason[0]}. "
+                "Without RAGBENCH_DATABASE the store is a file of this machine, and what it has "
+                "not is paid for again"
             ) from exc
 
 
@@ -110,7 +127,9 @@ def shared_database(url: str, process: int) -> SharedDatabase:
 
 
 class _Statements:
-    """A connection that takes the statements for the file. Text has no NUL there, so it is escaped by a backslash."""
+    """A connection that takes the statements for the file. Text has no NUL there, so it is escaped
+    by a backslash.
+    """
 
     def __init__(self, connection: sqlalchemy.Connection) -> None:
         self._connection = connection
@@ -123,7 +142,9 @@ class _Statements:
 
 
 class _Rows:
-    def __init__(self, connection: sqlalchemy.Connection, found: sqlalchemy.CursorResult[Any]) -> None:
+    def __init__(
+        self, connection: sqlalchemy.Connection, found: sqlalchemy.CursorResult[Any]
+    ) -> None:
         self._connection, self.rowcount = connection, found.rowcount
         self._rows = [tuple(map(_plain, row)) for row in found] if found.returns_rows else []
 
@@ -143,7 +164,9 @@ def _made(connection: Connection) -> str:
     if not connection.execute(_THERE).fetchone():
         connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})")
         if not connection.execute(_THERE).fetchone():
-            tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace("INTEGER", "BIGINT")
+            tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace(
+                "INTEGER", "BIGINT"
+            )
             for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
                 connection.execute(statement)
             connection.execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))

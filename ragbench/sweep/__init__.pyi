@@ -3,4 +3,13 @@ from .plan import SweepPlan, plan
 from .session import SweepResult, sweep
 from .verification import Verification, verify
 
-__all__ = ["Grid", "SweepPlan", "SweepResult", "Verification", "plan", "read_grid", "sweep", "verify"]
+__all__ = [
+    "Grid",
+    "SweepPlan",
+    "SweepResult",
+    "Verification",
+    "plan",
+    "read_grid",
+    "sweep",
+    "verify",
+]

@@ -20,14 +20,17 @@ _MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
 def on_account(settings: Settings, folder: Path) -> Settings:
     """One account for all runs into a sweep's folder, also when the sweep continues on another day.
 
-    So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names another.
+    So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names
+    another.
     """
     budget = current_settings(account=f"sweep {digest(str(folder.absolute()))[:16]}").budget
     return replace(settings, budget=budget)
 
 
 def spent(settings: Settings) -> float:
-    """US dollars that the account has spent so far; requests that were sent without a maximum are not on it."""
+    """US dollars that the account has spent so far; requests that were sent without a maximum are
+    not on it.
+    """
     now = budgets.spent(settings.budget)
     return now.settled + now.open
 
@@ -45,19 +48,23 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
-    """The identity of the database that workers on other machines have to share with this process; "" where none must.
+    """The identity of the database that workers on other machines have to share with this process;
+    "" where none must.
 
     Raises:
         ConfigError: there are paid models and no database.
         DataError: it cannot be opened.
     """
-    here = executor.startswith("dask://local?") or executor == "dask://local"  # whose workers have our cache folder
+    here = (
+        executor.startswith("dask://local?") or executor == "dask://local"
+    )  # whose workers have our cache folder
     if here or settings.replies == "offline" or not (paid := paid_models(runs)):
         return ""
     if not database.is_shared():
         raise ConfigError(
-            f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies and no budget with this "
-            "process: set RAGBENCH_DATABASE to one PostgreSQL database here and on each worker, or use --offline"
+            f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies "
+            "and no budget with this process: set RAGBENCH_DATABASE to one PostgreSQL database "
+            "here and on each worker, or use --offline"
         )
     try:
         return database.identity()
@@ -71,11 +78,13 @@ def stopped(settings: Settings, unfinished: int) -> str:
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:
         kept = (
-            "What was paid for is stored: the same command with a higher --max-cost continues from there and pays for "
+            "What was paid for is stored: the same command with a higher --max-cost continues "
+            "from there and pays for "
         )
         kept += "nothing twice"
     return (
-        f"the maximum cost of {settings.max_cost or 0:.2f} dollars is reached: {spent(settings):.4f} are spent"
-        f"{budgets.spent(settings.budget).lost_in_words}, and the next request might pass it. {unfinished} "
-        f"configurations are not finished. {kept}"
+        f"the maximum cost of {settings.max_cost or 0:.2f} dollars is "
+        f"reached: {spent(settings):.4f} are "
+        f"spent{budgets.spent(settings.budget).lost_in_words}, and the next request might pass "
+        f"it. {unfinished} configurations are not finished. {kept}"
     )

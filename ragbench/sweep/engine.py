@@ -1,4 +1,6 @@
-"""A papermill engine that runs the cells in this process: `papermill in.ipynb out.ipynb --engine ragbench`."""
+"""A papermill engine that runs the cells in this process: `papermill in.ipynb out.ipynb --engine
+ragbench`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _CONFIG = Config({"HistoryManager": {"enabled": False}})
 class InProcessEngine(Engine):  # type: ignore[misc]
     """Runs a notebook without a kernel's process; its outputs are those of an ordinary kernel.
 
-    The process takes on the state that cells leave (modules, working folder, settings), so it is for one notebook.
+    The process takes on the state that cells leave (modules, working folder, settings), so it is
+    for one notebook.
     """
 
     @classmethod
@@ -40,13 +43,16 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         started: Callable[[NotebookExecutionManager], None] = lambda manager: None,
         **_: Any,
     ) -> None:
-        """Run the cells up to the first that raises, whose traceback is then its output; tell `started` before."""
+        """Run the cells up to the first that raises, whose traceback is then its output; tell
+        `started` before.
+        """
         started(nb_man)
         if "" not in sys.path:  # modules next to the notebook
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
         manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)
-        # What is written past Python's streams, as by another program that a cell starts, is output too.
+        # What is written past Python's streams, as by another program that a cell starts, is output
+        # too.
         stream: Any = partial(OutStream, manager.session, kernel.iopub_thread, watchfd=True)
         kernel.stdout, kernel.stderr = streams = [stream("stdout"), stream("stderr")]
         try:
@@ -71,11 +77,15 @@ class _Kernel(InProcessKernel):
 
 
 class _Cells(PapermillNotebookClient):  # type: ignore[misc]
-    """Executes cells one after the other; papermill takes the messages of each as those of any kernel."""
+    """Executes cells one after the other; papermill takes the messages of each as those of any
+    kernel.
+    """
 
     def run(self) -> None:
         self.reset_execution_trackers()
-        self.cells: dict[str, tuple[Any, int]] = {}  # by the id of the message that asked for their execution
+        self.cells: dict[
+            str, tuple[Any, int]
+        ] = {}  # by the id of the message that asked for their execution
         self.kc = self.km.client()
         self.kc.allow_stdin = False
         self.kc.start_channels()
@@ -89,15 +99,22 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
             return cell
         cell.metadata["execution"], cell.outputs, self.clear_before_next_output = {}, [], False
 
-        def receive(message: dict[str, Any]) -> None:  # in the kernel's thread for output, while the cell runs
+        def receive(
+            message: dict[str, Any],
+        ) -> None:  # in the kernel's thread for output, while the cell runs
             if parent := message["parent_header"].get("msg_id"):
                 with suppress(CellExecutionComplete):
-                    self.process_message(message, *self.cells.setdefault(parent, (cell, cell_index)))
+                    self.process_message(
+                        message, *self.cells.setdefault(parent, (cell, cell_index))
+                    )
 
         self.kc.iopub_channel.call_handlers = receive
         self.kc.execute(cell.source)  # returns when the cell has ended
         message = self.kc.get_shell_msg()
-        reply, cell.metadata["execution"]["shell.execute_reply"] = message["content"], timestamp(message)
+        reply, cell.metadata["execution"]["shell.execute_reply"] = (
+            message["content"],
+            timestamp(message),
+        )
         if reply["status"] == "error" and "raises-exception" not in tags:
             raise CellExecutionError.from_cell_and_msg(cell, reply)
         return cell

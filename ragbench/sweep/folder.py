@@ -1,8 +1,9 @@
 """The folder of a sweep: what is finished in it, and how a run becomes finished.
 
-A run is written to a staging folder, `.running-<name>-<process>/`. When it has succeeded, its result folder is moved
-into place and then its notebook: the notebook's rename is the one moment at which a configuration becomes finished. A
-process killed before it leaves a staging folder that is never read and that the next sweep removes.
+A run is written to a staging folder, `.running-<name>-<process>/`. When it has succeeded, its
+result folder is moved into place and then its notebook: the notebook's rename is the one moment at
+which a configuration becomes finished. A process killed before it leaves a staging folder that is
+never read and that the next sweep removes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _BEGIN_S = 60.0
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """`results/<sweep>/`; with `only`, what one of several processes sees that each run their own configurations."""
+    """`results/<sweep>/`; with `only`, what one of several processes sees that each run their own
+    configurations.
+    """
 
     path: Path
     only: tuple[str, ...] = ()
@@ -46,15 +49,20 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other sweep out, or those with the configurations `only`, and clear away what dead ones left.
+        """Keep every other sweep out, or those with the configurations `only`, and clear away what
+        dead ones left.
 
         Raises:
             SweepError: if another sweep is at work here.
         """
         with ExitStack() as held:
-            with ExitStack() as whole:  # those with `only` hold it together for the moment in which they begin
+            with (
+                ExitStack() as whole
+            ):  # those with `only` hold it together for the moment in which they begin
                 self._lock(whole, "lock", _BEGIN_S if self.only else 0)
-                for name in self.only or [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]:
+                for name in self.only or [
+                    path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")
+                ]:
                     self._lock(held, f"lock-{name}", 0)
                 if not self.only:
                     held.push(whole.pop_all())
@@ -63,25 +71,36 @@ class SweepFolder:
 
     def _lock(self, stack: ExitStack, name: str, timeout_s: float) -> None:
         try:
-            stack.enter_context(locked(self.path / f"{STAGING}{name}", timeout_s=timeout_s, remove=name != "lock"))
+            stack.enter_context(
+                locked(self.path / f"{STAGING}{name}", timeout_s=timeout_s, remove=name != "lock")
+            )
         except TimeoutError as exc:
             what = f"{name[5:]} in {self.path}" if name != "lock" else f"{self.path}"
             raise SweepError(
-                f"another sweep is writing to {what}; wait for it, or use another --out or another name"
+                f"another sweep is writing to {what}; wait for it, or use another --out or "
+                "another name"
             ) from exc
 
     def clear(self) -> None:
-        """Remove staging folders; only for the holder of the lock, whose own runs have not begun or are over."""
+        """Remove staging folders; only for the holder of the lock, whose own runs have not begun or
+        are over.
+        """
         own = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
             name, _, process = left.name.rpartition("-")
             if not own or (name in own and process.isdigit()):
                 self._rescue(left)
-                if left.is_dir():  # a worker of a killed sweep may live for another moment and still write there
+                if (
+                    left.is_dir()
+                ):  # a worker of a killed sweep may live for another moment and still write there
                     shutil.rmtree(left, ignore_errors=True)
 
-    def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
-        """Whether a whole notebook and all result files are there, made from these parameters and this source."""
+    def is_finished(
+        self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
+    ) -> bool:
+        """Whether a whole notebook and all result files are there, made from these parameters and
+        this source.
+        """
         config = self.config(name)
         return (
             _is_json(self.notebook(name))
@@ -103,7 +122,9 @@ class SweepFolder:
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
-        """Make the run in `staging(name)` the finished one; at each step the old is whole, or unfinished."""
+        """Make the run in `staging(name)` the finished one; at each step the old is whole, or
+        unfinished.
+        """
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
         if (staging / name).is_dir():
@@ -115,7 +136,9 @@ class SweepFolder:
         shutil.rmtree(staging, ignore_errors=True)
 
     def keep_failed(self, name: str) -> None:
-        """Keep the notebook of a failed run. An older success goes: it was outdated, or to be done again."""
+        """Keep the notebook of a failed run. An older success goes: it was outdated, or to be done
+        again.
+        """
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
         if (self.path / name).is_dir():
@@ -130,10 +153,13 @@ class SweepFolder:
         shutil.rmtree(self.staging(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
-        """The answers of a service that came before a run was stopped; those of another system or other data are not
-        taken for them."""
+        """The answers of a service that came before a run was stopped; those of another system or
+        other data are not taken for them."""
         made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
-        return self.path / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
+        return (
+            self.path
+            / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
+        )
 
     def forget_journals(self, name: str) -> None:
         """Remove what `journal` names, from any source."""
@@ -144,7 +170,9 @@ class SweepFolder:
         """Move the journal of a run that is not finished out of its folder."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             job = json.loads((staging / "job.json").read_text(encoding="utf-8"))
-            (staging / job["name"] / JOURNAL).replace(self.journal(job["name"], job["source"] or {}))
+            (staging / job["name"] / JOURNAL).replace(
+                self.journal(job["name"], job["source"] or {})
+            )
 
     def digest(self) -> str:
         """SHA-256 of every file of every result here: what a comparison notebook was made from."""

@@ -16,7 +16,9 @@ from ragbench.sweep.notebooks import is_installed
 
 
 class Place(NamedTuple):
-    """Where a run belongs: its notebook's file and text, the folder in which it works, and how long it may take."""
+    """Where a run belongs: its notebook's file and text, the folder in which it works, and how long
+    it may take.
+    """
 
     notebook: Path
     text: str
@@ -28,10 +30,11 @@ class Place(NamedTuple):
 class Job:
     """One run of a notebook, written in the folder `staging`.
 
-    It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is started, which was
-    in `started_in`. `notebook` is its source, from the sweep's folder, and `text` what is in it. `source` goes into its
-    config.json (None: it leaves no result, like a comparison), `stamp` into its notebook's metadata. `environment` are
-    variables that its process gets.
+    It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is
+    started, which was in `started_in`. `notebook` is its source, from the sweep's folder, and
+    `text` what is in it. `source` goes into its config.json (None: it leaves no result, like a
+    comparison), `stamp` into its notebook's metadata. `environment` are variables that its process
+    gets.
     """
 
     PATHS: ClassVar = ("staging", "cwd", "started_in")
@@ -103,13 +106,25 @@ def make_job(
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """The job of one run into a sweep's folder; one with a `source` gets the parameter `results_dir`."""
+    """The job of one run into a sweep's folder; one with a `source` gets the parameter
+    `results_dir`.
+    """
     staging = folder.staging(name)
     results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
     return Job(
-        name, staging, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path), place.text,
-        {**parameters, **results}, source, stamp, settings.environment, allow_failed,
-    )  # fmt: skip
+        name,
+        staging,
+        place.cwd,
+        Path.cwd(),
+        place.run_timeout,
+        relative(place.notebook, folder.path),
+        place.text,
+        {**parameters, **results},
+        source,
+        stamp,
+        settings.environment,
+        allow_failed,
+    )
 
 
 def relative(path: Path, start: Path) -> str:

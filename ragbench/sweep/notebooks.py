@@ -1,4 +1,6 @@
-"""What a sweep has to know about a notebook: its parameters, its source, and how to keep machine paths out of it."""
+"""What a sweep has to know about a notebook: its parameters, its source, and how to keep machine
+paths out of it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,22 @@ from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
 from ragbench.files import parse_json, write_durably
 
-_TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_TYPES: dict[str, type] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+}
 _INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
 
 
 def packaged(name: str = "") -> Path:
-    """A notebook or grid that comes with ragbench, whether installed or a checkout; without a name, their folder.
+    """A notebook or grid that comes with ragbench, whether installed or a checkout; without a name,
+    their folder.
 
     >>> packaged("evaluate.ipynb").is_file(), packaged("quickstart.toml").is_file()
     (True, True)
@@ -33,26 +43,35 @@ def packaged(name: str = "") -> Path:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file came with the wheel: it is then no place to work in, and its path is of no use to a reader."""
+    """Whether a file came with the wheel: it is then no place to work in, and its path is of no use
+    to a reader.
+    """
     return path.resolve().is_relative_to(_INSTALLED)
 
 
 def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
-    """Copy the notebooks that come with ragbench, to be opened and changed, and give the copies' paths.
+    """Copy the notebooks that come with ragbench, to be opened and changed, and give the copies'
+    paths.
 
     Raises:
-        ConfigError: without `force`, where a file of that name is there with other content; nothing is written then.
+        ConfigError: without `force`, where a file of that name is there with other content; nothing
+        is written then.
     """
     texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
     for path, text in texts.items():
         if path.exists() and not force and not (path.is_file() and path.read_bytes() == text):
-            raise ConfigError(f"{path} is there already and differs; name another folder, or replace it with --force")
+            raise ConfigError(
+                f"{path} is there already and differs; name another folder, or replace it with "
+                "--force"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             write_durably(path, text)
     except OSError as exc:
-        raise ConfigError(f"{folder} cannot be written to: {exc.strerror or exc}; name another folder") from exc
+        raise ConfigError(
+            f"{folder} cannot be written to: {exc.strerror or exc}; name another folder"
+        ) from exc
     return list(texts)
 
 
@@ -88,31 +107,44 @@ class Notebook:
             if name not in self.parameters:
                 raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.parameters))
         defaults = {name: parameter.default for name, parameter in self.parameters.items()}
-        return defaults | {name: self.parameters[name].accept(value) for name, value in values.items()}
+        return defaults | {
+            name: self.parameters[name].accept(value) for name, value in values.items()
+        }
 
 
 def read_notebook(path: Path) -> Notebook:
     """Read a notebook and the parameters in its cell tagged `parameters`.
 
-    The cell is read as Python, not line by line: papermill's own inspection drops each line whose comment holds "=".
+    The cell is read as Python, not line by line: papermill's own inspection drops each line whose
+    comment holds "=".
 
     Raises:
-        ConfigError: if there is no such notebook, it is not one, or its parameters are not plain values.
+        ConfigError: if there is no such notebook, it is not one, or its parameters are not plain
+        values.
     """
     try:
         text = path.read_text(encoding="utf-8")
         cells = parse_json(text)["cells"]
-        sources = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in cells]
+        sources = [
+            (cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", []))
+            for cell in cells
+        ]
     except FileNotFoundError as exc:
         raise ConfigError(
-            f"there is no notebook {path}; name one with `notebook` under [sweep], or put the grid next to it"
+            f"there is no notebook {path}; name one with `notebook` under [sweep], or put the "
+            "grid next to it"
         ) from exc
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise ConfigError(f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}") from exc
+        raise ConfigError(
+            f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}"
+        ) from exc
     tagged = [source for kind, source, tags in sources if kind == "code" and "parameters" in tags]
     if not tagged:
-        raise ConfigError(f"{path} has no code cell tagged `parameters`; tag the one that sets them")
-    # Outputs, counters and kernel names are no part of the source: opening a notebook must not outdate its results.
+        raise ConfigError(
+            f"{path} has no code cell tagged `parameters`; tag the one that sets them"
+        )
+    # Outputs, counters and kernel names are no part of the source: opening a notebook must not
+    # outdate its results.
     digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
     return Notebook(path, _parameters(tagged[0], path), text, digest)
 
@@ -121,12 +153,22 @@ def _parameters(source: str, path: Path) -> dict[str, Parameter]:
     try:
         tree = ast.parse(source)
     except SyntaxError as exc:
-        raise ConfigError(f"{path}: line {exc.lineno} of the parameters cell is not Python: {exc.msg}") from exc
+        raise ConfigError(
+            f"{path}: line {exc.lineno} of the parameters cell is not Python: {exc.msg}"
+        ) from exc
     found = {}
     for node in tree.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is not None
+        ):
             name, value, annotation = node.target.id, node.value, ast.unparse(node.annotation)
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        elif (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+        ):
             name, value, annotation = node.targets[0].id, node.value, ""
         else:
             continue
@@ -134,25 +176,31 @@ def _parameters(source: str, path: Path) -> dict[str, Parameter]:
             default = ast.literal_eval(value)
         except ValueError as exc:
             raise ConfigError(
-                f"{path}: the default of {name} is `{ast.unparse(value)}` (line {node.lineno} of the parameters cell); "
-                "expected a plain value, because it is part of the configuration"
+                f"{path}: the default of {name} is `{ast.unparse(value)}` (line {node.lineno} of "
+                "the parameters cell); expected a plain value, because it is part of the "
+                "configuration"
             ) from exc
         found[name] = Parameter(name, default, _allowed(annotation, default))
     return found
 
 
 def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
-    named = tuple(_TYPES[word] for word in re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation)) if word in _TYPES)
+    named = tuple(
+        _TYPES[word]
+        for word in re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation))
+        if word in _TYPES
+    )
     if named:
         return named
     return (type(default),) if type(default) in _TYPES.values() and not annotation else ()
 
 
 def in_place(source: str, cwd: Path, folder: Path) -> str:
-    """The cell of injected parameters with its paths from `folder`, where the notebook lies, instead of from `cwd`.
+    """The cell of injected parameters with its paths from `folder`, where the notebook lies,
+    instead of from `cwd`.
 
-    So that an executed notebook can be run again where it is. A path is a text that names something that exists in
-    `cwd`, or `results_dir`; all other text stays.
+    So that an executed notebook can be run again where it is. A path is a text that names something
+    that exists in `cwd`, or `results_dir`; all other text stays.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'
@@ -165,46 +213,71 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
         if not isinstance(value, str) or node.lineno != node.end_lineno:
             continue
         kind, colon, path = value.rpartition(":")  # as in "dense:models/mine"
-        if path and not Path(path).is_absolute() and (name == "results_dir" or is_path(path, name, cwd)):
+        if (
+            path
+            and not Path(path).is_absolute()
+            and (name == "results_dir" or is_path(path, name, cwd))
+        ):
             moved = Path(os.path.relpath(cwd / path, folder)).as_posix()
-            lines[node.lineno - 1] = f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
+            lines[node.lineno - 1] = (
+                f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
+            )
     return "\n".join(lines)
 
 
 def is_path(value: str, name: str, cwd: Path) -> bool:
     """Whether the parameter `name` names something in `cwd`."""
-    return (cwd / value).exists() and ("/" in value or "." in value or name in ("dataset", "corpus"))
+    return (cwd / value).exists() and (
+        "/" in value or "." in value or name in ("dataset", "corpus")
+    )
 
 
-def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]) -> dict[str, Any]:
-    """An executed notebook (as JSON) in which nothing names this machine or the folder the run was written in.
+def without_machine(
+    notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]
+) -> dict[str, Any]:
+    """An executed notebook (as JSON) in which nothing names this machine or the folder the run was
+    written in.
 
     Args:
         notebook: the executed notebook.
         renamed: texts and what they are now, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    own = {folder.rstrip("/\\"): short for folder, short in folders.items() if len(folder.rstrip("/\\")) > 1}
+    own = {
+        folder.rstrip("/\\"): short
+        for folder, short in folders.items()
+        if len(folder.rstrip("/\\")) > 1
+    }
     own.setdefault(sys.prefix, "<python>")
-    own.setdefault(str(Path(__file__).parents[2]), "<ragbench>")  # a checkout, named by our own warnings
+    own.setdefault(
+        str(Path(__file__).parents[2]), "<ragbench>"
+    )  # a checkout, named by our own warnings
     own.setdefault(str(Path.home()).rstrip("/\\"), "~")
     own.pop("", None)
     longest_first = sorted(own, key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
     # In tracebacks a colour code, which ends in a letter, precedes the path.
-    absolute = re.compile(rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])")
+    absolute = re.compile(
+        rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])"
+    )
 
     def clean(value: Any, deep: bool) -> Any:
         if isinstance(value, str):
             for old, new in renamed.items():
                 value = value.replace(old, new)
-            return absolute.sub(lambda m: m[1] + own[m[2]], _CELL_FILE.sub("<cell>", value)) if deep else value
+            return (
+                absolute.sub(lambda m: m[1] + own[m[2]], _CELL_FILE.sub("<cell>", value))
+                if deep
+                else value
+            )
         if isinstance(value, list):
             return [clean(part, deep) for part in value]
         if isinstance(value, dict):
             # Images are long, hold no path, and must stay what they are.
             return {
-                key: part if key.startswith("image/") else clean(part, deep or key in {"outputs", "metadata"})
+                key: part
+                if key.startswith("image/")
+                else clean(part, deep or key in {"outputs", "metadata"})
                 for key, part in value.items()
             }
         return value

@@ -1,6 +1,7 @@
 """The entry point `papermill.engine`: the engine, loaded when it is first used.
 
-papermill loads its entry points while it is imported itself, when no module that imports papermill can be complete.
+papermill loads its entry points while it is imported itself, when no module that imports papermill
+can be complete.
 """
 
 from __future__ import annotations

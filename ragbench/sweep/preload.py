@@ -1,4 +1,6 @@
-"""Imports what runs use, once, in the process that they are forked from; importing this elsewhere does nothing."""
+"""Imports what runs use, once, in the process that they are forked from; importing this elsewhere
+does nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,37 @@ from threadpoolctl import threadpool_limits
 
 from ragbench.errors import one_line_warnings
 
-# What ragbench and the kernel import where it is first used, on the way from a dataset to a comparison.
+# What ragbench and the kernel import where it is first used, on the way from a dataset to a
+# comparison.
 _MODULES = (
-    "ipykernel.debugger", "ipykernel.inprocess.blocking", "ipykernel.inprocess.ipkernel", "IPython.core.completerlib",
-    "IPython.core.debugger", "IPython.core.magics", "IPython.extensions.storemagic", "tornado.platform.asyncio",
-    "bm25s", "cachetools", "detect_secrets.core.scan", "detect_secrets.plugins.keyword", "matplotlib.pyplot",
-    "matplotlib.backends.backend_agg", "pandas.io.formats.html", "phonenumbers", "PIL.JpegImagePlugin",
-    "pyarrow.pandas_compat", "pytrec_eval", "scipy.stats", "sentencex", "sklearn.feature_extraction.text",
-    "statsmodels.stats.proportion", "stdnum.us.ssn", "Stemmer", "tokenizers", "ragbench.datasets.pydoc",
-)  # fmt: skip
+    "ipykernel.debugger",
+    "ipykernel.inprocess.blocking",
+    "ipykernel.inprocess.ipkernel",
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.magics",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "bm25s",
+    "cachetools",
+    "detect_secrets.core.scan",
+    "detect_secrets.plugins.keyword",
+    "matplotlib.pyplot",
+    "matplotlib.backends.backend_agg",
+    "pandas.io.formats.html",
+    "phonenumbers",
+    "PIL.JpegImagePlugin",
+    "pyarrow.pandas_compat",
+    "pytrec_eval",
+    "scipy.stats",
+    "sentencex",
+    "sklearn.feature_extraction.text",
+    "statsmodels.stats.proportion",
+    "stdnum.us.ssn",
+    "Stemmer",
+    "tokenizers",
+    "ragbench.datasets.pydoc",
+)
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 
 _VARIABLES = {
@@ -44,7 +68,8 @@ _BEFORE = dict(os.environ)
 
 
 def packages_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the packages of models that compute what is never stored, in each run of configurations.
+    """Return the packages of models that compute what is never stored, in each run of
+    configurations.
 
     That is a question's vector while its search is timed, and a reranking.
 
@@ -78,7 +103,9 @@ def _preload() -> None:
     from ragbench.sweep.worker import load_papermill
 
     load_papermill()
-    nbformat.validate({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []})  # compiles the schema
+    nbformat.validate(
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
+    )  # compiles the schema
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used
@@ -86,8 +113,12 @@ def _preload() -> None:
                 getattr(room, attribute)
 
 
-def begin(job: str, environment: Mapping[str, str], threads: int, outcome: Connection[Any, Any]) -> None:
-    """Run a job (as JSON) in this process, which leads a group with all that it starts, as if freshly started."""
+def begin(
+    job: str, environment: Mapping[str, str], threads: int, outcome: Connection[Any, Any]
+) -> None:
+    """Run a job (as JSON) in this process, which leads a group with all that it starts, as if
+    freshly started.
+    """
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,7 +140,9 @@ def begin(job: str, environment: Mapping[str, str], threads: int, outcome: Conne
 
 
 def _get_ipython() -> Any:
-    """Return what looks like a notebook: pandas asks when it is imported, and sets its options for it."""
+    """Return what looks like a notebook: pandas asks when it is imported, and sets its options for
+    it.
+    """
     return SimpleNamespace(kernel=None)
 
 

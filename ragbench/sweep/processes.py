@@ -23,7 +23,9 @@ from ragbench.sweep import preload
 from ragbench.sweep.job import Job
 from ragbench.sweep.worker import tidy
 
-_GRACE = 60.0  # a run that is too slow reports so by itself; this is for code that lets no thread do so
+_GRACE = (
+    60.0  # a run that is too slow reports so by itself; this is for code that lets no thread do so
+)
 _MEMORY_PER_RUN = 1.5e9
 _SERVER_DIED = 255  # what multiprocessing reports of a process whose end no one has seen
 _THREADS = (
@@ -39,7 +41,8 @@ _hiding = threading.Lock()
 
 
 class Outcome(NamedTuple):
-    """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request that made it fail.
+    """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request
+    that made it fail.
 
     One that is `lost` went down with the process or the machine that it depends on.
     """
@@ -64,7 +67,9 @@ class _Running:
 
 def available_cores() -> int:
     """The cores that this process may use: its affinity, and the quota of its container."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max" means no quota
@@ -80,27 +85,40 @@ def _free_memory() -> float:
     free = float("inf")
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        free = 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable:")))
+        free = 1024.0 * int(
+            next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+        )
     with suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        free = min(free, float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+        free = min(
+            free,
+            float((group / "memory.max").read_text())
+            - float((group / "memory.current").read_text()),
+        )
     return free
 
 
 def threads_of(jobs: int, environment: Mapping[str, str]) -> int:
-    """Return how many threads each of `jobs` runs side by side may use, so that all have as many as there are cores.
+    """Return how many threads each of `jobs` runs side by side may use, so that all have as many as
+    there are cores.
 
     A smaller number in a variable such as OMP_NUM_THREADS holds.
 
     >>> threads_of(1, {"OMP_NUM_THREADS": "1"}), threads_of(10_000, {})
     (1, 1)
     """
-    limits = [int(value) for name in _THREADS if (value := environment.get(name, "")).isdigit() and int(value) > 0]
+    limits = [
+        int(value)
+        for name in _THREADS
+        if (value := environment.get(name, "")).isdigit() and int(value) > 0
+    ]
     return min([max(1, available_cores() // jobs), *limits])
 
 
 class Executor(Protocol):
-    """Where runs are at work, `side_by_side` at a time; how one ended is in its staging folder when `ended` tells."""
+    """Where runs are at work, `side_by_side` at a time; how one ended is in its staging folder when
+    `ended` tells.
+    """
 
     @property
     def side_by_side(self) -> int: ...
@@ -112,12 +130,17 @@ class Executor(Protocol):
 class LocalExecutor:
     """Runs on this machine: a process each, `side_by_side` of which share the cores.
 
-    With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux); this process keeps
-    it. Where it cannot start, `log` reports why.
+    With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux);
+    this process keeps it. Where it cannot start, `log` reports why.
     """
 
     def __init__(
-        self, packages: Sequence[str], *, side_by_side: int, fork: bool = True, log: Callable[[str], None] = print
+        self,
+        packages: Sequence[str],
+        *,
+        side_by_side: int,
+        fork: bool = True,
+        log: Callable[[str], None] = print,
     ) -> None:
         self.side_by_side = side_by_side
         self._log = log
@@ -141,7 +164,10 @@ class LocalExecutor:
                     raise SweepError(f"no process can be started: {exc}") from exc
                 if attempt == 1 and self._context.get_start_method() == "forkserver":
                     self._context = multiprocessing.get_context("spawn")
-                    self._log(f"Each run starts a Python of its own, which takes longer: {type(exc).__name__}: {exc}.")
+                    self._log(
+                        f"Each run starts a Python of its own, which takes "
+                        f"longer: {type(exc).__name__}: {exc}."
+                    )
 
     def ended(self) -> list[Outcome]:
         """Return how the runs ended that have ended since the last call."""
@@ -151,7 +177,9 @@ class LocalExecutor:
                 _kill(run.process)
                 self._running.remove(run)
                 if ending.error:
-                    with suppress(OSError):  # a disk that is full keeps no notebook, but never a part of one
+                    with suppress(
+                        OSError
+                    ):  # a disk that is full keeps no notebook, but never a part of one
                         tidy(run.job, ending.error)
                 outcomes.append(ending)
         return outcomes
@@ -166,7 +194,9 @@ class LocalExecutor:
         receiver, sender = self._context.Pipe(duplex=False)
         threads = threads_of(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
-        process = self._context.Process(target=preload.begin, args=(job.to_json(), environment, threads, sender))  # type: ignore[attr-defined]
+        process = self._context.Process(
+            target=preload.begin, args=(job.to_json(), environment, threads, sender)
+        )  # type: ignore[attr-defined]
         with sender, _without_main():
             process.start()
         now = time.monotonic()
@@ -176,7 +206,9 @@ class LocalExecutor:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep multiprocessing from importing the user's script in each process, as if it were a module."""
+    """Keep multiprocessing from importing the user's script in each process, as if it were a
+    module.
+    """
     with _hiding:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
@@ -197,7 +229,9 @@ def _ending(run: _Running) -> Outcome | None:
     except (OSError, EOFError):
         pass
     if over:
-        return Outcome(run.job.name, seconds, _how_it_died(run), lost=run.process.exitcode == _SERVER_DIED)
+        return Outcome(
+            run.job.name, seconds, _how_it_died(run), lost=run.process.exitcode == _SERVER_DIED
+        )
     if time.monotonic() > run.deadline:
         error = f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
         return Outcome(run.job.name, seconds, error)
@@ -211,15 +245,27 @@ def _how_it_died(run: _Running) -> str:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return f"the process of the run was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-    log = (run.job.staging / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"the process of the run ended with status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
+        return f"the process of the run was killed by {name}" + (
+            " (out of memory?)" if name == "SIGKILL" else ""
+        )
+    log = (
+        (run.job.staging / "worker.log")
+        .read_text(encoding="utf-8", errors="replace")
+        .strip()
+        .splitlines()
+    )
+    return (
+        f"the process of the run ended with "
+        f"status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
+    )
 
 
 def _kill(process: BaseProcess) -> None:
     """End the process of a run and all that it has started."""
     if hasattr(os, "killpg") and process.pid is not None:
-        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or nothing is left of it
+        with suppress(
+            ProcessLookupError, PermissionError
+        ):  # it has no group yet, or nothing is left of it
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.join()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 
 if TYPE_CHECKING:
@@ -21,9 +27,19 @@ class Progress:
         self._console, self._total, self._done = console, total, skipped
         # Names and errors hold brackets, which must not be taken for markup.
         name = TextColumn("{task.description}", markup=False)
-        columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            name,
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         self.bars = Bars(
-            *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=_LONG_S
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            speed_estimate_period=_LONG_S,
         )
         self._all = self.bars.add_task("all runs", total=total, completed=skipped)
         self._running: dict[str, TaskID] = {}
@@ -40,6 +56,10 @@ class Progress:
         self.bars.advance(self._all)
         self._done += 1
         minutes, rest = divmod(round(seconds), 60)
-        ending = f"failed after {minutes}:{rest:02}: {error}" if error else f"done in {minutes}:{rest:02}"
+        ending = (
+            f"failed after {minutes}:{rest:02}: {error}"
+            if error
+            else f"done in {minutes}:{rest:02}"
+        )
         line = f"[{self._done}/{self._total}] {name} {ending}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

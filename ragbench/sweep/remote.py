@@ -1,7 +1,9 @@
-"""A run on another machine: its job as plain data, executed in a temporary folder there, and what comes back.
+"""A run on another machine: its job as plain data, executed in a temporary folder there, and what
+comes back.
 
-The client packs a job with paths below one folder; the worker has the same tree below a temporary folder, so that the
-notebook and its result are what a run on the client's machine would leave. Nothing here knows what carries the data.
+The client packs a job with paths below one folder; the worker has the same tree below a temporary
+folder, so that the notebook and its result are what a run on the client's machine would leave.
+Nothing here knows what carries the data.
 """
 
 from __future__ import annotations
@@ -35,15 +37,17 @@ _SECRET_NAME = re.compile(r"KEY$|TOKEN$|SECRET$|PASSWORD$|^RAGBENCH_DATABASE$")
 
 
 class Packer:
-    """Jobs of one sweep as plain data; `inputs` is a zip of the files and folders that their parameters name.
+    """Jobs of one sweep as plain data; `inputs` is a zip of the files and folders that their
+    parameters name.
 
-    A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
-    have. A module next to the grid that a parameter names as "module:attribute" travels too. `store` is the identity of
-    the database in which the workers keep replies and spending, "" where each may keep its own. Each worker imports
-    `packages` once.
+    A path in a parameter travels where it is relative to the grid's folder; what an absolute one
+    names each worker must have. A module next to the grid that a parameter names as
+    "module:attribute" travels too. `store` is the identity of the database in which the workers
+    keep replies and spending, "" where each may keep its own. Each worker imports `packages` once.
 
     Raises:
-        ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
+        ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with
+        credentials.
     """
 
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
@@ -56,7 +60,9 @@ class Packer:
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
-        """What `execute` takes; with the journal of the job, where there is one in its staging folder."""
+        """What `execute` takes; with the journal of the job, where there is one in its staging
+        folder.
+        """
         journal = job.results / JOURNAL
         return {
             "job": self._moved(job),
@@ -67,7 +73,9 @@ class Packer:
         }
 
     def _moved(self, job: Job) -> str:
-        return replace(job, **{name: getattr(job, name).relative_to(self._base) for name in Job.PATHS}).to_json()
+        return replace(
+            job, **{name: getattr(job, name).relative_to(self._base) for name in Job.PATHS}
+        ).to_json()
 
 
 def versions() -> dict[str, str]:
@@ -78,7 +86,9 @@ def versions() -> dict[str, str]:
 def execute(
     task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, is_needed: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Run a packed job until it ends or is needed no more; return its error, kind of failure, and files."""
+    """Run a packed job until it ends or is needed no more; return its error, kind of failure, and
+    files.
+    """
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
         job = Job.from_json(task["job"])
@@ -87,8 +97,8 @@ def execute(
             check_versions(task["versions"], versions(), f"the worker on {platform.node()}")
             if task["store"] and task["store"] != database.identity():
                 raise SweepError(
-                    f"the worker on {platform.node()} has another RAGBENCH_DATABASE than this sweep, or none; set "
-                    "the same there, so that no request is paid for twice"
+                    f"the worker on {platform.node()} has another RAGBENCH_DATABASE than this "
+                    "sweep, or none; set the same there, so that no request is paid for twice"
                 )
             for path in (job.staging, job.cwd, job.started_in):
                 path.mkdir(parents=True, exist_ok=True)
@@ -116,7 +126,10 @@ def execute(
             if path.is_file():
                 files[path.relative_to(job.staging).as_posix()] = path.read_bytes()
         if (size := sum(map(len, files.values()))) > _MOST_OUTPUT:
-            error, files = f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker", {}
+            error, files = (
+                f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker",
+                {},
+            )
         return {"error": error, "failure": ended[0].failure, "files": files}
 
 
@@ -128,7 +141,11 @@ def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
     """
     for name, content in came["files"].items():
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or path.parts[0] not in (job.output.name, job.name):
+        if (
+            path.is_absolute()
+            or ".." in path.parts
+            or path.parts[0] not in (job.output.name, job.name)
+        ):
             raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
         target = job.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +163,8 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
     for name, version in ours.items():
         if theirs.get(name) != version:
             raise SweepError(
-                f"{who} has {name} {theirs.get(name)} and this sweep has {version}; install the same there"
+                f"{who} has {name} {theirs.get(name)} and this sweep has {version}; install the "
+                "same there"
             )
 
 
@@ -155,22 +173,34 @@ def _check_source(job: Job) -> None:
     source = job.source or {}
     system = str(job.parameters.get("system", ""))
     if system and system_digest(system, job.cwd) != source.get("system_sha256"):
-        raise SweepError(f"the system {system!r} on the worker {platform.node()} is not the one of this sweep")
+        raise SweepError(
+            f"the system {system!r} on the worker {platform.node()} is not the one of this sweep"
+        )
     if "dataset" in job.parameters:
         fingerprint = load_named(job.parameters, job.cwd).fingerprint
         if fingerprint != source["dataset_fingerprint"]:
             raise SweepError(
-                f"the data set {job.parameters['dataset']!r} on the worker {platform.node()} is not that of this sweep "
-                f"(fingerprint {fingerprint[:12]}, not {source['dataset_fingerprint'][:12]}); give each the same data"
+                f"the data set {job.parameters['dataset']!r} on the worker {platform.node()} is "
+                f"not that of this sweep (fingerprint {fingerprint[:12]}, "
+                f"not {source['dataset_fingerprint'][:12]}); give each the same data"
             )
 
 
 def _check_secrets(name: str, job: str, notebook: str) -> None:
-    names = [variable for variable, value in os.environ.items() if _SECRET_NAME.search(variable) and len(value) > 7]
+    names = [
+        variable
+        for variable, value in os.environ.items()
+        if _SECRET_NAME.search(variable) and len(value) > 7
+    ]
     if found := next((one for one in names if os.environ[one] in job + notebook), ""):
-        raise ConfigError(f"{name} holds the value of {found}, which would travel; let each worker read the variable")
+        raise ConfigError(
+            f"{name} holds the value of {found}, which would travel; let each worker read the "
+            "variable"
+        )
     if _SECRET.search(job):
-        raise ConfigError(f"a parameter of {name} is a URL with credentials, which would travel; use a variable")
+        raise ConfigError(
+            f"a parameter of {name} is a URL with credentials, which would travel; use a variable"
+        )
 
 
 def _inputs(job: Job) -> list[Path]:
@@ -179,7 +209,12 @@ def _inputs(job: Job) -> list[Path]:
     for name, value in job.configuration.items():
         kind, colon, path = str(value).rpartition(":")
         module = kind.partition(":")[0].partition(".")[0]
-        if isinstance(value, str) and path and not expanded(path).is_absolute() and is_path(path, name, job.cwd):
+        if (
+            isinstance(value, str)
+            and path
+            and not expanded(path).is_absolute()
+            and is_path(path, name, job.cwd)
+        ):
             found.append(path)
         elif colon and module:
             found += [own for own in (f"{module}.py", module) if (job.cwd / own).exists()]
@@ -191,8 +226,8 @@ def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
     files = {one for one in files if one.is_file() and without not in one.parents}
     if (size := sum(one.stat().st_size for one in files)) > _MOST_INPUT:
         raise ConfigError(
-            f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most travel to workers; "
-            "name them by an absolute path that each worker has"
+            f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most "
+            "travel to workers; name them by an absolute path that each worker has"
         )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:

@@ -15,11 +15,14 @@ from ragbench.sweep.job import Job
 from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress import Progress
 
-_MAX_LOSSES = 3  # of one run, with the process or the machine that it depends on; then it is taken to be the cause
+# of one run, with the process or the machine that it depends on; then it is taken to be the cause
+_MAX_LOSSES = 3
 
 
 class RunOutcomes(NamedTuple):
-    """How runs ended: `failed` is name -> error. When the maximum cost was reached, `left` were not begun."""
+    """How runs ended: `failed` is name -> error. When the maximum cost was reached, `left` were not
+    begun.
+    """
 
     failed: dict[str, str]
     left: list[str]
@@ -40,7 +43,8 @@ def run_all(
     budget = False
     try:
         with progress.bars:
-            # Once the maximum is reached no other run is begun; those at work may finish from what is stored.
+            # Once the maximum is reached no other run is begun; those at work may finish from what
+            # is stored.
             while (waiting and not budget) or running:
                 while waiting and not budget and len(running) < executor.side_by_side:
                     name = waiting.pop(0)

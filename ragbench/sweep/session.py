@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class SweepResult:
     """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know.
 
-    When the maximum cost ended it, `stopped` states it and `left` names the configurations that were not begun.
+    When the maximum cost ended it, `stopped` states it and `left` names the configurations that
+    were not begun.
     """
 
     folder: Path
@@ -65,39 +66,49 @@ def sweep(
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
-    Paths in the grid (notebooks, dataset folders) are relative to the grid file. Progress is shown on standard error.
+    Paths in the grid (notebooks, dataset folders) are relative to the grid file. Progress is shown
+    on standard error.
 
     Args:
-        grid_file: a TOML file such as notebooks/quickstart.toml.
-        jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory for each.
-        force: run finished configurations again too.
-        out: folder that holds the sweep's own folder.
-        replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
-        max_cost: US dollars that the requests of all sweeps into this folder may cost together, as RAGBENCH_MAX_COST.
-            No request is sent that might pass it. What needs one is not finished, and no other run is begun.
-        allow_unpriced: models without a known price are not refused under a maximum cost, and not counted.
-        allow_failed: take a run as finished although requests of it failed. Otherwise it is a failed run, because what
+        grid_file: a TOML file such as notebooks/quickstart.toml. jobs: how many runs side by side;
+        None = one per core, as far as there are 1.5 GB of memory for each. force: run finished
+        configurations again too. out: folder that holds the sweep's own folder. replies: what of
+        the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
+        max_cost: US dollars that the requests of all sweeps into this folder may cost together, as
+        RAGBENCH_MAX_COST.
+            No request is sent that might pass it. What needs one is not finished, and no other run
+            is begun.
+        allow_unpriced: models without a known price are not refused under a maximum cost, and not
+        counted. allow_failed: take a run as finished although requests of it failed. Otherwise it
+        is a failed run, because what
             came back is stored and running it again asks for the rest only.
-        fork: on Linux, import what the notebooks import once, and fork each run and its kernel from that process.
-        only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0), and compare none.
-            Several such calls may work in one folder at once; a last one without `only` compares what they left.
-        executor: where the configurations run: "" is this process's machine, "dask://host:8786" or "tls://host:8786"
+        fork: on Linux, import what the notebooks import once, and fork each run and its kernel from
+        that process. only: run the configurations of this name, pattern ("bm25*") or number in the
+        grid (from 0), and compare none.
+            Several such calls may work in one folder at once; a last one without `only` compares
+            what they left.
+        executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
+        "tls://host:8786"
             the workers of a Dask scheduler, "dask://local?workers=4" some of them started here.
 
     Returns:
         What was run, skipped and failed, and where things are.
 
     Raises:
-        ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been run then.
-        DataError: the dataset cannot be loaded; nothing has been run then.
-        ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
+        ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been
+        run then. DataError: the dataset cannot be loaded; nothing has been run then. ModelError:
+        the server of a model that would be asked cannot be reached; nothing has been run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
-        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call continues.
+        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
+        call continues.
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
     if active_dry_run():
-        raise ConfigError("sweep: its processes would not be part of this dry run; call ragbench.sweep.plan instead")
+        raise ConfigError(
+            "sweep: its processes would not be part of this dry run; call ragbench.sweep.plan "
+            "instead"
+        )
     from rich.console import Console
 
     began = time.monotonic()
@@ -111,19 +122,30 @@ def sweep(
         notes = [*grid.notes, *_foreign(folder, grid, next(iter(session.sources.values())))]
         skipped = [name for name in names if not force and session.is_finished(name)]
         notes += _older(folder, skipped)
-        to_run = session.jobs([name for name in names if name not in set(skipped)], force, allow_failed)
+        to_run = session.jobs(
+            [name for name in names if name not in set(skipped)], force, allow_failed
+        )
         packages = packages_of(grid.runs[name] for name in to_run)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
         local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
-        with session.executor(executor, to_run, jobs, packages) if executor and to_run else nullcontext(local) as runs:
+        with (
+            session.executor(executor, to_run, jobs, packages)
+            if executor and to_run
+            else nullcontext(local) as runs
+        ):
             ended = session.run(to_run, runs, skipped)
         unfinished = {*ended.failed, *ended.left}
         finished = tuple(name for name in to_run if name not in unfinished)
-        result = SweepResult(folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left))
+        result = SweepResult(
+            folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left)
+        )
         if ended.budget:
             result = replace(result, stopped=budget.stopped(settings, len(unfinished)))
         if only:
-            notes.append(f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` without --only")
+            notes.append(
+                f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
+                "without --only"
+            )
         elif not finished and not skipped:
             notes.append("no configuration succeeded, so there is nothing to compare")
         result = replace(result, notes=tuple(notes))
@@ -134,7 +156,9 @@ def sweep(
 
 @dataclass(frozen=True)
 class _Session:
-    """What the steps of a sweep share; `sources` are what the result of each configuration is made from."""
+    """What the steps of a sweep share; `sources` are what the result of each configuration is made
+    from.
+    """
 
     grid: Grid
     folder: SweepFolder
@@ -151,7 +175,10 @@ class _Session:
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
         place = Place(
-            self.grid.notebook.path, self.grid.notebook.text, working_folder(self.grid), self.grid.run_timeout
+            self.grid.notebook.path,
+            self.grid.notebook.text,
+            working_folder(self.grid),
+            self.grid.run_timeout,
         )
         stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
@@ -161,9 +188,15 @@ class _Session:
             parameters, source = self.grid.runs[name], self.sources[name]
             check_models(parameters, self.settings, folder=place.cwd)
             jobs[name] = make_job(
-                self.folder, name, place, parameters, self.settings, source=source, stamp=stamp,
+                self.folder,
+                name,
+                place,
+                parameters,
+                self.settings,
+                source=source,
+                stamp=stamp,
                 allow_failed=allow_failed,
-            )  # fmt: skip
+            )
         return jobs
 
     def executor(
@@ -172,30 +205,40 @@ class _Session:
         from ragbench.sweep.cluster import DaskExecutor
         from ragbench.sweep.remote import Packer
 
-        store = budget.check_shared(address, [self.grid.runs[name] for name in to_run], self.settings)
+        store = budget.check_shared(
+            address, [self.grid.runs[name] for name in to_run], self.settings
+        )
         packer = Packer(to_run.values(), store, packages)
         return DaskExecutor(address, packer, jobs, self.log)
 
-    def run(self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]) -> RunOutcomes:
+    def run(
+        self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]
+    ) -> RunOutcomes:
         if to_run:
             for note in self.grid.notes:
                 self.log(f"Note: {note}")
             at_once = min(executor.side_by_side, len(to_run))
-            self.log(f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} finished already")
+            self.log(
+                f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} "
+                "finished already"
+            )
         progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped))
         return run_all(self.folder, to_run, progress, executor)
 
 
 @contextmanager
 def _reported(session: _Session) -> Iterator[None]:
-    """Report what is finished where the user stops the sweep; name the folder where it cannot be written."""
+    """Report what is finished where the user stops the sweep; name the folder where it cannot be
+    written.
+    """
     try:
         yield
     except KeyboardInterrupt:
         runs = session.grid.runs
         session.log(
-            f"Stopped: {sum(map(session.is_finished, runs))} of {len(runs)} configurations are finished in "
-            f"{session.folder.path}; the same command (without --force) continues from there."
+            f"Stopped: {sum(map(session.is_finished, runs))} of {len(runs)} configurations are "
+            f"finished in {session.folder.path}; the same command (without --force) continues "
+            "from there."
         )
         raise
     except OSError as exc:
@@ -220,28 +263,45 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
     main = ranking_measure(results)
     baseline, note = grid.baseline, ""
     if baseline and baseline not in {other.name for other in results}:
-        baseline, note = "", f"the baseline {baseline} failed; the comparison takes the first configuration by name"
+        baseline, note = (
+            "",
+            f"the baseline {baseline} failed; the comparison takes the first configuration by name",
+        )
     if len(results) < 2:
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
     compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
-    rows = table.assign(**{name: table[name].map(shielded) for name in ("label", "retriever", "chunking")})
+    rows = table.assign(
+        **{name: table[name].map(shielded) for name in ("label", "retriever", "chunking")}
+    )
     texts = {
-        path: rows.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
-        path.with_suffix(".md"): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
+        path: rows.to_csv(
+            index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
+        ),
+        path.with_suffix(
+            ".md"
+        ): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
     }
     if grid.compare is None or len(results) < 2:
         _write_all(texts)
         return result
-    stamp = {"baseline": baseline, "notebook_sha256": grid.compare.digest, "results_sha256": folder.digest()}
+    stamp = {
+        "baseline": baseline,
+        "notebook_sha256": grid.compare.digest,
+        "results_sha256": folder.digest(),
+    }
     current = not result.finished and _stamp_of(folder.notebook(COMPARISON)) == stamp
-    if not (current and all(file.is_file() for file in texts)):  # another machine's last digits are no reason to write
+    if not (
+        current and all(file.is_file() for file in texts)
+    ):  # another machine's last digits are no reason to write
         _write_all(texts)
     if not current:
         # It works where it will lie, so that opened there "Run All" works too.
         place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
-        job = make_job(folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp)
+        job = make_job(
+            folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp
+        )
         progress = Progress(session.console, 1)
         if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
             return replace(result, failed={**result.failed, **failed})
@@ -249,24 +309,33 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
 
 
 def _foreign(folder: SweepFolder, grid: Grid, source: Mapping[str, str]) -> list[str]:
-    """A note on results that are not of this grid; they are compared too, so they must be on the same data."""
+    """A note on results that are not of this grid; they are compared too, so they must be on the
+    same data.
+    """
     others = folder.others(grid.runs)
     for name in others:
         fingerprint = folder.config(name).get("source", source).get("dataset_fingerprint")
         if fingerprint != source["dataset_fingerprint"]:
             raise SweepError(
-                f"{folder.path} holds {name}, which is not in this grid and was measured on other data "
-                f"(fingerprint {str(fingerprint)[:12]}); delete it, or use another --out or another name"
+                f"{folder.path} holds {name}, which is not in this grid and was measured on "
+                f"other data (fingerprint {str(fingerprint)[:12]}); delete it, or use another "
+                "--out or another name"
             )
     if not others:
         return []
-    return [f"compared too, though not in this grid: {', '.join(others)}; delete what should not be"]
+    return [
+        f"compared too, though not in this grid: {', '.join(others)}; delete what should not be"
+    ]
 
 
 def _older(folder: SweepFolder, skipped: list[str]) -> list[str]:
     versions = {str(folder.config(name).get("environment", {}).get("ragbench")) for name in skipped}
     others = sorted(versions - {own_version()})
-    return [f"finished results of ragbench {', '.join(others)} were kept; --force runs them again"] if others else []
+    return (
+        [f"finished results of ragbench {', '.join(others)} were kept; --force runs them again"]
+        if others
+        else []
+    )
 
 
 def _stamp_of(notebook: Path) -> dict[str, Any] | None:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
-from ragbench.evaluation import check_parameters, environment, load_result, load_results, result_folders
+from ragbench.evaluation import (
+    check_parameters,
+    environment,
+    load_result,
+    load_results,
+    result_folders,
+)
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
@@ -36,9 +42,11 @@ _RUN_TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of verifying one configuration: `differences` are lines, none when every number is the same.
+    """What came of verifying one configuration: `differences` are lines, none when every number is
+    the same.
 
-    `compared` counts the numbers that were compared, `notes` say what is not as it was when the result was made.
+    `compared` counts the numbers that were compared, `notes` say what is not as it was when the
+    result was made.
     """
 
     name: str
@@ -56,12 +64,14 @@ def verify(
     tolerance: float = 0.0,
     fork: bool = True,
 ) -> list[Verification]:
-    """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and run.trec.
+    """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and
+    run.trec.
 
     The leaderboard is compared with what follows from the stored results.
 
-    The cells that are executed are those of the stored notebooks, with the parameters in config.json; the results stay
-    as they are. By default no request leaves: replies of language models come from the store.
+    The cells that are executed are those of the stored notebooks, with the parameters in
+    config.json; the results stay as they are. By default no request leaves: replies of language
+    models come from the store.
 
     Args:
         folder: a folder that a sweep wrote, such as results/quickstart.
@@ -72,7 +82,8 @@ def verify(
         fork: as in `sweep`.
 
     Raises:
-        ConfigError: there is nothing to verify, or it cannot be run here (no key, an unknown model).
+        ConfigError: there is nothing to verify, or it cannot be run here (no key, an unknown
+        model).
     """
     from rich.console import Console
 
@@ -80,7 +91,9 @@ def verify(
         raise ConfigError(f"tolerance is {tolerance}; expected 0 or more")
     folder = Path(folder)
     if not folder.is_dir() or not (results := result_folders(folder)):
-        raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
+        raise ConfigError(
+            f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart"
+        )
     settings = budget.on_account(current_settings(replies, max_cost), folder)
     with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
         verified: dict[str, Verification] = {}
@@ -101,20 +114,33 @@ def verify(
         )
         with again.locked():
             ended = run_all(again, made, Progress(console, len(made)), executor)
-        errors = {**dict.fromkeys(ended.left, "not begun: the maximum cost is reached"), **ended.failed}
+        errors = {
+            **dict.fromkeys(ended.left, "not begun: the maximum cost is reached"),
+            **ended.failed,
+        }
         for name in made:
-            verified[name] = _compared(folder / name, again.path / name, notes[name], errors.get(name, ""), tolerance)
-    board = [] if any(result.compared == 0 for result in verified.values()) else _board(folder, tolerance)
+            verified[name] = _compared(
+                folder / name, again.path / name, notes[name], errors.get(name, ""), tolerance
+            )
+    board = (
+        []
+        if any(result.compared == 0 for result in verified.values())
+        else _board(folder, tolerance)
+    )
     return [*(verified[path.name] for path in results), *board]
 
 
-def _job_of(folder: Path, name: str, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
+def _job_of(
+    folder: Path, name: str, again: SweepFolder, settings: Settings
+) -> tuple[Job, tuple[str, ...]]:
     """Return the job that makes a stored result again, and notes on what is not as it was."""
     config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
-        executed["cells"] = [_as_written(cell) for cell in executed["cells"] if not _is_injected(cell)]
+        executed["cells"] = [
+            _as_written(cell) for cell in executed["cells"] if not _is_injected(cell)
+        ]
         written = metadata.get("papermill", {}).get("input_path", "")
         grid = metadata.get("ragbench", {}).get("grid") or written
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -122,12 +148,15 @@ def _job_of(folder: Path, name: str, again: SweepFolder, settings: Settings) -> 
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
         ) from exc
     source = config.get("source", {})
-    cells = [(c["cell_type"], "".join(c["source"]), c["metadata"].get("tags", [])) for c in executed["cells"]]
+    cells = [
+        (c["cell_type"], "".join(c["source"]), c["metadata"].get("tags", []))
+        for c in executed["cells"]
+    ]
     digest = hashlib.sha256(json.dumps(cells).encode()).hexdigest()
     if digest != source.get("notebook_sha256"):
         raise DataError(
-            f"{notebook} was changed after the sweep: its cells are not those that made the result (SHA-256 "
-            f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
+            f"{notebook} was changed after the sweep: its cells are not those that made the "
+            f"result (SHA-256 {digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
     parameters = dict(config["parameters"])
     recorded: tuple[str, ...] = ()
@@ -139,7 +168,9 @@ def _job_of(folder: Path, name: str, again: SweepFolder, settings: Settings) -> 
     except ConfigError as exc:
         raise ConfigError(f"{name} cannot be run here: {exc}") from exc
     cwd = (folder / grid).resolve().parent
-    place = Place(folder / written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
+    place = Place(
+        folder / written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
+    )
     notes = (*recorded, *_changed_notebook(folder / written, digest), *_changed_environment(config))
     return make_job(again, name, place, parameters, settings, source=source, stamp={}), notes
 
@@ -168,14 +199,25 @@ def _changed_notebook(path: Path, digest: str) -> Iterator[str]:
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
     then, now = config.get("environment", {}), environment()
-    flat = [{**{k: e.get(k) for k in ("ragbench", "python", "platform", "machine")}, **e.get("libraries", {})}
-            for e in (then, now)]  # fmt: skip
-    changed = [f"{key} {flat[0].get(key)} -> {flat[1].get(key)}" for key in flat[1] if flat[0].get(key) != flat[1][key]]
+    flat = [
+        {
+            **{k: e.get(k) for k in ("ragbench", "python", "platform", "machine")},
+            **e.get("libraries", {}),
+        }
+        for e in (then, now)
+    ]
+    changed = [
+        f"{key} {flat[0].get(key)} -> {flat[1].get(key)}"
+        for key in flat[1]
+        if flat[0].get(key) != flat[1][key]
+    ]
     if changed:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str, tolerance: float) -> Verification:
+def _compared(
+    path: Path, again: Path, notes: tuple[str, ...], error: str, tolerance: float
+) -> Verification:
     if error:
         return Verification(path.name, 0, (f"it could not be made again: {error}",), notes)
     try:
@@ -185,14 +227,19 @@ def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str, toler
     fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
     differences = []
     if fingerprints[0] != fingerprints[1]:
-        differences.append(f"the dataset has changed: fingerprint {fingerprints[0][:12]}, now {fingerprints[1][:12]}")
+        differences.append(
+            f"the dataset has changed: fingerprint {fingerprints[0][:12]}, "
+            f"now {fingerprints[1][:12]}"
+        )
     before = _numbers(then)
     differences += _differences(before, _numbers(now), tolerance)
     return Verification(path.name, len(before), tuple(differences), notes)
 
 
 def _board(folder: Path, tolerance: float) -> Iterator[Verification]:
-    """The leaderboard against what follows from the stored results, as far as both have the same columns."""
+    """The leaderboard against what follows from the stored results, as far as both have the same
+    columns.
+    """
     import pandas as pd
 
     from ragbench.evaluation import leaderboard
@@ -201,11 +248,16 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verification]:
     if not path.is_file():
         return
     try:
-        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_results(folder)).set_index("name")
+        then, now = (
+            pd.read_csv(path).set_index("name"),
+            leaderboard(load_results(folder)).set_index("name"),
+        )
     except (RagbenchError, ValueError, KeyError) as exc:
         yield Verification(path.name, 0, (f"it cannot be read or made again: {exc}",))
         return
-    columns = [c for c in then.columns if c in now.columns and pd.api.types.is_numeric_dtype(then[c])]
+    columns = [
+        c for c in then.columns if c in now.columns and pd.api.types.is_numeric_dtype(then[c])
+    ]
     before, after = (
         {
             f"{name}, {c}": math.nan if pd.isna(row[c]) else float(short(float(row[c])))
@@ -217,7 +269,9 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verification]:
     yield Verification(path.name, len(before), tuple(_differences(before, after, tolerance)))
 
 
-def _differences(before: Mapping[str, float], after: Mapping[str, float], tolerance: float) -> Iterator[str]:
+def _differences(
+    before: Mapping[str, float], after: Mapping[str, float], tolerance: float
+) -> Iterator[str]:
     for key in [*before, *(key for key in after if key not in before)]:
         a, b = before.get(key), after.get(key)
         if a is None or b is None or not (a == b or (a != a and b != b) or abs(a - b) <= tolerance):
@@ -228,7 +282,9 @@ def _numbers(result: Result) -> dict[str, float]:
     """Every number of scores.csv and run.trec under a name for it."""
     scores: pd.DataFrame = result.scores
     rows = scores.itertuples(index=False, name=None)
-    numbers = {f"scores.csv, {query_id}, {measure}": float(value) for query_id, measure, value in rows}
+    numbers = {
+        f"scores.csv, {query_id}, {measure}": float(value) for query_id, measure, value in rows
+    }
     for query_id, found in result.run.items():
         numbers |= {f"run.trec, {query_id}, {doc_id}": score for doc_id, score in found.items()}
     return numbers

@@ -69,8 +69,8 @@ def _end_in_time(job: Job, managers: list[Any], outcome: connection.Connection[A
 
 def load_papermill() -> Any:
     """Return papermill with the engine of this package, and without what it could do without."""
-    # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
-    # together. It is optional there, and notebooks hold no IRIs to check.
+    # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports
+    # of papermill together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     with warnings.catch_warnings():  # what it filters is of no concern to notebooks
         import papermill
@@ -86,7 +86,9 @@ def _execute(job: Job, managers: list[Any]) -> None:
     from papermill.iorw import LocalHandler, papermill_io
 
     class WholeFile(LocalHandler):  # type: ignore[misc]
-        """Leaves the notebook as it was written last where the disk is full or the process is killed."""
+        """Leaves the notebook as it was written last where the disk is full or the process is
+        killed.
+        """
 
         def write(self, buf: str, path: str) -> None:
             write_durably(Path(path), buf)
@@ -107,16 +109,21 @@ def _execute(job: Job, managers: list[Any]) -> None:
 
 
 def _stamp(job: Job) -> None:
-    """Complete config.json with what the notebook cannot know: where it came from, and its own defaults."""
+    """Complete config.json with what the notebook cannot know: where it came from, and its own
+    defaults.
+    """
     path, configuration = job.results / "config.json", job.configuration
     if not path.is_file():
-        raise _UnusableError("the notebook ended without saving its results; it must call rb.save(result, results_dir)")
+        raise _UnusableError(
+            "the notebook ended without saving its results; it must call rb.save(result, "
+            "results_dir)"
+        )
     config = json.loads(path.read_text(encoding="utf-8"))
     for key, value in config["parameters"].items():
         if key in configuration and configuration[key] != value:
             raise _UnusableError(
-                f"the notebook saved {key} = {value!r}, but it was run with {configuration[key]!r}; "
-                "pass its parameters to the result as they were set"
+                f"the notebook saved {key} = {value!r}, but it was run "
+                f"with {configuration[key]!r}; pass its parameters to the result as they were set"
             )
     config["parameters"] = configuration
     config["source"] = job.source
@@ -124,16 +131,21 @@ def _stamp(job: Job) -> None:
 
 
 def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
-    """A run whose requests failed is not finished: what came back is stored, so running it again asks for the rest."""
+    """A run whose requests failed is not finished: what came back is stored, so running it again
+    asks for the rest.
+    """
     failed = failed_requests(results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
     if unaffordable:
-        raise _UnusableError(f"{len(unaffordable)} requests were not sent. {unaffordable[0]}", FailureKind.BUDGET)
+        raise _UnusableError(
+            f"{len(unaffordable)} requests were not sent. {unaffordable[0]}", FailureKind.BUDGET
+        )
     if failed and not allow_failed:
         kind, reason = failed[0]
         raise _UnusableError(
-            f"{len(failed)} requests to a {asked} failed, the first: {reason}. What came back is stored, "
-            "so the same command asks for the rest only; --allow-failed takes the run as it is",
+            f"{len(failed)} requests to a {asked} failed, the first: {reason}. What came back is "
+            "stored, so the same command asks for the rest only; --allow-failed takes the run as "
+            "it is",
             kind,
         )
 
@@ -141,7 +153,8 @@ def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
 def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
     """Kind and reason of each request that failed; [] when all have come back.
 
-    An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would give the same.
+    An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would
+    give the same.
     """
     replies: list[dict[str, Any]] = []
     for name in ("answers.jsonl", "judgements.jsonl"):
@@ -163,7 +176,10 @@ def _explain(exc: Exception) -> str:
         lines = f"{exc.ename}: {exc.evalue}".strip().splitlines()
         return lines[0] if len(lines) < 2 else f"{lines[0]} ... {lines[-1]}"
     if isinstance(exc, OSError) and exc.errno in _FULL:
-        return f"disk full, or a limit of the file system reached: {exc.strerror}; make room and run it again"
+        return (
+            f"disk full, or a limit of the file system reached: {exc.strerror}; make room and "
+            "run it again"
+        )
     if isinstance(exc, _UnusableError | ConfigError):
         return str(exc)
     return (f"{type(exc).__name__}: {exc}".strip().splitlines() or ["unknown error"])[0]
@@ -173,7 +189,9 @@ _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}
 
 
 def _mark(notebook: dict[str, Any], error: str) -> None:
-    """Show the error in the notebook, where papermill has not: on top, and at the cell that was running."""
+    """Show the error in the notebook, where papermill has not: on top, and at the cell that was
+    running.
+    """
     from papermill.execute import ERROR_MARKER_TAG
 
     from ragbench.report.failures import plain
@@ -183,7 +201,10 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
         return
     stopped = {"output_type": "error", "ename": "RunStopped", "evalue": error, "traceback": [error]}
     for cell in cells:
-        if cell["cell_type"] == "code" and cell["metadata"].get("papermill", {}).get("status") in {"running", "failed"}:
+        if cell["cell_type"] == "code" and cell["metadata"].get("papermill", {}).get("status") in {
+            "running",
+            "failed",
+        }:
             cell["outputs"].append(stopped)
     note = {
         "cell_type": "markdown",
@@ -195,7 +216,9 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
 
 
 def tidy(job: Job, error: str = "") -> None:
-    """Keep what belongs to one machine out of the executed notebook (or its source), and mark an error in it."""
+    """Keep what belongs to one machine out of the executed notebook (or its source), and mark an
+    error in it.
+    """
     try:
         notebook = json.loads(job.output.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -209,10 +232,17 @@ def tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-        if "injected-parameters" in tags or "parameters" in tags:  # the results are on the first screen
-            cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
+        if (
+            "injected-parameters" in tags or "parameters" in tags
+        ):  # the results are on the first screen
+            cell["metadata"] |= {
+                "jupyter": {"source_hidden": True},
+                "transient": {"remove_source": True},
+            }
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
-    write_durably(job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    write_durably(
+        job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    )

@@ -1,6 +1,8 @@
-"""Systems under test: ragbench's own pipeline, a function, recorded answers, and services reached by HTTP or MCP.
+"""Systems under test: ragbench's own pipeline, a function, recorded answers, and services reached
+by HTTP or MCP.
 
-Each has `name` and `answer(query_id, query) -> Answer`; `ask` puts every question of a dataset to one of them.
+Each has `name` and `answer(query_id, query) -> Answer`; `ask` puts every question of a dataset to
+one of them.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

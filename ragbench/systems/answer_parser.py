@@ -9,14 +9,28 @@ from dataclasses import replace
 from numbers import Real
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic import FiniteFloat as Finite
 
 from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS, TEXT_FIELDS, as_context, as_record
+from ragbench.systems.shapes import (
+    ANSWER_FIELDS,
+    CONTEXT_FIELDS,
+    TEXT_FIELDS,
+    as_context,
+    as_record,
+)
 from ragbench.testsets.fields import IDS, QUESTIONS
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
@@ -29,7 +43,11 @@ _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has
 
 def _known(value: Any) -> Any:
     """Drop JSON's nulls: such a field is not there."""
-    return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, Mapping) else value
+    return (
+        {key: entry for key, entry in value.items() if entry is not None}
+        if isinstance(value, Mapping)
+        else value
+    )
 
 
 class _Context(BaseModel):
@@ -37,7 +55,15 @@ class _Context(BaseModel):
     id: str = Field(
         "",
         validation_alias=AliasChoices(
-            "id", "_id", "chunk_id", "passage_id", "id_", "node_id", "docno", "doc_id", "document_id"
+            "id",
+            "_id",
+            "chunk_id",
+            "passage_id",
+            "id_",
+            "node_id",
+            "docno",
+            "doc_id",
+            "document_id",
         ),
     )
     doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
@@ -55,8 +81,12 @@ class _Context(BaseModel):
 
 class _Usage(BaseModel):
     model: str = ""
-    input_tokens: int = Field(0, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens"))
-    output_tokens: int = Field(0, ge=0, validation_alias=AliasChoices("output_tokens", "completion_tokens"))
+    input_tokens: int = Field(
+        0, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens")
+    )
+    output_tokens: int = Field(
+        0, ge=0, validation_alias=AliasChoices("output_tokens", "completion_tokens")
+    )
 
 
 class _Record(BaseModel):
@@ -75,21 +105,24 @@ class _Record(BaseModel):
 
 
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
-    """Return the answer that a record holds; `model` names who used the tokens where the record does not.
+    """Return the answer that a record holds; `model` names who used the tokens where the record
+    does not.
 
-    Read are `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
-    `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`,
-    `documents`, `hits`; in rank order, each a text, a table with `id`, `text`, `score`, `doc_id`, or a document as
-    LangChain, LlamaIndex and search engines give them), `citations`, `flags`, `outcome`, `confidence`, `usage`
-    (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. A
-    record with none of these is read by its shape: a chat's reply, a graph's state, the results of a pipeline's
-    components (`ragbench.systems.shapes`). In a record with `text`, which is how ragbench itself stores answers,
-    contexts that are strings are ids.
+    Read are `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`,
+    `result`), `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`,
+    `source_documents`, `source_nodes`, `documents`, `hits`; in rank order, each a text, a table
+    with `id`, `text`, `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines
+    give them), `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
+    `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. A record
+    with none of these is read by its shape: a chat's reply, a graph's state, the results of a
+    pipeline's components (`ragbench.systems.shapes`). In a record with `text`, which is how
+    ragbench itself stores answers, contexts that are strings are ids.
 
-    A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
-    is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
-    its number from 1; without `citations` they are read from the text ("[1]"). Without `outcome` it is
-    inferred from the wording. An answer without a text that has contexts carries the flag "retrieval_only".
+    A context without an id gets one made from its text; one whose id another has gets a number
+    ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
+    meant. A citation is the id of a context, or its number from 1; without `citations` they are
+    read from the text ("[1]"). Without `outcome` it is inferred from the wording. An answer without
+    a text that has contexts carries the flag "retrieval_only".
 
     >>> read_answer("q1", {"answer": ["In 1881."]})
     Traceback (most recent call last):
@@ -100,7 +133,9 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     """
     record = as_record(record) or record
     fields = {
-        key: well_formed(value) for key, value in record.items() if value is not None and not _unrelated(key, value)
+        key: well_formed(value)
+        for key, value in record.items()
+        if value is not None and not _unrelated(key, value)
     }
     for key in ("context", "hits"):
         if isinstance(fields.get(key), str):
@@ -109,10 +144,13 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
             fields[key] = fields[key]["hits"]
     if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
         raise DataError(
-            f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
+            f"neither an answer nor contexts; expected a field 'answer', "
+            f"found {', '.join(record) or 'none'}"
         )
     strings_are = "text"
-    if "passages" in fields or ("answer" not in fields and "text" in fields):  # as ragbench itself stores answers
+    if "passages" in fields or (
+        "answer" not in fields and "text" in fields
+    ):  # as ragbench itself stores answers
         strings_are = "id"
         _put_passages_into_contexts(fields)
     for key in CONTEXT_FIELDS:
@@ -121,14 +159,20 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     try:
         answer = _answer(query_id, _Record.model_validate(fields), model)
     except ValidationError as exc:
-        raise DataError(one_line(problems_of(exc))) from None  # pydantic's own text repeats the whole input
+        raise DataError(
+            one_line(problems_of(exc))
+        ) from None  # pydantic's own text repeats the whole input
     if any(fields.get(key) is not None for key in (*ANSWER_FIELDS, "error", "flags", "outcome")):
         return answer
-    return replace(answer, unread=tuple(str(key) for key, value in fields.items() if _may_answer(key, value)))
+    return replace(
+        answer, unread=tuple(str(key) for key, value in fields.items() if _may_answer(key, value))
+    )
 
 
 def _may_answer(key: str, value: Any) -> bool:
-    """Return True if the answer of a system may be in a field that is not known: it holds a text, or an object."""
+    """Return True if the answer of a system may be in a field that is not known: it holds a text,
+    or an object.
+    """
     if key in (*_Record.model_fields, *CONTEXT_FIELDS, *QUESTIONS, *IDS):
         return False
     if isinstance(value, Mapping | list | tuple):
@@ -148,15 +192,20 @@ def _put_passages_into_contexts(fields: dict[str, Any]) -> None:
     for passage in fields.pop("passages", ()):
         if isinstance(passage, Mapping):
             known = {key: value for key, value in passage.items() if key != "doc_id" or value}
-            passages[str(passage.get("passage_id", ""))] = {**known, "id": passage.get("passage_id", "")}
+            passages[str(passage.get("passage_id", ""))] = {
+                **known,
+                "id": passage.get("passage_id", ""),
+            }
     ids = fields.get("contexts", [])
     if isinstance(ids, Sequence) and not isinstance(ids, str):
-        fields["contexts"] = [passages.get(entry, entry) if isinstance(entry, str) else entry for entry in ids]
+        fields["contexts"] = [
+            passages.get(entry, entry) if isinstance(entry, str) else entry for entry in ids
+        ]
 
 
 def _unrelated(key: str, value: Any) -> bool:
-    """Return True if a field has the name of an answer or of contexts, and is something else: a number of hits, a
-    session."""
+    """Return True if a field has the name of an answer or of contexts, and is something else: a
+    number of hits, a session."""
     if key == "result":
         return not isinstance(value, str)
     if key == "hits" and isinstance(value, Mapping):  # as Elasticsearch replies
@@ -167,7 +216,9 @@ def _unrelated(key: str, value: Any) -> bool:
 
 
 def well_formed(value: Any) -> Any:
-    """Replace half a surrogate pair, from a broken JSON escape, which cannot be in a file, by U+FFFD."""
+    """Replace half a surrogate pair, from a broken JSON escape, which cannot be in a file, by
+    U+FFFD.
+    """
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):
@@ -196,21 +247,36 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         error = error or "the system reports a failure without a reason"
     usage = None
     if used is not None:
-        usage = Completion(record.answer, used.model or model, used.input_tokens, used.output_tokens)
+        usage = Completion(
+            record.answer, used.model or model, used.input_tokens, used.output_tokens
+        )
     known = tuple(one for one in passages if one.text or one.doc_id or one.score is not None)
     return Answer(
-        query_id, text, ids, citations, flags, outcome, record.confidence, usage, dict(record.latency_ms), error,
+        query_id,
+        text,
+        ids,
+        citations,
+        flags,
+        outcome,
+        record.confidence,
+        usage,
+        dict(record.latency_ms),
+        error,
         passages=known,
-    )  # fmt: skip
+    )
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
-    """Give each context an id that no other of this answer has: "[3]" in a text means the third, twice there or not."""
+    """Give each context an id that no other of this answer has: "[3]" in a text means the third,
+    twice there or not.
+    """
     found: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
         own = context.id or text_id(context.text)
-        number = numbers.get(own, 0) + 1  # two excerpts of one document under the document's id, or one twice
+        number = (
+            numbers.get(own, 0) + 1
+        )  # two excerpts of one document under the document's id, or one twice
         while (passage_id := own if number == 1 else f"{own}~{number}") in found:
             number += 1
         numbers[own] = number
@@ -251,7 +317,9 @@ def distinct_contexts(answer: Answer) -> tuple[str, ...]:
 
 
 def _cited(citation: str | int, ids: Sequence[str]) -> str:
-    """Return the id of a context, or its number from 1; a number that no context has is kept as "invalid:7"."""
+    """Return the id of a context, or its number from 1; a number that no context has is kept as
+    "invalid:7".
+    """
     text = str(citation)
     if text in ids or not (isinstance(citation, int) or text.isdecimal()):
         return text

@@ -9,7 +9,14 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +56,8 @@ class Pool:
 
     def __init__(self, server: Server, loop: EventLoop) -> None:
         self._server, self._loop = server, loop
-        # With sampling each call has a connection to itself, so that tokens and limits belong to it. Each to a command
-        # is a process.
+        # With sampling each call has a connection to itself, so that tokens and limits belong to
+        # it. Each to a command is a process.
         most = 1 if isinstance(server.where, list) else _N_CONNECTIONS
         self._places = threading.BoundedSemaphore(most) if server.samples else nullcontext()
         self._opening = threading.Lock()
@@ -62,7 +69,9 @@ class Pool:
         with self._connection() as connection:
             return connection.tools
 
-    def call(self, tool: str, arguments: dict[str, Any], sampling: Sampling | None) -> tuple[Any, float]:
+    def call(
+        self, tool: str, arguments: dict[str, Any], sampling: Sampling | None
+    ) -> tuple[Any, float]:
         """Return the result of one call, and the seconds that it took."""
         with self._connection() as connection:
             if tool not in connection.tools:
@@ -70,17 +79,24 @@ class Pool:
             connection.sampling = sampling
             start = time.perf_counter()
             try:
-                result = self._loop.run(connection.client.call_tool(tool, arguments), self._server.timeout_s)
+                result = self._loop.run(
+                    connection.client.call_tool(tool, arguments), self._server.timeout_s
+                )
             except InterruptedError:
                 raise
             except TimeoutError:
-                late = f"no result within {self._server.timeout_s:g} s; raise timeout_s or ask for less"
+                late = (
+                    f"no result within {self._server.timeout_s:g} s; raise timeout_s or ask "
+                    "for less"
+                )
                 raise SystemsError(late, FailureKind.TIMEOUT) from None
             except Exception as exc:
                 cause = _first_cause(exc)
                 if is_lost := getattr(cause, "code", _CLOSED) == _CLOSED:
                     connection.close()  # the next call gets a new one
-                raise (SystemsError if is_lost else RefusalError)(self._explain(cause, connection)) from None
+                raise (SystemsError if is_lost else RefusalError)(
+                    self._explain(cause, connection)
+                ) from None
             finally:
                 connection.sampling = None
             took = time.perf_counter() - start
@@ -102,8 +118,13 @@ class Pool:
 
     def _connect(self) -> _Connection:
         since, reason = self._unreached
-        if time.monotonic() - since > _SAME_REASON_S:  # each try may take long: not once more for each question
-            for protocol in ("legacy", "auto"):  # in the first, a tool can ask for samples whenever it likes
+        if (
+            time.monotonic() - since > _SAME_REASON_S
+        ):  # each try may take long: not once more for each question
+            for protocol in (
+                "legacy",
+                "auto",
+            ):  # in the first, a tool can ask for samples whenever it likes
                 connection = _Connection(self._server)
                 try:
                     connection.open(protocol, self._loop)
@@ -164,7 +185,9 @@ class _Connection:
             try:
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout(self._server.timeout_s):
-                        client = await stack.enter_async_context(await self._client(protocol, stack, errors))
+                        client = await stack.enter_async_context(
+                            await self._client(protocol, stack, errors)
+                        )
                         listed = await client.list_tools()
                         self.tools = {tool.name: tool.input_schema for tool in listed.tools}
                         while listed.next_cursor:
@@ -173,14 +196,19 @@ class _Connection:
                     yield client
             finally:
                 errors.seek(0)
-                lines = [line.strip() for line in errors.read()[-4000:].splitlines() if line.strip()]
+                lines = [
+                    line.strip() for line in errors.read()[-4000:].splitlines() if line.strip()
+                ]
                 self.last_words = f"; its last error line: {lines[-1][:300]}" if lines else ""
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
         from mcp import Client, StdioServerParameters, stdio_client
 
         server = self._server
-        options: dict[str, Any] = {"mode": protocol, "input_required_max_rounds": server.max_samplings + 1}
+        options: dict[str, Any] = {
+            "mode": protocol,
+            "input_required_max_rounds": server.max_samplings + 1,
+        }
         if server.samples:
             options["sampling_callback"] = self._sample
         if isinstance(server.where, list):
@@ -193,14 +221,18 @@ class _Connection:
         bounds = Bounds(server.name, same_host=True).async_options()
         headers = {**server.headers, "accept-encoding": "gzip"}
         timeout = httpx2.Timeout(30.0, read=server.timeout_s + 30.0)
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout, **bounds))
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(headers=headers, timeout=timeout, **bounds)
+        )
         return Client(streamable_http_client(server.where, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:
         from mcp.types import ErrorData
 
         if self.sampling is None:
-            return ErrorData(code=-1, message="ragbench: no tool call is on its way that this could belong to")
+            return ErrorData(
+                code=-1, message="ragbench: no tool call is on its way that this could belong to"
+            )
         return await self.sampling.answer(params)
 
 
@@ -218,14 +250,18 @@ def content_of(result: CallToolResult, secrets: tuple[str, ...] = ()) -> Any:
     if result.is_error:
         raise RefusalError(scrubbed(f"the tool failed: {text or 'it does not say why'}", secrets))
     found = result.structured_content
-    resources = [_resource(block) for block in result.content if block.type in ("resource", "resource_link")]
+    resources = [
+        _resource(block) for block in result.content if block.type in ("resource", "resource_link")
+    ]
     if found is None and resources:
         return {"answer": text, "contexts": resources} if text else resources
     if found is None:
         with suppress(ValueError, RecursionError):
             # Older servers give a list as one block for each of its entries.
             found = json.loads(text) if len(blocks) < 2 else [json.loads(block) for block in blocks]
-        if not isinstance(found, dict | list) or (len(blocks) > 1 and not all(isinstance(one, dict) for one in found)):
+        if not isinstance(found, dict | list) or (
+            len(blocks) > 1 and not all(isinstance(one, dict) for one in found)
+        ):
             return text
     # Frameworks wrap results that are not objects.
     return found["result"] if isinstance(found, dict) and found.keys() == {"result"} else found

@@ -1,6 +1,8 @@
-"""Consent to what a system's file names: a command that is started, variables of the environment that are sent.
+"""Consent to what a system's file names: a command that is started, variables of the environment
+that are sent.
 
-A person at a terminal is shown them and asked once per content of a file; RAGBENCH_YES=1 (`--yes`) is consent to all.
+A person at a terminal is shown them and asked once per content of a file; RAGBENCH_YES=1 (`--yes`)
+is consent to all.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from ragbench.store import digest
 from ragbench.systems.credentials import variables_in
 
 shown_to_user = False
-"""Whether what is used under RAGBENCH_YES is printed; the commands set it, runs of notebooks must not."""
+"""Whether what is used under RAGBENCH_YES is printed; the commands set it, runs of notebooks must
+not.
+"""
 
 
 def confirm(path: Path, table: Mapping[str, Any]) -> None:
-    """Ask for consent to the command and the variables of a system's table, unless it was given before.
+    """Ask for consent to the command and the variables of a system's table, unless it was given
+    before.
 
     Raises:
         ConfigError: it is refused, or no one can be asked.
@@ -44,8 +49,9 @@ def confirm(path: Path, table: Mapping[str, Any]) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConfigError(
-            f"{note}, here for the first time; if that is right, run `ragbench eval --system {path}` at a terminal and "
-            "confirm it once, or give --yes, or set RAGBENCH_YES=1"
+            f"{note}, here for the first time; if that is right, run `ragbench eval "
+            f"--system {path}` at a terminal and confirm it once, or give --yes, or set "
+            "RAGBENCH_YES=1"
         )
     sys.stderr.write(f"{note}.\nUse it, now and later? [y/N] ")
     sys.stderr.flush()

@@ -1,4 +1,6 @@
-"""Secrets of a system's options: refused where they are written out, taken from the environment, shown nowhere."""
+"""Secrets of a system's options: refused where they are written out, taken from the environment,
+shown nowhere.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from ragbench.llms.failures import scrubbed
 C = TypeVar("C")
 Problem = tuple[tuple[int | str, ...], str]
 
-_LITERAL = "literal_secret"  # the type of pydantic's error for a secret that is written out: its value is never shown
+# the type of pydantic's error for a secret that is written out: its value is never shown
+_LITERAL = "literal_secret"
 _SHOWN_PROBLEMS = 5
 
 _WORDS = r"(?:^|_)(?:token|secrets?|password|passwd|passphrase|pwd|cookie|authorization|credentials?|bearer|jwt"
@@ -34,7 +37,9 @@ _GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
 _MIN_GENERATED = 16  # characters of what is refused where its field may be harmless, such as "key"
 _MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
 VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_HEADERS_OF_A_REPLY = re.compile(r"(receive_response_headers\.complete return_value=[^\[]*).*", re.DOTALL)
+_HEADERS_OF_A_REPLY = re.compile(
+    r"(receive_response_headers\.complete return_value=[^\[]*).*", re.DOTALL
+)
 _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
 
 
@@ -44,11 +49,16 @@ def _check_template(template: Any) -> Any:
         name, literal = _snake_case(key), _VALUE.sub("", text).strip()
         if (
             (_SECRET_FIELD.search(name) and literal and not _VALUE.search(text))
-            or (len(literal) >= _MIN_GENERATED and _MAYBE_SECRET_FIELD.search(name) and _GENERATED.fullmatch(literal))
+            or (
+                len(literal) >= _MIN_GENERATED
+                and _MAYBE_SECRET_FIELD.search(name)
+                and _GENERATED.fullmatch(literal)
+            )
             or _is_credential(literal)
         ):
             message = (
-                "holds a secret, which belongs in no file; write {env:MY_VARIABLE} in its place, and set that variable"
+                "holds a secret, which belongs in no file; write {env:MY_VARIABLE} in its "
+                "place, and set that variable"
             )
             raise PydanticCustomError(_LITERAL, f"{key!r} {message}" if key else f"it {message}")  # type: ignore[arg-type,unused-ignore]
     return template
@@ -66,11 +76,15 @@ def check_command(command: Sequence[str]) -> None:
     """Raise for a command with a secret among its arguments."""
     for option, value in zip(command, [*command[1:], ""], strict=True):
         name, equals, inside = option.partition("=")
-        _check_template({name.lstrip("-"): inside if equals else value} if option.startswith("-") else option)
+        _check_template(
+            {name.lstrip("-"): inside if equals else value} if option.startswith("-") else option
+        )
 
 
 Template = Annotated[Any, AfterValidator(_check_template)]
-"""A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the environment."""
+"""A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the
+environment.
+"""
 _Flat = str | int | float | bool
 FlatTemplate = Annotated[Mapping[str, _Flat | list[_Flat]], AfterValidator(_check_template)]
 """The same for headers, a query string or a form; a list is sent as several fields of one name."""
@@ -86,7 +100,9 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Return make a class whose fields are its options, checked by pydantic; what cannot work raises `OptionsError`."""
+    """Return make a class whose fields are its options, checked by pydantic; what cannot work
+    raises `OptionsError`.
+    """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
     check, names = checked.__init__, [option.name for option in fields(checked)]
@@ -103,19 +119,35 @@ def checked_options(cls: type[C]) -> type[C]:
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
-    """Return what pydantic objects to: the keys of each value, and one line with the value and what was expected."""
+    """Return what pydantic objects to: the keys of each value, and one line with the value and what
+    was expected.
+    """
     found = []
     for error in exc.errors(include_url=False):
         message = error["msg"].removeprefix("Value error, ")
         where, value = ".".join(map(str, error["loc"])), repr(error["input"])
-        is_hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*error["loc"]} or "@" in value
-        shown = f" is {value if len(value) <= 60 else f'{value[:60]}...'}" if where and not is_hidden else ""
-        found.append((error["loc"], f"{where}{shown}{': ' if where else ''}{message[:1].lower()}{message[1:]}"))
+        is_hidden = (
+            error["type"] in (_LITERAL, "missing")
+            or {"headers", "env"} & {*error["loc"]}
+            or "@" in value
+        )
+        shown = (
+            f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
+            if where and not is_hidden
+            else ""
+        )
+        found.append(
+            (
+                error["loc"],
+                f"{where}{shown}{': ' if where else ''}{message[:1].lower()}{message[1:]}",
+            )
+        )
     return found
 
 
 def one_line(
-    problems: Sequence[tuple[tuple[int | str, ...], str]], where: Callable[..., str] = lambda *keys: ""
+    problems: Sequence[tuple[tuple[int | str, ...], str]],
+    where: Callable[..., str] = lambda *keys: "",
 ) -> str:
     """Return join the first few problems; `where` gives the place of each from its keys."""
     more = len(problems) - _SHOWN_PROBLEMS
@@ -143,19 +175,26 @@ def _snake_case(name: str) -> str:
 def _is_credential(value: str) -> bool:
     from ragbench.metrics.safety.secrets import secrets
 
-    return re.match(r"(?i)(bearer|basic) \S", value) is not None or next(secrets(value), None) is not None
+    return (
+        re.match(r"(?i)(bearer|basic) \S", value) is not None
+        or next(secrets(value), None) is not None
+    )
 
 
 def variables_in(template: Any) -> list[str]:
     """Return the names of the variables of the environment that a template needs."""
-    return list(dict.fromkeys(name for _, text in _leaves(template) for name in VARIABLE.findall(text)))
+    return list(
+        dict.fromkeys(name for _, text in _leaves(template) for name in VARIABLE.findall(text))
+    )
 
 
 def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
-    """Put variables of the environment in the places of "{env:NAME}", and return the secrets among them, too.
+    """Put variables of the environment in the places of "{env:NAME}", and return the secrets among
+    them, too.
 
-    A value is a secret by the name of its variable or field, or where it looks generated (8 characters and more, with
-    letters and digits): it must not come back in an answer, an error or a log. A tenant's name may.
+    A value is a secret by the name of its variable or field, or where it looks generated (8
+    characters and more, with letters and digits): it must not come back in an answer, an error or a
+    log. A tenant's name may.
 
     >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
     >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")
@@ -170,7 +209,9 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     def value_of(variable: str, field: str) -> str:
         value = os.environ[variable].strip()
         if len(value) >= _MIN_SECRET and (
-            is_secret(variable, value) or _GENERATED.fullmatch(value) or _SECRET_FIELD.search(_snake_case(field))
+            is_secret(variable, value)
+            or _GENERATED.fullmatch(value)
+            or _SECRET_FIELD.search(_snake_case(field))
         ):
             secrets[value] = None
         return value
@@ -193,7 +234,9 @@ def check_set(variables: Sequence[str], name: str) -> None:
 
 def is_secret(variable: str, value: str) -> bool:
     """Return True if a variable of this name holds a secret, or a value a password in an address."""
-    return len(value) >= _MIN_SECRET and bool(_SECRET_VARIABLE.search(_snake_case(variable)) or "@" in value)
+    return len(value) >= _MIN_SECRET and bool(
+        _SECRET_VARIABLE.search(_snake_case(variable)) or "@" in value
+    )
 
 
 def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
@@ -205,7 +248,10 @@ def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
     if isinstance(value, str):
         return scrubbed(value, secrets)
     if isinstance(value, Mapping):
-        return {scrubbed(str(key), secrets): scrubbed_json(entry, secrets) for key, entry in value.items()}
+        return {
+            scrubbed(str(key), secrets): scrubbed_json(entry, secrets)
+            for key, entry in value.items()
+        }
     return [scrubbed_json(entry, secrets) for entry in value] if isinstance(value, list) else value
 
 
@@ -215,7 +261,12 @@ class Scrubber(logging.Filter):
     _LOGGERS = (
         *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
         *("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2"),
-        *("client", "mcp.client.stdio", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher"),
+        *(
+            "client",
+            "mcp.client.stdio",
+            "mcp.client.streamable_http",
+            "mcp.shared.jsonrpc_dispatcher",
+        ),
     )
 
     def __init__(self, secrets: Sequence[str]) -> None:
@@ -225,7 +276,9 @@ class Scrubber(logging.Filter):
             logging.getLogger(name).addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        without_headers = _HEADERS_OF_A_REPLY.sub(r"\1", record.getMessage())  # cookies and tokens that are new
+        without_headers = _HEADERS_OF_A_REPLY.sub(
+            r"\1", record.getMessage()
+        )  # cookies and tokens that are new
         record.msg, record.args = scrubbed(without_headers, self._secrets), ()
         return True
 

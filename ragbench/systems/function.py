@@ -1,6 +1,7 @@
 """Any Python function as a system under test, and the event loop on which asynchronous ones run.
 
-The loop has a thread of its own: asynchronous code is behind a plain call, also inside Jupyter's running loop.
+The loop has a thread of its own: asynchronous code is behind a plain call, also inside Jupyter's
+running loop.
 """
 
 from __future__ import annotations
@@ -32,15 +33,17 @@ _MAX_CLOSE_S = 10.0
 class FunctionSystem:
     """A function from a question's text to its answer.
 
-    It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's: texts, dicts,
-    documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and vector stores return, which is read
-    by its shape (`ragbench.systems.shapes`): `FunctionSystem(retriever.invoke)`. An object with a method `invoke`,
-    `query` or `retrieve` may be given in place of that method.
+    It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's:
+    texts, dicts, documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and
+    vector stores return, which is read by its shape (`ragbench.systems.shapes`):
+    `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query` or `retrieve` may
+    be given in place of that method.
 
-    An asynchronous function runs on an event loop in a thread of its own, the same for all questions, so this also
-    works where a loop is running already, as in Jupyter. A function with a parameter `user_roles` gets those of the
-    case as that keyword, a tuple of texts. What the function raises, and what it returns that is no
-    answer, becomes a failed answer with the reason in `error`; Ctrl-C ends. `name` is the function's unless given.
+    An asynchronous function runs on an event loop in a thread of its own, the same for all
+    questions, so this also works where a loop is running already, as in Jupyter. A function with a
+    parameter `user_roles` gets those of the case as that keyword, a tuple of texts. What the
+    function raises, and what it returns that is no answer, becomes a failed answer with the reason
+    in `error`; Ctrl-C ends. `name` is the function's unless given.
 
     >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})
     >>> answer = system.answer("q1", "When did it open?")
@@ -55,7 +58,10 @@ class FunctionSystem:
     def __init__(self, function: object, *, name: str = "") -> None:
         called = to_callable(function)
         if called is None:
-            raise ConfigError(f"FunctionSystem: {function!r} cannot be called; expected a function of the question")
+            raise ConfigError(
+                f"FunctionSystem: {function!r} cannot be called; expected a function of the "
+                "question"
+            )
         self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self._takes_roles = takes_roles(called)
@@ -66,7 +72,9 @@ class FunctionSystem:
         return f"FunctionSystem({self.name!r})"
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
-        """Return what the function answers; `latency_ms` has "total", next to what the function itself reports."""
+        """Return what the function answers; `latency_ms` has "total", next to what the function
+        itself reports.
+        """
         start = perf_counter()
         try:
             found = self.returned(query, user_roles)
@@ -74,11 +82,17 @@ class FunctionSystem:
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
             answer = to_answer(query_id, found, self.name)
-        return replace(answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms})
+        return replace(
+            answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
+        )
 
     def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
         """Return what the function returns, as it is; raises what it raises."""
-        found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
+        found = (
+            self._function(query, user_roles=tuple(user_roles))
+            if self._takes_roles
+            else self._function(query)
+        )
         is_asynchronous = inspect.isawaitable(found) or inspect.isasyncgen(found)
         return self._event_loop().run(_awaited(found)) if is_asynchronous else found
 
@@ -95,8 +109,8 @@ class FunctionSystem:
 
 
 async def _awaited(found: Any) -> Any:
-    """Return what an awaitable gives, and what asynchronous generators yield, also that of LlamaIndex's streamed
-    response."""
+    """Return what an awaitable gives, and what asynchronous generators yield, also that of
+    LlamaIndex's streamed response."""
     if inspect.isasyncgen(found):
         return (piece for piece in [one async for one in found])
     found = await found
@@ -117,12 +131,15 @@ def takes_roles(function: Callable[..., Any]) -> bool:
         parameter = inspect.signature(function).parameters.get("user_roles")
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
-    return parameter is not None and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return parameter is not None and parameter.kind in (
+        parameter.KEYWORD_ONLY,
+        parameter.POSITIONAL_OR_KEYWORD,
+    )
 
 
 def to_answer(query_id: str, found: object, name: str) -> Answer:
-    """Return what a system returned as an Answer to this question; a failed one with the reason where it cannot be
-    read."""
+    """Return what a system returned as an Answer to this question; a failed one with the reason
+    where it cannot be read."""
     if isinstance(found, Answer):
         return found if found.query_id == query_id else replace(found, query_id=query_id)
     kind = type(found).__name__
@@ -131,28 +148,44 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
         try:
             return read_answer(query_id, record, model=name)
         except DataError as exc:
-            return failed(query_id, f"{name} returned a {kind} that is not an answer: {exc}", FailureKind.UNREADABLE)
+            return failed(
+                query_id,
+                f"{name} returned a {kind} that is not an answer: {exc}",
+                FailureKind.UNREADABLE,
+            )
     article = "an" if kind[0].lower() in "aeiou" else "a"
     shown = repr(found)
-    what = "None" if found is None else f"{article} {kind}, {shown if len(shown) <= 60 else shown[:60] + '...'}"
+    what = (
+        "None"
+        if found is None
+        else f"{article} {kind}, {shown if len(shown) <= 60 else shown[:60] + '...'}"
+    )
     return failed(
-        query_id, f'{name} returned {what}; expected a text, a dict with "answer" and "contexts", or an Answer'
+        query_id,
+        f'{name} returned {what}; expected a text, a dict with "answer" and "contexts", or an '
+        "Answer",
     )
 
 
-def failed(query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any) -> Answer:
+def failed(
+    query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any
+) -> Answer:
     """Return the answer of a system that gave none.
 
     >>> failed("q1", "no reply").outcome
     'failed'
     """
-    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), failure=failure, **fields)
+    return Answer(
+        query_id, "", outcome="failed", error=without_surrogates(error), failure=failure, **fields
+    )
 
 
 class EventLoop:
-    """Runs coroutines of any thread on one event loop; closed by `close`, or when it is no longer used.
+    """Runs coroutines of any thread on one event loop; closed by `close`, or when it is no longer
+    used.
 
-    It is anyio's blocking portal in a daemon thread, which a coroutine that cannot be cancelled does not keep alive.
+    It is anyio's blocking portal in a daemon thread, which a coroutine that cannot be cancelled
+    does not keep alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -181,7 +214,9 @@ class EventLoop:
             raise
 
     def held(self, manager: AbstractAsyncContextManager[T]) -> AbstractContextManager[T]:
-        """Return an asynchronous context manager as a plain one: a task of its own enters and leaves it."""
+        """Return an asynchronous context manager as a plain one: a task of its own enters and
+        leaves it.
+        """
         return self._portal.wrap_async_context_manager(manager)
 
     def close(self) -> None:

@@ -25,16 +25,29 @@ from ragbench.systems.credentials import (
     from_environment,
 )
 from ragbench.systems.function import failed
-from ragbench.systems.reply_paths import Paths, Reply, ReplyPath, ReplyPaths, ReplyReader, read_events
+from ragbench.systems.reply_paths import (
+    Paths,
+    Reply,
+    ReplyPath,
+    ReplyPaths,
+    ReplyReader,
+    read_events,
+)
 from ragbench.systems.templates import as_text, check_names, fill, question_values
 from ragbench.types import Answer
 
-_STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+_STREAMS = (
+    "text/event-stream",
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+)
 _HINTS = {
-    202: "the server accepts the question and answers later, which takes further requests: ask it by a Python function "
-    "(--system my_module:attribute)",
+    202: "the server accepts the question and answers later, which takes further requests: ask "
+    "it by a Python function (--system my_module:attribute)",
     400: "the server does not understand the request; check body",
-    401: 'the server wants a key: headers = {Authorization = "Bearer {env:MY_TOKEN}"}; a login takes a Python function '
+    401: 'the server wants a key: headers = {Authorization = "Bearer {env:MY_TOKEN}"}; a login '
+    "takes a Python function "
     "(--system my_module:attribute)",
     403: "the server refuses this key; check the variable in headers",
     404: "there is nothing at this address; check url",
@@ -50,31 +63,35 @@ class HttpSystem:
     """A RAG system that is asked by HTTP, with one request per question.
 
     Args:
-        url: where; without a password.
-        body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
-            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". They are put
-            into the structure, not into its text: no question can break the JSON.
-        form: the same as a form, in place of `body`.
-        params: the same for the query string; in `url` what is put in is percent-encoded.
-        headers: the same for headers. In all of these "{env:MY_TOKEN}" becomes what that variable of the environment
+        url: where; without a password. body: the JSON of the request (None: no body), with
+        "{query}" and "{query_id}" in the places of the question's
+            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text
+            "a,b". They are put into the structure, not into its text: no question can break the
+            JSON.
+        form: the same as a form, in place of `body`. params: the same for the query string; in
+        `url` what is put in is percent-encoded. headers: the same for headers. In all of these
+        "{env:MY_TOKEN}" becomes what that variable of the environment
             holds; a secret that is written out is refused.
-        method: "POST", "GET", "PUT", "PATCH" or "DELETE".
-        reply: the path of each part of the answer, see `ReplyPaths`: {"answer": "$.text", "contexts": "$.sources",
-            "context": {"text": "body"}}. Left out, the reply is read by the usual names (`read_answer`).
-        delta: for streams: the path of the piece of text in each event, such as "$.choices[0].delta.content".
-            Without it the last event that has an answer gives it. "$" is the data itself: plain text. Server-sent
-            events (text/event-stream) and JSON lines (application/x-ndjson) are recognised by their content type and
-            read to the end, or to "[DONE]".
-        timeout_s: seconds for a whole reply.
-        tries: how often a question is sent at most when the server is busy (429, 503, honouring Retry-After), fails
-            (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for again.
+        method: "POST", "GET", "PUT", "PATCH" or "DELETE". reply: the path of each part of the
+        answer, see `ReplyPaths`: {"answer": "$.text", "contexts": "$.sources",
+            "context": {"text": "body"}}. Left out, the reply is read by the usual names
+            (`read_answer`).
+        delta: for streams: the path of the piece of text in each event, such as
+        "$.choices[0].delta.content".
+            Without it the last event that has an answer gives it. "$" is the data itself: plain
+            text. Server-sent events (text/event-stream) and JSON lines (application/x-ndjson) are
+            recognised by their content type and read to the end, or to "[DONE]".
+        timeout_s: seconds for a whole reply. tries: how often a question is sent at most when the
+        server is busy (429, 503, honouring Retry-After), fails
+            (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for
+            again.
         max_reply_mb: a longer reply is a failed answer.
         name: host and path of the address unless given.
 
-    Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte" and "total". A
-    failure is a failed answer with its reason. Keys are in no message. A service that takes several requests (a login,
-    a session, a job, pages) is a Python function. Threads may share a system; `close`, the end of a `with` block, or
-    the end of its use ends its connections.
+    Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte"
+    and "total". A failure is a failed answer with its reason. Keys are in no message. A service
+    that takes several requests (a login, a session, a job, pages) is a Python function. Threads may
+    share a system; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 
     url: str = field(kw_only=False)
@@ -116,7 +133,9 @@ class HttpSystem:
             address = httpx.URL(self.url)
             self.name = f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
         parts = ("url", "body", "form", "params", "headers")
-        self._templates, secrets = from_environment({part: getattr(self, part) for part in parts}, self.name)
+        self._templates, secrets = from_environment(
+            {part: getattr(self, part) for part in parts}, self.name
+        )
         self._reader = ReplyReader(self.name, cast(ReplyPaths, self.reply), self.delta)
         self._transport = Transport(self.name, secrets)
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
@@ -145,8 +164,11 @@ class HttpSystem:
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
         try:
-            # Where no server listened a moment ago, each further question gets one try and no waiting.
-            response, reply = self._ask(query_id, query, user_roles, 1 if self._is_gone else self.tries)
+            # Where no server listened a moment ago, each further question gets one try and no
+            # waiting.
+            response, reply = self._ask(
+                query_id, query, user_roles, 1 if self._is_gone else self.tries
+            )
             self._is_gone = False
         except Failed as exc:
             self._is_gone = self._is_gone or (exc.stop and not exc.status)
@@ -167,7 +189,9 @@ class HttpSystem:
         """
         return self._ask("probe", query, (), 1)[1]
 
-    def _ask(self, query_id: str, query: str, roles: Sequence[str], max_tries: int) -> tuple[Response, Reply]:
+    def _ask(
+        self, query_id: str, query: str, roles: Sequence[str], max_tries: int
+    ) -> tuple[Response, Reply]:
         """Send a question, as often as is allowed."""
         values = question_values(query_id, query, roles)
 
@@ -192,7 +216,9 @@ class HttpSystem:
                 headers=self._headers(values),
             )
         except httpx.InvalidURL as exc:
-            raise Failed(f"{self.name}: this question makes no address of url ({exc})", FailureKind.REFUSED) from None
+            raise Failed(
+                f"{self.name}: this question makes no address of url ({exc})", FailureKind.REFUSED
+            ) from None
         except Failed as exc:
             if exc.kind is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
@@ -207,14 +233,24 @@ class HttpSystem:
         texts = {name: as_text(value) for name, value in values.items() if f"{{{name}}}" in url}
         for name, text in texts.items():
             if text in ("", ".", ".."):  # would be another address
-                raise Failed(f"{self.name}: {{{name}}} is {text!r}, which cannot be a part of url", FailureKind.REFUSED)
+                raise Failed(
+                    f"{self.name}: {{{name}}} is {text!r}, which cannot be a part of url",
+                    FailureKind.REFUSED,
+                )
         return str(fill(url, {name: quote(text, safe="") for name, text in texts.items()}))
 
     def _headers(self, values: Mapping[str, Any]) -> dict[str, str]:
-        headers = {name: as_text(value).strip() for name, value in fill(self._templates["headers"], values).items()}
+        headers = {
+            name: as_text(value).strip()
+            for name, value in fill(self._templates["headers"], values).items()
+        }
         for name, value in headers.items():
-            if not (value.isascii() and value.isprintable()):  # the HTTP library's error would show it
-                message = f"{self.name}: the header {name!r} would hold characters that no header has"
+            if not (
+                value.isascii() and value.isprintable()
+            ):  # the HTTP library's error would show it
+                message = (
+                    f"{self.name}: the header {name!r} would hold characters that no header has"
+                )
                 raise Failed(message, FailureKind.REFUSED)
         return headers
 
@@ -222,7 +258,9 @@ class HttpSystem:
         text = self._transport.clean(response.text)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
-            return Reply(list(read_events(text, sse="event" in kind, delta=self.delta)), streamed=True)
+            return Reply(
+                list(read_events(text, sse="event" in kind, delta=self.delta)), streamed=True
+            )
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
             return Reply([json.loads(text)])
@@ -232,5 +270,6 @@ class HttpSystem:
 def _flat(template: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Fill a form or a query string: JSON where a value is an object."""
     return {
-        key: as_text(value) if isinstance(value, Mapping) else value for key, value in fill(template, values).items()
+        key: as_text(value) if isinstance(value, Mapping) else value
+        for key, value in fill(template, values).items()
     }

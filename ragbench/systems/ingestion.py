@@ -15,17 +15,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, RefusalError, SystemsError
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    DataWarning,
+    FailureKind,
+    RefusalError,
+    SystemsError,
+)
 from ragbench.files import LineFile, locked
 from ragbench.progress import SideBySide, progress_bar
 from ragbench.types import Dataset, Document
 
 _N_HOPELESS = 10  # after N refusals without a success the rest would be refused, too
-_NOT_CONNECTED = ("ConnectError", "ConnectTimeout", "ConnectionRefusedError")  # of httpx, and Python's own
+_NOT_CONNECTED = (
+    "ConnectError",
+    "ConnectTimeout",
+    "ConnectionRefusedError",
+)  # of httpx, and Python's own
 
 
 class IndexStatus(NamedTuple):
-    """How many documents (or chunks) an index has, and how many still wait; None where the target does not say."""
+    """How many documents (or chunks) an index has, and how many still wait; None where the target
+    does not say.
+    """
 
     held: int | None = None
     pending: int | None = None
@@ -35,10 +48,11 @@ class IndexStatus(NamedTuple):
 class Target:
     """Where documents go, as functions.
 
-    `add` sends a document and returns the target's id of it; it raises `RefusalError` where the target refused for
-    sure. `find` returns the target's id of a document that may be there, or None. `status` is that of the index.
-    `remove` takes the target's id of a document. With `same_ids` the target uses our ids, so that what is sent twice is
-    there once. `concurrency` documents are on their way at a time.
+    `add` sends a document and returns the target's id of it; it raises `RefusalError` where the
+    target refused for sure. `find` returns the target's id of a document that may be there, or
+    None. `status` is that of the index. `remove` takes the target's id of a document. With
+    `same_ids` the target uses our ids, so that what is sent twice is there once. `concurrency`
+    documents are on their way at a time.
     """
 
     name: str
@@ -52,7 +66,8 @@ class Target:
 
 @dataclass(frozen=True)
 class IngestionReport:
-    """What `ingest` did: how many documents it put there, how many were there before, which were refused and why.
+    """What `ingest` did: how many documents it put there, how many were there before, which were
+    refused and why.
 
     `index` is the last status of the target's index.
     """
@@ -64,10 +79,12 @@ class IngestionReport:
 
 
 class _Ledger:
-    """What happened last to each document: it is being sent, was added, or is absent; one JSON list per line.
+    """What happened last to each document: it is being sent, was added, or is absent; one JSON list
+    per line.
 
-    A line is on the disk before the request that it announces is sent, so that after a kill every document that may or
-    may not have arrived is known. A last line that a kill cut short is dropped.
+    A line is on the disk before the request that it announces is sent, so that after a kill every
+    document that may or may not have arrived is known. A last line that a kill cut short is
+    dropped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +95,10 @@ class _Ledger:
             try:
                 self._take(*json.loads(line))
             except (ValueError, TypeError) as exc:
-                message = f"{path}, line {number}: not a line of a ledger ({exc}); name the ledger of this target"
+                message = (
+                    f"{path}, line {number}: not a line of a ledger ({exc}); name the "
+                    "ledger of this target"
+                )
                 raise DataError(message) from exc
 
     def note(self, event: str, doc_id: str, value: Any = None) -> None:
@@ -99,22 +119,29 @@ class _Ledger:
 
 
 def ingest(
-    dataset: Dataset, target: Target, ledger: str | Path, *, ready_timeout_s: float = 600.0, poll_s: float = 1.0
+    dataset: Dataset,
+    target: Target,
+    ledger: str | Path,
+    *,
+    ready_timeout_s: float = 600.0,
+    poll_s: float = 1.0,
 ) -> IngestionReport:
-    """Put every document of the dataset's corpus into the target, and wait until its index has all of them.
+    """Put every document of the dataset's corpus into the target, and wait until its index has all
+    of them.
 
-    What `ledger` (a file of this target, made at the first call) has as put there is not put there again. A call that
-    was interrupted (Ctrl-C, a kill, the end of the server) is resumed by the same call: documents that may or may not
-    have arrived are looked for with the target's `find`, or sent again where it uses our ids; where it can do neither,
-    nothing is sent, and the error names them.
+    What `ledger` (a file of this target, made at the first call) has as put there is not put there
+    again. A call that was interrupted (Ctrl-C, a kill, the end of the server) is resumed by the
+    same call: documents that may or may not have arrived are looked for with the target's `find`,
+    or sent again where it uses our ids; where it can do neither, nothing is sent, and the error
+    names them.
 
-    Documents that the target refuses are in `refused`, with one DataWarning. The index has all when nothing is pending
-    and its count has grown by the number of documents since the first call, as far as the target's `status` reports
-    either; without a `status` nothing is waited for.
+    Documents that the target refuses are in `refused`, with one DataWarning. The index has all when
+    nothing is pending and its count has grown by the number of documents since the first call, as
+    far as the target's `status` reports either; without a `status` nothing is waited for.
 
     Raises:
-        ConfigError: nothing to put there.
-        SystemsError: the target failed in the middle, documents changed since they were sent, or the index did not have
+        ConfigError: nothing to put there. SystemsError: the target failed in the middle, documents
+        changed since they were sent, or the index did not have
             all of them within `ready_timeout_s`; what is there is in the ledger, so call it again.
 
     >>> import tempfile
@@ -144,7 +171,8 @@ def ingest(
 
 
 def remove_ingested(target: Target, ledger: str | Path) -> int:
-    """Return take out of the target what `ingest` put there, and delete the ledger: how many documents that were.
+    """Return take out of the target what `ingest` put there, and delete the ledger: how many
+    documents that were.
 
     After an interruption, or an exception of the target's `remove`, call it again to continue.
 
@@ -154,12 +182,17 @@ def remove_ingested(target: Target, ledger: str | Path) -> int:
     """
     path = Path(ledger)
     if target.remove is None:
-        raise ConfigError(f"{target.name} does not state how a document is removed; give it `remove`")
+        raise ConfigError(
+            f"{target.name} does not state how a document is removed; give it `remove`"
+        )
     if not path.exists():
         raise ConfigError(f"there is no ledger {path}; it is the file that `ingest` was given")
     with _opened(path) as book:
         if unsure := [*book.last("sending")]:
-            message = f"{len(unsure)} documents may or may not have arrived in {target.name}, first {unsure[0]!r}"
+            message = (
+                f"{len(unsure)} documents may or may not have arrived in {target.name}, "
+                f"first {unsure[0]!r}"
+            )
             raise SystemsError(f"{message}; run `ingest` again first, which settles that")
         ids = book.last("added")
         for doc_id, theirs in ids.items():
@@ -170,7 +203,9 @@ def remove_ingested(target: Target, ledger: str | Path) -> int:
 
 
 def ingested_ids(ledger: str | Path) -> dict[str, str]:
-    """Return the target's ids of the documents, as texts -> the dataset's ids: for `match_passages`."""
+    """Return the target's ids of the documents, as texts -> the dataset's ids: for
+    `match_passages`.
+    """
     return {str(theirs): doc_id for doc_id, theirs in _Ledger(Path(ledger)).last("added").items()}
 
 
@@ -179,16 +214,25 @@ def _checksum(document: Document) -> str:
 
 
 def _settle(corpus: Mapping[str, Document], target: Target, book: _Ledger) -> None:
-    """Refuse documents that changed, and find out whether what was on its way when the last call ended is there."""
+    """Refuse documents that changed, and find out whether what was on its way when the last call
+    ended is there.
+    """
     for doc_id in book.last("added"):
         if doc_id in corpus and book.checksums[doc_id] != _checksum(corpus[doc_id]):
-            raise SystemsError(f"{doc_id!r} changed since it was put there; begin again after `remove_ingested`")
-    unsure = [corpus[doc_id] for doc_id in book.last("sending") if doc_id in corpus and not target.same_ids]
+            raise SystemsError(
+                f"{doc_id!r} changed since it was put there; begin again after `remove_ingested`"
+            )
+    unsure = [
+        corpus[doc_id]
+        for doc_id in book.last("sending")
+        if doc_id in corpus and not target.same_ids
+    ]
     for document in unsure:
         if target.find is None:
             raise SystemsError(
-                f"{len(unsure)} documents were on their way to {target.name} when the last call ended, first "
-                f"{document.doc_id!r}; give the target `find`, or same_ids=True, or empty it and delete the ledger"
+                f"{len(unsure)} documents were on their way to {target.name} when the last call "
+                f"ended, first {document.doc_id!r}; give the target `find`, or same_ids=True, or "
+                "empty it and delete the ledger"
             )
         theirs = target.find(document)
         book.note("absent" if theirs is None else "added", document.doc_id, theirs)
@@ -235,7 +279,10 @@ def _wait(target: Target, book: _Ledger, ready_timeout_s: float, poll_s: float) 
             return index
         if time.monotonic() + poll_s > end:
             state = f"{index.held} of {expected} indexed, {index.pending} pending"
-            raise SystemsError(f"{target.name} is not ready after {ready_timeout_s:g} s: {state}; call `ingest` again")
+            raise SystemsError(
+                f"{target.name} is not ready after {ready_timeout_s:g} s: {state}; call `ingest` "
+                "again"
+            )
         time.sleep(poll_s)
     return IndexStatus()
 
@@ -247,4 +294,6 @@ def _opened(path: Path) -> Iterator[_Ledger]:
         with locked(path.with_name(f"{path.name}.lock"), timeout_s=0):
             yield _Ledger(path)
     except TimeoutError as exc:
-        raise SystemsError(f"another process is working on {path}; wait until it has ended") from exc
+        raise SystemsError(
+            f"another process is working on {path}; wait until it has ended"
+        ) from exc

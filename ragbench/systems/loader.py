@@ -29,9 +29,9 @@ from ragbench.testsets.fields import TABLES
 from ragbench.types import Dataset, System
 
 _FORMS = (
-    "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], "
-    "[http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a function or System as "
-    "'package.module:attribute'"
+    "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file "
+    "with [pipeline], [http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a "
+    "function or System as 'package.module:attribute'"
 )
 _KINDS = ("pipeline", "http", "mcp", "python")
 
@@ -66,18 +66,20 @@ class _PythonOptions(BaseModel):
 def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
     """Load the system under test of that name.
 
-    - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
-      retriever and the defaults of everything else.
-    - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
-      (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file).
-    - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC (`.trec`, `.run`):
-      `RecordedSystem`.
-    - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
-      that makes one (or a function) without arguments, the class of a retriever (which takes chunks, and is searched by
-      ragbench's own pipeline), or any function or object as `FunctionSystem` takes it.
+    - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's
+      documents, with this retriever and the defaults of everything else.
+    - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]`
+      (`HttpSystem`), `[mcp]` (`McpSystem`) or `[python]` (`object = "package.module:attribute"`,
+      also looked for next to the file).
+    - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC
+      (`.trec`, `.run`): `RecordedSystem`.
+    - "package.module:attribute", from where Python finds the module or from the working directory:
+      a `System`, a class that makes one (or a function) without arguments, the class of a retriever
+      (which takes chunks, and is searched by ragbench's own pipeline), or any function or object as
+      `FunctionSystem` takes it.
 
-    The servers of the language models that it names must take connections. They are asked as `settings` say, by default
-    as the environment states.
+    The servers of the language models that it names must take connections. They are asked as
+    `settings` say, by default as the environment states.
 
     A system that holds connections has `close()`.
 
@@ -90,9 +92,9 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
 
     Raises:
-        ConfigError: nothing has that name, or the file is not what it should be; every problem of it at once.
-        DataError: a recorded answer cannot be read.
-        ModelError: the server of its language model cannot be reached.
+        ConfigError: nothing has that name, or the file is not what it should be; every problem of
+        it at once. DataError: a recorded answer cannot be read. ModelError: the server of its
+        language model cannot be reached.
     """
     return _resolve(str(spec), "", settings)(dataset)
 
@@ -100,7 +102,8 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
 def check_system(
     spec: str, *, folder: str | Path = "", settings: Settings | None = None, reachable: bool = False
 ) -> None:
-    """Refuse a system that `load_system` could not load, without documents and without asking it anything.
+    """Refuse a system that `load_system` could not load, without documents and without asking it
+    anything.
 
     Args:
         spec: as in `load_system`.
@@ -125,8 +128,8 @@ named 'no_such_module'
         address = table.get("url") or table.get("server")
         if isinstance(address, str) and address.startswith("http") and not listens(address):
             raise ModelError(
-                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct the "
-                "address",
+                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start "
+                "it, or correct the address",
                 FailureKind.UNREACHABLE,
             )
 
@@ -137,11 +140,17 @@ def is_object_name(spec: str) -> bool:
     >>> [is_object_name(name) for name in ("my_rag:answer", "dense:minilm", "a.toml")]
     [True, False, False]
     """
-    return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", *RECORDED))
+    return (
+        ":" in spec
+        and spec.partition(":")[0] not in RETRIEVERS
+        and not spec.endswith((".toml", *RECORDED))
+    )
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
-    """Return the SHA-256 of what describes a system: its file, the source of its module, or its name."""
+    """Return the SHA-256 of what describes a system: its file, the source of its module, or its
+    name.
+    """
     path = Path(folder) / expanded(spec)
     if is_object_name(spec):
         module = sys.modules.get(spec.partition(":")[0])
@@ -158,12 +167,18 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
             raise ConfigError(f"{path}: {unknown('table', kind, _KINDS)}")
     if len(tables) != 1 or not isinstance(table := next(iter(tables.values())), dict):
         expected = ", ".join(f"[{kind}]" for kind in _KINDS)
-        raise ConfigError(f"{path} holds {', '.join(tables) or 'no table'}; expected exactly one of {expected}")
+        raise ConfigError(
+            f"{path} holds {', '.join(tables) or 'no table'}; expected exactly one of {expected}"
+        )
     return next(iter(tables)), table
 
 
-def _resolve(spec: str, folder: str | Path, settings: Settings | None) -> Callable[[Dataset], System]:
-    """Return what makes the system for a dataset; everything about it that needs no documents is checked."""
+def _resolve(
+    spec: str, folder: str | Path, settings: Settings | None
+) -> Callable[[Dataset], System]:
+    """Return what makes the system for a dataset; everything about it that needs no documents is
+    checked.
+    """
     path = Path(folder) / expanded(spec)
     system: System
     if spec.endswith(RECORDED):
@@ -212,7 +227,11 @@ def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], Sys
 def _with_settings(options: dict[str, Any], role: str, settings: Settings | None) -> dict[str, Any]:
     """State how the language model of a table is asked."""
     name = options.get(role, "")
-    return options if settings is None or name in ("", "extractive") else {**options, role: check_llm(name, settings)}
+    return (
+        options
+        if settings is None or name in ("", "extractive")
+        else {**options, role: check_llm(name, settings)}
+    )
 
 
 def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable[[Dataset], System]:
@@ -224,11 +243,13 @@ def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable
             system = system()
         except Exception as exc:  # of a user's class
             raise ConfigError(
-                f"system {spec!r} could not be made: {type(exc).__name__}: {exc}; expected one without arguments, or "
-                "a retriever's, which takes chunks and has search(queries, k)"
+                f"system {spec!r} could not be made: {type(exc).__name__}: {exc}; expected one "
+                "without arguments, or a retriever's, which takes chunks and has search(queries, k)"
             ) from exc
     if not isinstance(system, System) and to_callable(system) is None:
-        raise ConfigError(f"system {spec!r} is {system!r}; expected a function of the question, or a System")
+        raise ConfigError(
+            f"system {spec!r} is {system!r}; expected a function of the question, or a System"
+        )
     loaded = system if isinstance(system, System) else FunctionSystem(system, name=name)
     return lambda dataset: loaded
 
@@ -237,4 +258,10 @@ def _takes_chunks(retriever: type) -> bool:
     """Return True if a class is made with one argument."""
     parameters = inspect.signature(retriever).parameters.values()
     needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
-    return sum(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in needed) == 1
+    return (
+        sum(
+            parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            for parameter in needed
+        )
+        == 1
+    )

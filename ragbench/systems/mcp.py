@@ -1,4 +1,6 @@
-"""A system reached by the Model Context Protocol: one tool call per question, by stdio or streamable HTTP."""
+"""A system reached by the Model Context Protocol: one tool call per question, by stdio or
+streamable HTTP.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, cast
 
-from pydantic import Field, PositiveFloat, PositiveInt, SkipValidation, field_validator, model_validator
+from pydantic import (
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    SkipValidation,
+    field_validator,
+    model_validator,
+)
 
 from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.llms import load_llm
@@ -37,33 +46,42 @@ class McpSystem:
     """A RAG system that is a tool of an MCP server.
 
     Args:
-        server: an address ("http://localhost:8000/mcp": streamable HTTP), or a command with its arguments (a list, or
+        server: an address ("http://localhost:8000/mcp": streamable HTTP), or a command with its
+        arguments (a list, or
             one text), which is started and spoken to over stdio.
-        tool: the tool that answers a question. One that only finds passages will do: its answers have no text, carry
+        tool: the tool that answers a question. One that only finds passages will do: its answers
+        have no text, carry
             the flag "retrieval_only", and count for retrieval alone.
-        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id, and
-            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". In them, in headers and in
-            server "{env:MY_TOKEN}" becomes what that variable of the environment holds; a secret that is written out is
-            refused.
-        sampling: who answers the server's *sampling* requests, so that this model is the one that is compared: a name
-            for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens and temperature (0
-            where it gives none); a conversation of several messages becomes one prompt; stop sequences cut the reply.
-            The tokens of all requests of a call are summed in `usage`. None: sampling is not offered to the server.
-        max_samplings: requests that one call may make. More is refused with an MCP error; the answer then has the flag
+        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text
+        and id, and
+            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". In them,
+            in headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment
+            holds; a secret that is written out is refused.
+        sampling: who answers the server's *sampling* requests, so that this model is the one that
+        is compared: a name
+            for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens
+            and temperature (0 where it gives none); a conversation of several messages becomes one
+            prompt; stop sequences cut the reply. The tokens of all requests of a call are summed in
+            `usage`. None: sampling is not offered to the server.
+        max_samplings: requests that one call may make. More is refused with an MCP error; the
+        answer then has the flag
             "sampling_refused".
-        reply: the path of each part of the answer in the tool's structured result (or in the JSON of its text), see
-            `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text is the answer.
-        headers: for an address.
-        env: names of variables that a command gets in addition to PATH, HOME and the like. The value of one named like
+        reply: the path of each part of the answer in the tool's structured result (or in the JSON
+        of its text), see
+            `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text
+            is the answer.
+        headers: for an address. env: names of variables that a command gets in addition to PATH,
+        HOME and the like. The value of one named like
             a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
         timeout_s: seconds for a call, and for the server to start and shake hands.
         name: the tool and the model that samples unless given.
 
-    The server is reached at the first question and again after it died. With `sampling` each call has a connection of
-    its own: up to 8 to an address, one to a command (each is a process). `latency_ms` has "total" (but not where a
-    completion came from the reply store) and "sampling". What fails is a failed answer with the reason, and the last
-    line that a command wrote to its standard error. Threads may share a system. `close`, the end of a `with` block, or
-    the end of its use ends the connections and the process.
+    The server is reached at the first question and again after it died. With `sampling` each call
+    has a connection of its own: up to 8 to an address, one to a command (each is a process).
+    `latency_ms` has "total" (but not where a completion came from the reply store) and "sampling".
+    What fails is a failed answer with the reason, and the last line that a command wrote to its
+    standard error. Threads may share a system. `close`, the end of a `with` block, or the end of
+    its use ends the connections and the process.
     """
 
     server: str | Sequence[str] = field(kw_only=False)
@@ -84,14 +102,19 @@ class McpSystem:
             return check_address(server)
         command = shlex.split(server) if isinstance(server, str) else list(server)
         if not command or not command[0].strip():
-            raise ValueError('expected a command such as ["python", "server.py"] or an address such as http://host/mcp')
+            raise ValueError(
+                'expected a command such as ["python", "server.py"] or an address such as '
+                "http://host/mcp"
+            )
         check_command(command)
         return command
 
     @model_validator(mode="after")
     def _check_parts(self) -> McpSystem:
         if not isinstance(self.server, str) and self.headers:
-            raise ValueError("headers belong to an address; a command gets the variables that env names")
+            raise ValueError(
+                "headers belong to an address; a command gets the variables that env names"
+            )
         check_names(self.arguments, (), 'arguments = {query = "{query}"}')
         return self
 
@@ -103,7 +126,9 @@ class McpSystem:
         templates = {"server": self.server, "headers": self.headers, "arguments": self.arguments}
         parts, secrets = from_environment(templates, self.name)
         variables = {variable: os.environ[variable] for variable in self.env}
-        secrets += tuple(value.strip() for variable, value in variables.items() if is_secret(variable, value))
+        secrets += tuple(
+            value.strip() for variable, value in variables.items() if is_secret(variable, value)
+        )
         self._arguments = parts["arguments"]
         self._reader = ReplyReader(self.name, cast(ReplyPaths, self.reply))
         self._loop = EventLoop(self.name)
@@ -137,7 +162,9 @@ class McpSystem:
         self._finalizer()
 
     def tools(self) -> dict[str, Any]:
-        """Return the JSON schema of the arguments of each tool, by its name; ConfigError where there is no server."""
+        """Return the JSON schema of the arguments of each tool, by its name; ConfigError where
+        there is no server.
+        """
         try:
             return self._pool.tools()
         except SystemsError as exc:
@@ -154,7 +181,9 @@ class McpSystem:
 
     def ask_raw(self, query: str) -> Reply:
         """Return the tool's result for a question, before any path is applied; raises SystemsError."""
-        return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))])
+        return Reply(
+            [self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))]
+        )
 
     def check_replies(self, *, ended: bool) -> None:
         """Raise ConfigError where a path of `reply` has matched in no reply so far."""

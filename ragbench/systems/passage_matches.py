@@ -14,11 +14,14 @@ from ragbench.systems.answer_parser import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
 
 UNKNOWN = "unmatched:"
-"""The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and is not relevant."""
+"""The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and
+is not relevant.
+"""
 
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
 _MAX_HOLDERS = 3
-_CREDITS = 6  # divisible by every number of holders up to _MAX_HOLDERS, so that each holder gets an equal part
+# divisible by every number of holders up to _MAX_HOLDERS, so that each holder gets an equal part
+_CREDITS = 6
 _ANYWHERE = Place((Span("", 0, 0),), "not attributable")
 _BLANK = re.compile(r"\s*")
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
@@ -27,12 +30,13 @@ _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 class PassageMatches(NamedTuple):
     """Passages with their documents, from `match_passages`.
 
-    `answers` are those given, with `doc_id` in their passages (and new ids where one id had several texts). `run`
-    ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that two or three documents hold is
-    credited to the least relevant of them. The mean over `credits`, rankings of the same kind, credits each of them
-    equally. `chunks` are the passages as spans of the documents, for the measures on evidence. `counts` has how many
-    passages of all answers were matched "by id", "exact", "white space", "fuzzy", how many were "not attributable",
-    and of how many "several" documents hold the text. `is_foreign` states that there are passages and relevant
+    `answers` are those given, with `doc_id` in their passages (and new ids where one id had several
+    texts). `run` ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that
+    two or three documents hold is credited to the least relevant of them. The mean over `credits`,
+    rankings of the same kind, credits each of them equally. `chunks` are the passages as spans of
+    the documents, for the measures on evidence. `counts` has how many passages of all answers were
+    matched "by id", "exact", "white space", "fuzzy", how many were "not attributable", and of how
+    many "several" documents hold the text. `is_foreign` states that there are passages and relevant
     documents, and that no document holds any of the passages, by id or by text.
     """
 
@@ -52,20 +56,23 @@ def match_passages(
 ) -> PassageMatches:
     """Find the document of the dataset behind each passage of the answers.
 
-    In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with "#...", "~..." after
-    it), or is judged in the qrels, or is in `known_as` (a system's id -> ours, such as `ingested_ids(ledger)` after
-    `ingest`); a document holds the text exactly; it holds it when white space is folded; it holds a text that
-    resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of characters that
-    agree with the best place). Where the corpus is empty, the system's ids are taken as those of documents.
+    In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with
+    "#...", "~..." after it), or is judged in the qrels, or is in `known_as` (a system's id -> ours,
+    such as `ingested_ids(ledger)` after `ingest`); a document holds the text exactly; it holds it
+    when white space is folded; it holds a text that resembles it by 90 or more (rapidfuzz's partial
+    ratio, 0 to 100: 100 times the fraction of characters that agree with the best place). Where the
+    corpus is empty, the system's ids are taken as those of documents.
 
-    A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between borders of its
-    document or of longer passages that were returned), and if at most 3 documents hold it. Any other is "not
-    attributable": a word that all documents hold is no sign that one of them was retrieved. Where two or three hold a
-    text, `run` credits the least relevant to the question, so that its scores are lower bounds.
+    A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between
+    borders of its document or of longer passages that were returned), and if at most 3 documents
+    hold it. Any other is "not attributable": a word that all documents hold is no sign that one of
+    them was retrieved. Where two or three hold a text, `run` credits the least relevant to the
+    question, so that its scores are lower bounds.
 
-    A document's score is that of its best passage. Ranks are those of the list that the system gave; its scores are
-    kept where they fall along it, otherwise a passage at rank r scores 1/r. A passage without a document is in the
-    run as "unmatched:<id>" and keeps its rank. Answers without passages are read by the ids in `contexts`.
+    A document's score is that of its best passage. Ranks are those of the list that the system
+    gave; its scores are kept where they fall along it, otherwise a passage at rank r scores 1/r. A
+    passage without a document is in the run as "unmatched:<id>" and keeps its rank. Answers without
+    passages are read by the ids in `contexts`.
 
     >>> corpus = {"rail": Document("rail", "The line opened in 1881, after ten years. It was rebuilt.")}
     >>> passages = (Passage("p", "The line opened in  1881, after ten years."), Passage("q", "It was rebuilt"))
@@ -76,18 +83,27 @@ def match_passages(
     """
     judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
     names = {**{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)}, **(known_as or {})}
-    labelled = {chunk_id for case in dataset.cases for chunk_id in (*case.relevant_chunks, *case.expected_chunks)}
+    labelled = {
+        chunk_id
+        for case in dataset.cases
+        for chunk_id in (*case.relevant_chunks, *case.expected_chunks)
+    }
     answers = [_with_ids(answer, names, labelled) for answer in answers]
     returned = [_unscored(passage) for answer in answers for passage in _passages(answer)]
     texts = Texts(dataset.corpus)
-    places = {passage: _place(passage, dataset.corpus, names, labelled, texts) for passage in dict.fromkeys(returned)}
+    places = {
+        passage: _place(passage, dataset.corpus, names, labelled, texts)
+        for passage in dict.fromkeys(returned)
+    }
     place_of = _attributable(places, dataset.corpus)
     relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
     for query_id, grades in dataset.qrels.items():
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
     lowest = [_credited(answer, place_of, relevant.get(answer.query_id, {})) for answer in answers]
     renamed = _renamed(pair for pairs in lowest for pair in pairs)
-    counts = Counter(dict.fromkeys(("by id", "exact", "white space", "fuzzy", "not attributable", "several"), 0))
+    counts = Counter(
+        dict.fromkeys(("by id", "exact", "white space", "fuzzy", "not attributable", "several"), 0)
+    )
     for passage in returned:
         counts[place_of[passage].how] += 1
         counts["several"] += len(place_of[passage].holders) > 1
@@ -98,19 +114,33 @@ def match_passages(
             chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
     equal = [[_credited(answer, place_of, number=i) for answer in answers] for i in range(_CREDITS)]
     run, *credits = [
-        {answer.query_id: _ranked(answer, pairs) for answer, pairs in zip(answers, credited, strict=True)}
+        {
+            answer.query_id: _ranked(answer, pairs)
+            for answer, pairs in zip(answers, credited, strict=True)
+        }
         for credited in (lowest, *(equal if counts["several"] else ()))
     ]
-    rewritten = [_rewritten(answer, pairs, renamed, chunks) for answer, pairs in zip(answers, lowest, strict=True)]
-    is_foreign = bool(places) and any(relevant.values()) and all(place == NOWHERE for place in places.values())
-    return PassageMatches(rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign)
+    rewritten = [
+        _rewritten(answer, pairs, renamed, chunks)
+        for answer, pairs in zip(answers, lowest, strict=True)
+    ]
+    is_foreign = (
+        bool(places)
+        and any(relevant.values())
+        and all(place == NOWHERE for place in places.values())
+    )
+    return PassageMatches(
+        rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign
+    )
 
 
 _Credited = list[tuple[Passage, Span]]
 
 
 def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str]) -> Answer:
-    """Return the answer with texts that are exactly the id of a document or chunk as passages of that id."""
+    """Return the answer with texts that are exactly the id of a document or chunk as passages of
+    that id.
+    """
     ids: dict[str, str] = {}
     for passage in answer.passages:
         named = passage.text.strip()
@@ -120,7 +150,9 @@ def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str])
             again = sum(passage_id.partition("~")[0] == named for passage_id in ids.values())
             ids[passage.passage_id] = f"{named}~{again + 1}" if again else named
     passages = (
-        replace(passage, passage_id=ids[passage.passage_id], text="") if passage.passage_id in ids else passage
+        replace(passage, passage_id=ids[passage.passage_id], text="")
+        if passage.passage_id in ids
+        else passage
         for passage in answer.passages
     )
     return _replaced(answer, ids, passages)
@@ -128,22 +160,32 @@ def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str])
 
 def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage]) -> Answer:
     """Return the answer with these passages, and with new ids in its contexts and citations."""
-    contexts, citations = (tuple(ids.get(one, one) for one in named) for named in (answer.contexts, answer.citations))
+    contexts, citations = (
+        tuple(ids.get(one, one) for one in named) for named in (answer.contexts, answer.citations)
+    )
     return replace(answer, contexts=contexts, citations=citations, passages=tuple(passages))
 
 
 def _credited(
-    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int] | None = None, *, number: int = 0
+    answer: Answer,
+    place_of: Mapping[Passage, Place],
+    grades: Mapping[str, int] | None = None,
+    *,
+    number: int = 0,
 ) -> _Credited:
-    """Return each passage of an answer with the place that it is credited to: of several documents, the one that
-    makes the
-    ranking worst by these grades, or where there are none, the one with this number."""
+    """Return each passage of an answer with the place that it is credited to: of several documents,
+    the one that makes the ranking worst by these grades, or where there are none, the one with this
+    number."""
     passages = [_unscored(passage) for passage in _passages(answer)]
-    taken = {holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1}
+    taken = {
+        holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1
+    }
 
     def worth(span: Span) -> tuple[int, bool]:
         grade = max(0, (grades or {}).get(span.doc_id, 0))
-        return grade, (span.doc_id in taken) == (grade == 0)  # a new document that is not relevant takes a rank
+        return grade, (span.doc_id in taken) == (
+            grade == 0
+        )  # a new document that is not relevant takes a rank
 
     credited = []
     for passage in passages:
@@ -185,33 +227,49 @@ def _place(
     return Place((Span(doc_id, *(at or (0, 0))),))
 
 
-def _attributable(places: Mapping[Passage, Place], corpus: Mapping[str, Document]) -> dict[Passage, Place]:
-    """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that are not whole
-    chunks."""
+def _attributable(
+    places: Mapping[Passage, Place], corpus: Mapping[str, Document]
+) -> dict[Passage, Place]:
+    """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
+    are not whole chunks."""
     few = {
-        passage: place for passage, place in places.items() if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
+        passage: place
+        for passage, place in places.items()
+        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
     }
     long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
     spans: dict[str, list[Span]] = {}
-    for span in dict.fromkeys(span for passage in few if passage in long for span in few[passage].holders):
+    for span in dict.fromkeys(
+        span for passage in few if passage in long for span in few[passage].holders
+    ):
         spans.setdefault(span.doc_id, []).append(span)
 
     def is_chunk(place: Place) -> bool:
-        return any(_is_chunk(span, corpus[span.doc_id], spans.get(span.doc_id, ())) for span in place.holders)
+        return any(
+            _is_chunk(span, corpus[span.doc_id], spans.get(span.doc_id, ()))
+            for span in place.holders
+        )
 
-    kept = {one for one, place in few.items() if place.how == "by id" or one in long or is_chunk(place)}
+    kept = {
+        one for one, place in few.items() if place.how == "by id" or one in long or is_chunk(place)
+    }
     return {passage: place if passage in kept else _ANYWHERE for passage, place in places.items()}
 
 
 def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
-    """Return True if a span lies between borders: those of its document, or of other passages that were returned."""
+    """Return True if a span lies between borders: those of its document, or of other passages that
+    were returned.
+    """
     full = document.full_text
 
     def text_from(at: int) -> int:
         blank = _BLANK.match(full, at)
         return at if blank is None else blank.end()
 
-    starts = {text_from(at) for at in (0, len(full) - len(document.text), *(other.end for other in others))}
+    starts = {
+        text_from(at)
+        for at in (0, len(full) - len(document.text), *(other.end for other in others))
+    }
     ends = {len(full), *(text_from(other.start) for other in others)}
     return text_from(span.start) in starts and text_from(span.end) in ends
 
@@ -226,20 +284,29 @@ def _known(passage: Passage, names: Mapping[str, str]) -> str:
 
 
 def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Span], str]:
-    """Give each passage an id of its own: systems name a document and give another excerpt of it each time."""
+    """Give each passage an id of its own: systems name a document and give another excerpt of it
+    each time.
+    """
     versions: dict[str, dict[tuple[str, Span], int]] = {}
     renamed = {}
     for passage, span in credited:
         own = versions.setdefault(passage.passage_id, {})
         number = own.setdefault((passage.text, span), len(own))
-        renamed[passage, span] = f"{passage.passage_id}~~{number + 1}" if number else passage.passage_id
+        renamed[passage, span] = (
+            f"{passage.passage_id}~~{number + 1}" if number else passage.passage_id
+        )
     return renamed
 
 
 def _rewritten(
-    answer: Answer, credited: _Credited, renamed: Mapping[tuple[Passage, Span], str], chunks: Mapping[str, Chunk]
+    answer: Answer,
+    credited: _Credited,
+    renamed: Mapping[tuple[Passage, Span], str],
+    chunks: Mapping[str, Chunk],
 ) -> Answer:
-    """Return the answer with the documents of its passages, those that it names by their ids alone among them."""
+    """Return the answer with the documents of its passages, those that it names by their ids alone
+    among them.
+    """
     place_of = dict(credited)
     id_of = {passage.passage_id: renamed[passage, span] for passage, span in credited}
     named = {passage.passage_id for passage in answer.passages}

@@ -16,24 +16,44 @@ from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.generation.prompts import check_prompt, fill
 from ragbench.llms import check_servers, load_llm
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
-from ragbench.types import Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents, chunks_by_id
+from ragbench.retrieval.retrievers import (
+    check_retriever,
+    make_retriever,
+    rerank,
+    retrieve,
+    search_latency,
+)
+from ragbench.types import (
+    Answer,
+    Case,
+    Chunk,
+    Corpus,
+    Dataset,
+    LLMLike,
+    Retriever,
+    Run,
+    as_documents,
+    chunks_by_id,
+)
 
 if TYPE_CHECKING:
     from ragbench.generation.ablations import Ablations
 
 
 class Pipeline:
-    """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of `evaluate.ipynb` as one system.
+    """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of
+    `evaluate.ipynb` as one system.
 
-    The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and `generate_answers`. Constructing it
-    is indexing. `chunks` are its chunks, which the ids in `contexts` of its answers name (its answers carry no
-    passages: the texts are stored once, there). `run` is what was retrieved for the questions asked so far, query_id ->
-    chunk_id -> score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages "chunk",
-    "index", "search" and "generate" took, the last two for all questions asked in a batch. Threads may share it.
+    The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and
+    `generate_answers`. Constructing it is indexing. `chunks` are its chunks, which the ids in
+    `contexts` of its answers name (its answers carry no passages: the texts are stored once,
+    there). `run` is what was retrieved for the questions asked so far, query_id -> chunk_id ->
+    score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages
+    "chunk", "index", "search" and "generate" took, the last two for all questions asked in a batch.
+    Threads may share it.
 
-    Retriever, chunker, reranker and language model may be of your own, as objects or as "package.module:attribute".
-    `name` is made of them unless given.
+    Retriever, chunker, reranker and language model may be of your own, as objects or as
+    "package.module:attribute". `name` is made of them unless given.
 
     >>> from ragbench.types import Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day.")}
@@ -66,19 +86,28 @@ class Pipeline:
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", as_documents(dataset), (), {})
         if k < 1 or depth < k:
-            raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
+            raise ConfigError(
+                f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k"
+            )
         check_retriever(retriever)
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
         start = perf_counter()
-        self.chunks = chunk(dataset, chunker, chunk_size=chunk_size, chunk_overlap=chunk_overlap, tokenizer=tokenizer)
+        self.chunks = chunk(
+            dataset,
+            chunker,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            tokenizer=tokenizer,
+        )
         self.run: Run = {}
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
         first, reranked, cut, model = (
-            one if isinstance(one, str) else object_name(one) for one in (retriever, reranker, chunker, llm)
+            one if isinstance(one, str) else object_name(one)
+            for one in (retriever, reranker, chunker, llm)
         )
         parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
         self.name = name or ", ".join(filter(None, parts))
@@ -87,9 +116,12 @@ class Pipeline:
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
         self._reranker, self.llm = reranker, llm
         self._generation: dict[str, Any] = {
-            "prompt": prompt, "k": k, "max_context_tokens": max_context_tokens, "max_tokens": max_tokens,
+            "prompt": prompt,
+            "k": k,
+            "max_context_tokens": max_context_tokens,
+            "max_tokens": max_tokens,
             "temperature": temperature,
-        }  # fmt: skip
+        }
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -98,23 +130,37 @@ class Pipeline:
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""
         run = retrieve(self._index, queries, self.chunks, depth=self.depth)
-        return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks)) if self._reranker else run
+        return (
+            rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
+            if self._reranker
+            else run
+        )
 
     def answer(self, query_id: str, query: str) -> Answer:
-        """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would wait."""
+        """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
+        wait.
+        """
         start = perf_counter()
         run = self.retrieve({query_id: query})
         searched = perf_counter()
         [answer] = self._answers({query_id: query}, run)
         ended = perf_counter()
-        measured = {"search": searched - start, "generate": ended - searched, "total": ended - start}
-        # A reply of the store took the model no time now: without a "generate" of its own there is no total either.
+        measured = {
+            "search": searched - start,
+            "generate": ended - searched,
+            "total": ended - start,
+        }
+        # A reply of the store took the model no time now: without a "generate" of its own there is
+        # no total either.
         known = self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
         stages = measured if known else {"search": measured["search"]}
-        return replace(answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}})
+        return replace(
+            answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}}
+        )
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of the questions.
+        """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
+        the questions.
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
@@ -123,7 +169,10 @@ class Pipeline:
         searched = perf_counter()
         answers = self._answers(queries, run)
         with self._lock:
-            for stage, taken in (("search", searched - start), ("generate", perf_counter() - searched)):
+            for stage, taken in (
+                ("search", searched - start),
+                ("generate", perf_counter() - searched),
+            ):
                 self.seconds[stage] = self.seconds.get(stage, 0.0) + taken
         return answers
 
@@ -131,12 +180,18 @@ class Pipeline:
         """Measure the milliseconds that one question of its dataset alone waits for its chunks; see
         `search_latency`."""
         return search_latency(
-            self._index, self._dataset.queries, k=self.depth, chunks=self.chunks, reranker=self._reranker
+            self._index,
+            self._dataset.queries,
+            k=self.depth,
+            chunks=self.chunks,
+            reranker=self._reranker,
         )
 
     @property
     def ann_recall(self) -> dict[str, float]:
-        """Return of approximate search `ann_recall@depth`: the fraction of the exact top that it found; {} of exact."""
+        """Return of approximate search `ann_recall@depth`: the fraction of the exact top that it
+        found; {} of exact.
+        """
         found: Mapping[int, float] = getattr(self._index, "ann_recall", {})
         return {f"ann_recall@{depth}": value for depth, value in sorted(found.items())}
 
@@ -145,9 +200,11 @@ class Pipeline:
         return answer_ablations(self._dataset, self.chunks, self.llm, **self._generation)
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
-        """Return the same pipeline, its index shared, with another writer of answers; nothing is asked yet.
+        """Return the same pipeline, its index shared, with another writer of answers; nothing is
+        asked yet.
 
-        `generation` are further arguments of it that change: prompt, k, max_context_tokens, max_tokens, temperature.
+        `generation` are further arguments of it that change: prompt, k, max_context_tokens,
+        max_tokens, temperature.
         """
         check_llm(llm)
         other = copy(self)

@@ -1,4 +1,6 @@
-"""Where the answer and the contexts seem to be in a reply of unknown form, as the paths of a system's file."""
+"""Where the answer and the contexts seem to be in a reply of unknown form, as the paths of a
+system's file.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,27 @@ from ragbench.systems.reply_paths import Reply, ReplyPaths
 from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
-_ANSWERS = (*ANSWER_FIELDS, "content", "output", "reply", "message", "completion", "data", "output_text")
-_CONTEXTS = (*CONTEXT_FIELDS, "passages", "chunks", "docs", "references", "citations", "matches", "items", "evidence")
+_ANSWERS = (
+    *ANSWER_FIELDS,
+    "content",
+    "output",
+    "reply",
+    "message",
+    "completion",
+    "data",
+    "output_text",
+)
+_CONTEXTS = (
+    *CONTEXT_FIELDS,
+    "passages",
+    "chunks",
+    "docs",
+    "references",
+    "citations",
+    "matches",
+    "items",
+    "evidence",
+)
 _PARTS = {
     "id": ("id", "_id", "chunk_id", "uuid", "ref", "key", "url", "source", "path"),
     "score": ("score", "relevance", "similarity", "relevance_score", "_score", "rank_score"),
@@ -31,8 +52,9 @@ _Node = tuple[str, str, Any]  # path, last name, value
 def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     """Return the entries `reply` and `delta` of `[http]` for a reply; {} where none is needed.
 
-    An answer is the text outside of lists with the most likely name, then the longest; contexts are the list whose
-    entries hold texts, likewise. What is recognised without paths (`read_answer`) gets none.
+    An answer is the text outside of lists with the most likely name, then the longest; contexts are
+    the list whose entries hold texts, likewise. What is recognised without paths (`read_answer`)
+    gets none.
 
     >>> reply = Reply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
     >>> propose_paths(reply, "?")["reply"]
@@ -51,12 +73,17 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     # Different texts at one path are pieces: the type of each event is the same again and again.
     delta, n_pieces = next(
-        iter(Counter(path for path, _ in dict.fromkeys(node[::2] for node in texts)).most_common(1)), ("", 0)
+        iter(
+            Counter(path for path, _ in dict.fromkeys(node[::2] for node in texts)).most_common(1)
+        ),
+        ("", 0),
     )
     if n_pieces < 2:
         delta = ""
         if answers:
-            paths["answer"] = max(answers, key=lambda node: (node[1] in _ANSWERS, " " in node[2], len(node[2])))[0]
+            paths["answer"] = max(
+                answers, key=lambda node: (node[1] in _ANSWERS, " " in node[2], len(node[2]))
+            )[0]
     if lists:
         _, (paths["contexts"], _, entries) = max(lists, key=lambda ranked: ranked[0])
         parts = _parts(entries[0]) if isinstance(entries[0], Mapping) else {}
@@ -80,7 +107,9 @@ def toml_table(name: str, table: Mapping[str, Any]) -> str:
     url = "http://host/ask"
     body = { q = "{query}", "top k" = 3 }
     """
-    return f"[{name}]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in table.items())
+    return f"[{name}]\n" + "".join(
+        f"{_key(key)} = {_toml(value)}\n" for key, value in table.items()
+    )
 
 
 def _toml(value: Any) -> str:
@@ -123,7 +152,9 @@ def _parts(entry: Mapping[str, Any]) -> dict[str, str]:
         "doc_id": passage is not None and bool(passage.doc_id),
     }
     parts = {}
-    texts = {path.removeprefix("$."): value for path, _, value in _nodes(entry) if isinstance(value, str)}
+    texts = {
+        path.removeprefix("$."): value for path, _, value in _nodes(entry) if isinstance(value, str)
+    }
     longest = max(texts, key=lambda path: len(texts[path]), default="")
     if not (passage and passage.text) and len(texts.get(longest, "")) >= _MIN_TEXT:
         parts["text"] = longest

@@ -36,25 +36,28 @@ def ask(
     label: str = "",
     known: Mapping[str, Answer] = MappingProxyType({}),
 ) -> list[Answer]:
-    """Ask the system every question of the dataset, and return its answers in the order of the cases.
+    """Ask the system every question of the dataset, and return its answers in the order of the
+    cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword `user_roles`, it gets
+        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword
+        `user_roles`, it gets
             those of the case. Where it has `check_replies(ended=...)`, that may
             end the run with an error, such as for a path that matches in no reply.
-        dataset: the questions.
-        concurrency: how many questions wait at a time.
-        timeout_s: seconds until a question counts as failed; None waits as long as the system does. Python cannot stop
+        dataset: the questions. concurrency: how many questions wait at a time. timeout_s: seconds
+        until a question counts as failed; None waits as long as the system does. Python cannot stop
             a call, so one that hangs is left behind in its thread.
-        batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False asks it one by
+        batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False
+        asks it one by
             one, which gives the latencies that a user would see.
         label: the text before the progress bar, which appears after two seconds.
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
-        One answer per case. What a system raises, returns that is not an answer, or does not return in time is a failed
-        answer with the reason in `error`; failures are reported together in one DataWarning. `latency_ms` has "total"
-        unless the system gave one, or answered in a batch. Ctrl-C ends at once.
+        One answer per case. What a system raises, returns that is not an answer, or does not return
+        in time is a failed answer with the reason in `error`; failures are reported together in one
+        DataWarning. `latency_ms` has "total" unless the system gave one, or answered in a batch.
+        Ctrl-C ends at once.
 
     >>> from ragbench.systems.function import FunctionSystem
     >>> from ragbench.types import Case
@@ -63,10 +66,17 @@ def ask(
     ['ONE?', 'TWO?']
     """
     if concurrency < 1 or (timeout_s is not None and not timeout_s > 0):
-        raise ConfigError(f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0")
-    queries = {query_id: query for query_id, query in dataset.queries.items() if query_id not in known}
+        raise ConfigError(
+            f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0"
+        )
+    queries = {
+        query_id: query for query_id, query in dataset.queries.items() if query_id not in known
+    }
     if not isinstance(system, System):
-        raise ConfigError(f"ask: {system!r} is not a system; expected an object with name and answer(query_id, query)")
+        raise ConfigError(
+            f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
+            "query)"
+        )
     many = getattr(system, "answer_many", None)
     if batch and callable(many) and (active_dry_run() is None or _sends_nothing(system)):
         answers: Sequence[Answer] = many(queries)
@@ -101,10 +111,12 @@ def ask(
 
 
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
-    """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
+    """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at
+    least.
 
-    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry run only systems
-    that send nothing themselves are asked: ragbench's own pipeline and recorded answers.
+    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry
+    run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded
+    answers.
     """
     if (plan := active_dry_run()) and not _sends_nothing(system):
         plan.note_question(system.name)
@@ -114,7 +126,11 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
         roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
         answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system
-        answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
+        answer = failed(
+            query_id,
+            f"{type(exc).__name__}: {exc}",
+            getattr(exc, "failure", None) or FailureKind.ERROR,
+        )
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
 
@@ -131,18 +147,19 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
     wrong = [answer for answer in answers if answer.error is not None]
     if wrong:
         warnings.warn(
-            f"{name}: {len(wrong)} of {len(answers)} answers failed, the first for query {wrong[0].query_id!r}: "
-            f"{wrong[0].error}",
+            f"{name}: {len(wrong)} of {len(answers)} answers failed, the first for "
+            f"query {wrong[0].query_id!r}: {wrong[0].error}",
             DataWarning,
             stacklevel=3,
         )
 
 
 class AnswerJournal:
-    """A JSONL file to which answers are appended, each durable before `append` returns; threads may share it.
+    """A JSONL file to which answers are appended, each durable before `append` returns; threads may
+    share it.
 
-    Failed answers are not kept, so that they are asked for again. Nothing is created before the first answer comes.
-    `RecordedSystem` can read the file.
+    Failed answers are not kept, so that they are asked for again. Nothing is created before the
+    first answer comes. `RecordedSystem` can read the file.
 
     Args:
         path: the file; its folder is created with the first answer.
@@ -164,7 +181,9 @@ class AnswerJournal:
         try:
             self._file = LineFile(self.path)
         except OSError as exc:
-            raise ConfigError(f"{self.path} cannot be read: {exc.strerror or exc}; name another output") from exc
+            raise ConfigError(
+                f"{self.path} cannot be read: {exc.strerror or exc}; name another output"
+            ) from exc
         for line in self._file.lines:
             self._take(line)
 
@@ -175,12 +194,13 @@ class AnswerJournal:
             answer = _adapter().validate_python(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             raise ConfigError(
-                f"{self.path} is damaged ({type(exc).__name__}: {exc}); name another output, or start over with --force"
+                f"{self.path} is damaged ({type(exc).__name__}: {exc}); name another output, or "
+                "start over with --force"
             ) from exc
         if system != self._system:
             raise ConfigError(
-                f"{self.path} holds answers of {system!r}, not of {self._system!r}; name another output, or start over "
-                "with --force"
+                f"{self.path} holds answers of {system!r}, not of {self._system!r}; name another "
+                "output, or start over with --force"
             )
         self._kept[answer.query_id] = question, answer
 
@@ -193,13 +213,15 @@ class AnswerJournal:
         question, answer = self._kept.get(query_id, (query, None))
         if question != query:
             raise ConfigError(
-                f"{self.path} holds the answer to another question {query_id!r} ({question!r}); name another "
-                "output, or start over with --force"
+                f"{self.path} holds the answer to another question {query_id!r} ({question!r}); "
+                "name another output, or start over with --force"
             )
         return answer
 
     def check(self, queries: Mapping[str, str]) -> None:
-        """Refuse, before anything is asked, a file with answers to other questions of the same ids; see `known`."""
+        """Refuse, before anything is asked, a file with answers to other questions of the same ids;
+        see `known`.
+        """
         for query_id, query in queries.items():
             self.known(query_id, query)
 
@@ -208,12 +230,17 @@ class AnswerJournal:
         if answer.failed:
             return
         own = {name: value for name, value in asdict(answer).items() if value not in (None, (), {})}
-        self._file.append(json.dumps({"query_id": answer.query_id, "question": query, "system": self._system, **own}))
+        self._file.append(
+            json.dumps(
+                {"query_id": answer.query_id, "question": query, "system": self._system, **own}
+            )
+        )
         self._kept[answer.query_id] = query, answer
 
 
 class JournaledSystem:
-    """A system whose answers are kept in a journal as they come; those that it holds already are not asked for again.
+    """A system whose answers are kept in a journal as they come; those that it holds already are
+    not asked for again.
 
     A kept answer has the latency that it had when it came.
     """

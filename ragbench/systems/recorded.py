@@ -20,12 +20,14 @@ from ragbench.types import Answer
 
 
 class RecordedSystem:
-    """Recorded answers as a system: `answers.jsonl` of a result folder, the log of another system, or records.
+    """Recorded answers as a system: `answers.jsonl` of a result folder, the log of another system,
+    or records.
 
-    A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`, `question_id`) or, where the log
-    has no ids, the question itself in `query` (or `question`, `user_input`), which is then found by its text. A
-    question without an answer gets a failed one. Files of other tools (ragas, DeepEval, LangSmith, a table) are read
-    too. A run in TREC's six columns (.trec, .run) is a system that retrieves and writes nothing. `name` is the file's
+    A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`,
+    `question_id`) or, where the log has no ids, the question itself in `query` (or `question`,
+    `user_input`), which is then found by its text. A question without an answer gets a failed one.
+    Files of other tools (ragas, DeepEval, LangSmith, a table) are read too. A run in TREC's six
+    columns (.trec, .run) is a system that retrieves and writes nothing. `name` is the file's
     without its ending unless given.
 
     >>> system = RecordedSystem([Answer("q1", "In 1881.")])
@@ -33,7 +35,8 @@ class RecordedSystem:
     ('In 1881.', "recorded has no answer to 'q2'")
 
     Raises:
-        DataError: a line is not such an object, or a question has two answers; it names the file and the line.
+        DataError: a line is not such an object, or a question has two answers; it names the file
+        and the line.
     """
 
     def __init__(self, source: str | Path | Sequence[Answer], *, name: str = "") -> None:
@@ -61,23 +64,31 @@ class RecordedSystem:
         return found if found.query_id == query_id else replace(found, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """Return the recorded answers to these questions, with the latencies of their time and no others."""
+        """Return the recorded answers to these questions, with the latencies of their time and no
+        others.
+        """
         return [self.answer(query_id, query) for query_id, query in queries.items()]
 
     def unasked(self, queries: Mapping[str, str]) -> list[str]:
-        """Return the ids, or the texts where there are no ids, of the answers that belong to none of these questions.
+        """Return the ids, or the texts where there are no ids, of the answers that belong to none
+        of these questions.
 
         >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
         ['q7']
         """
         texts = {_folded(query) for query in queries.values()}
-        return [one for one in self._by_id if one not in queries] + [one for one in self._by_text if one not in texts]
+        return [one for one in self._by_id if one not in queries] + [
+            one for one in self._by_text if one not in texts
+        ]
 
     def _read(self, path: Path) -> None:
         if path.suffix in SUFFIXES:
             self._is_run = True
             for query_id, found in read_run(path).items():
-                ranked = [{"id": doc_id, "doc_id": doc_id, "score": found[doc_id]} for doc_id in ranking(found)]
+                ranked = [
+                    {"id": doc_id, "doc_id": doc_id, "score": found[doc_id]}
+                    for doc_id in ranking(found)
+                ]
                 self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
             return
         unit = "line" if path.suffix == ".jsonl" else "record"
@@ -89,18 +100,25 @@ class RecordedSystem:
 
     def _take(self, record: Mapping[str, Any]) -> None:
         query_id = next((record[key] for key in IDS if record.get(key) not in (None, "")), None)
-        question = next((record[key] for key in QUESTIONS if isinstance(record.get(key), str)), None)
+        question = next(
+            (record[key] for key in QUESTIONS if isinstance(record.get(key), str)), None
+        )
         if isinstance(query_id, str | int):
             self._keep(self._by_id, str(query_id), read_answer(str(query_id), record))
         elif question is not None:
             self._keep(self._by_text, _folded(question), read_answer("", record))
         else:
-            raise DataError(f"which question? expected 'query_id', or 'query' with its text; found {', '.join(record)}")
+            raise DataError(
+                f"which question? expected 'query_id', or 'query' with its text; "
+                f"found {', '.join(record)}"
+            )
 
     @staticmethod
     def _keep(answers: dict[str, Answer], key: str, answer: Answer) -> None:
         if key in answers:
-            raise DataError(f"a second answer to {key!r}; record repeated runs in files of their own")
+            raise DataError(
+                f"a second answer to {key!r}; record repeated runs in files of their own"
+            )
         answers[key] = answer
 
 

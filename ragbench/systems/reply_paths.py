@@ -30,7 +30,9 @@ def _check_path(path: str) -> str:
 
 
 ReplyPath = Annotated[str, AfterValidator(_check_path)]
-"""The part of JSONPath that names fields, entries by number, and all entries ([*]); "" for none, "$" for the whole."""
+"""The part of JSONPath that names fields, entries by number, and all entries ([*]); "" for none,
+"$" for the whole.
+"""
 
 
 def matches(value: Any, path: str) -> list[Any]:
@@ -54,7 +56,9 @@ def _inside(value: Any, step: str) -> list[Any]:
 
 
 class ContextPaths(BaseModel):
-    """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
+    """Where the parts of one context are, inside it; each may be left out where the names are the
+    usual ones.
+    """
 
     model_config = ConfigDict(extra="forbid")
     id: ReplyPath = ""
@@ -66,9 +70,9 @@ class ContextPaths(BaseModel):
 class ReplyPaths(BaseModel):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
-    Without any path the reply is read by the usual names (`read_answer`). `usage` is an object with the usual names of
-    tokens. An answer that carries one of `failed_flags` has failed, even if it has a text: that is how systems report
-    that they fell back on something else.
+    Without any path the reply is read by the usual names (`read_answer`). `usage` is an object with
+    the usual names of tokens. An answer that carries one of `failed_flags` has failed, even if it
+    has a text: that is how systems report that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -87,22 +91,33 @@ class ReplyPaths(BaseModel):
     @model_validator(mode="after")
     def _has_contexts(self) -> ReplyPaths:
         if self._context_paths() and not self.contexts:
-            raise ValueError("context has the paths inside each of contexts; give the path of contexts, too")
+            raise ValueError(
+                "context has the paths inside each of contexts; give the path of contexts, too"
+            )
         return self
 
     def given(self) -> dict[str, str]:
         """Return the paths that are not empty, by the names of their parts."""
-        return {**{part: path for part, path in self if path and isinstance(path, str)}, **self._context_paths()}
+        return {
+            **{part: path for part, path in self if path and isinstance(path, str)},
+            **self._context_paths(),
+        }
 
     def _context_paths(self) -> dict[str, str]:
         return {f"context.{part}": path for part, path in self.context if path}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
-        """Return the parts that a reply has: lists of contexts, citations and flags, values of the others."""
+        """Return the parts that a reply has: lists of contexts, citations and flags, values of the
+        others.
+        """
         record: dict[str, Any] = {}
         for part, path in self.given().items():
             is_list = part in _LISTS  # which gives its entries with or without [*]
-            found = matches(reply, path.removesuffix("[*]") if is_list else path) if "." not in part else []
+            found = (
+                matches(reply, path.removesuffix("[*]") if is_list else path)
+                if "." not in part
+                else []
+            )
             if len(found) == 1 and (not is_list or found[0] is None or isinstance(found[0], list)):
                 record[part] = found[0]
             elif found:
@@ -118,7 +133,9 @@ class ReplyPaths(BaseModel):
         if not isinstance(entry, Mapping):
             return entry
         named = {part: path for part, path in self.context if path}
-        found = {part: values[0] for part, path in named.items() if (values := matches(entry, path))}
+        found = {
+            part: values[0] for part, path in named.items() if (values := matches(entry, path))
+        }
         return {**{key: value for key, value in entry.items() if key not in named}, **found}
 
 
@@ -133,7 +150,8 @@ class Reply(NamedTuple):
     streamed: bool = False
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Mapping[str, Any]:
-        """Return what `read_answer` reads; of events the pieces at `delta` joined, all else from the last that has it.
+        """Return what `read_answer` reads; of events the pieces at `delta` joined, all else from
+        the last that has it.
 
         >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
         >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
@@ -152,11 +170,16 @@ class Reply(NamedTuple):
         if paths.given():
             record = paths.parts_of(reply)
             if paths.answer and record.get("answer") is None and "error" not in record:
-                raise DataError(f"the reply has nothing at answer = {paths.answer!r}; it is {_cut(repr(reply))}")
+                raise DataError(
+                    f"the reply has nothing at answer = {paths.answer!r}; it is {_cut(repr(reply))}"
+                )
             return record
         shaped = as_record(reply) if isinstance(reply, str | list) else reply
         if not isinstance(shaped, Mapping):
-            raise DataError(f"the reply is {_cut(repr(reply))}; expected an object, or paths that state what it holds")
+            raise DataError(
+                f"the reply is {_cut(repr(reply))}; expected an object, or paths that state what "
+                "it holds"
+            )
         return shaped
 
     def _joined(self, paths: ReplyPaths, delta: str) -> dict[str, Any]:
@@ -165,22 +188,35 @@ class Reply(NamedTuple):
         record: dict[str, Any] = {}
         pieces: list[str] = []
         for event in self.found:
-            parts = paths.parts_of(event) if paths.given() else event if isinstance(event, Mapping) else {}
+            parts = (
+                paths.parts_of(event)
+                if paths.given()
+                else event
+                if isinstance(event, Mapping)
+                else {}
+            )
             record |= {part: value for part, value in parts.items() if value or part not in record}
-            pieces += [piece for piece in matches(event, delta) if isinstance(piece, str)] if delta else []
+            pieces += (
+                [piece for piece in matches(event, delta) if isinstance(piece, str)]
+                if delta
+                else []
+            )
         if pieces:
             record["answer"] = "".join(pieces)
         if not {"answer", "text", "response", "contexts", "error"} & record.keys():
             where = f"delta = {delta!r}" if delta else f"answer = {paths.answer or 'answer'!r}"
             last = _cut(repr(self.found[-1]))
-            raise DataError(f"none of {len(self.found)} events has an answer at {where}; the last is {last}")
+            raise DataError(
+                f"none of {len(self.found)} events has an answer at {where}; the last is {last}"
+            )
         return record
 
 
 def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     """Yield the data of server-sent events, or of lines of JSON, up to "[DONE]".
 
-    Where `delta` is "$", data that is neither an object nor a JSON string is a piece of text as it is.
+    Where `delta` is "$", data that is neither an object nor a JSON string is a piece of text as it
+    is.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]
@@ -188,7 +224,9 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Raises:
         DataError: an event is not JSON, or is called "error".
     """
-    for kind, data in _server_sent(text) if sse else [("", line) for line in text.split("\n") if line.strip()]:
+    for kind, data in (
+        _server_sent(text) if sse else [("", line) for line in text.split("\n") if line.strip()]
+    ):
         if data.strip() == "[DONE]":
             return
         if kind == "error":
@@ -205,11 +243,14 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
 
 
 def _server_sent(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the type and the data of each event that has data, also of one that the end of the stream cuts off."""
+    """Yield the type and the data of each event that has data, also of one that the end of the
+    stream cuts off.
+    """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     for block in lines.split("\n\n"):
         fields = [
-            (name, value.removeprefix(" ")) for name, _, value in (line.partition(":") for line in block.split("\n"))
+            (name, value.removeprefix(" "))
+            for name, _, value in (line.partition(":") for line in block.split("\n"))
         ]
         data = [value for name, value in fields if name == "data"]
         if any(data):
@@ -217,14 +258,17 @@ def _server_sent(text: str) -> Iterator[tuple[str, str]]:
 
 
 class ReplyReader:
-    """Reads the answers in replies, and notes which paths match: one that never does is misspelt, not an empty result.
+    """Reads the answers in replies, and notes which paths match: one that never does is misspelt,
+    not an empty result.
 
     Threads may share it.
     """
 
     def __init__(self, name: str, paths: ReplyPaths, delta: str = "") -> None:
         self._name, self._paths, self._delta = name, paths, delta
-        self._unmatched = {part: path for part, path in paths.given().items() if part not in _MAY_NEVER_MATCH}
+        self._unmatched = {
+            part: path for part, path in paths.given().items() if part not in _MAY_NEVER_MATCH
+        }
         self._n_answers = 0
         self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
@@ -239,7 +283,9 @@ class ReplyReader:
         except (DataError, RecursionError) as exc:
             self._n_answers += 1
             return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
-        self._n_answers += not answer.failed and not answer.abstained  # one that abstains may lack anything
+        self._n_answers += (
+            not answer.failed and not answer.abstained
+        )  # one that abstains may lack anything
         return answer
 
     def _note(self, record: Mapping[str, Any]) -> None:
@@ -251,15 +297,19 @@ class ReplyReader:
             self._unmatched.pop(part, None)
 
     def check(self, *, ended: bool) -> None:
-        """Raise ConfigError for a path that matched in no reply, after 10 answers and at the end of a run."""
+        """Raise ConfigError for a path that matched in no reply, after 10 answers and at the end of
+        a run.
+        """
         if not self._n_answers or not (ended or self._n_answers >= _N_CHECKED):
             return
         for part, path in list(self._unmatched.items()):
             where = "the first context" if "." in part else "the first"
             if where in self._keys:
                 raise ConfigError(
-                    f"{self._name}: {part} = {path!r} matches nothing in any of {self._n_answers} replies; {where} has "
-                    f"the keys {', '.join(self._keys[where]) or 'none'}; correct the path, or leave it out"
+                    f"{self._name}: {part} = {path!r} matches nothing in any "
+                    f"of {self._n_answers} replies; {where} has the "
+                    f"keys {', '.join(self._keys[where]) or 'none'}; correct the path, or leave "
+                    "it out"
                 )
 
 

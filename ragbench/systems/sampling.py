@@ -86,7 +86,9 @@ class Sampling:
 
 
 def _prompt(params: CreateMessageRequestParams) -> str | None:
-    """Return the conversation as one prompt; None where it holds anything but text. One message is its text alone."""
+    """Return the conversation as one prompt; None where it holds anything but text. One message is
+    its text alone.
+    """
     turns = []
     for message in params.messages:
         blocks = message.content if isinstance(message.content, list) else [message.content]

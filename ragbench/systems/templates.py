@@ -1,4 +1,6 @@
-"""Requests from templates: values take the places of their names in braces, and cannot break out of them."""
+"""Requests from templates: values take the places of their names in braces, and cannot break out of
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """Put values in the places of their names in braces; the structure of the template is never touched.
+    """Put values in the places of their names in braces; the structure of the template is never
+    touched.
 
-    A text that is nothing but a name becomes the value itself, and a list in a longer text its entries with commas.
-    Braces around anything else are left alone.
+    A text that is nothing but a name becomes the value itself, and a list in a longer text its
+    entries with commas. Braces around anything else are left alone.
 
     >>> fill({"q": "{query}", "text": "Q: {query}", "k": 5}, {"query": 'a "quote" {k}'})
     {'q': 'a "quote" {k}', 'text': 'Q: a "quote" {k}', 'k': 5}
@@ -29,11 +32,15 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
         return _PLACEHOLDER.sub(lambda match: as_text(values.get(match[1], match[0])), template)
     if isinstance(template, Mapping):
         return {key: fill(value, values) for key, value in template.items()}
-    return [fill(value, values) for value in template] if isinstance(template, Sequence) else template
+    return (
+        [fill(value, values) for value in template] if isinstance(template, Sequence) else template
+    )
 
 
 def as_text(value: Any) -> str:
-    """Write a value inside a longer text: a list as its entries with commas, true and objects as JSON."""
+    """Write a value inside a longer text: a list as its entries with commas, true and objects as
+    JSON.
+    """
     if isinstance(value, list):
         return ",".join(map(as_text, value))
     return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)
@@ -46,11 +53,17 @@ def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dic
     >>> fill({"q": "{query}", "roles": "{user_roles}", "note": "for {user_roles}"}, values)
     {'q': 'Why?', 'roles': ['admin', 'hr'], 'note': 'for admin,hr'}
     """
-    return {"query": without_surrogates(query), "query_id": query_id, "user_roles": list(user_roles)}
+    return {
+        "query": without_surrogates(query),
+        "query_id": query_id,
+        "user_roles": list(user_roles),
+    }
 
 
 def check_names(template: Any, strict: Any, example: str) -> None:
-    """Raise ValueError where the question is sent nowhere, or a `strict` part names what no question has."""
+    """Raise ValueError where the question is sent nowhere, or a `strict` part names what no
+    question has.
+    """
     known = question_values("", "", ())
     for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - known.keys():
         raise ValueError(unknown("value", name, known))

@@ -1,10 +1,17 @@
-"""For test suites: what a RAG system must reach, as assertions, and pytest fixtures for data, models and systems.
+"""For test suites: what a RAG system must reach, as assertions, and pytest fixtures for data,
+models and systems.
 
-The fixtures come with the plugin that an installed ragbench brings to pytest (`ragbench.testing.plugin`).
+The fixtures come with the plugin that an installed ragbench brings to pytest
+(`ragbench.testing.plugin`).
 """
 
 from __future__ import annotations
 
-from ragbench.testing.assertions import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases
+from ragbench.testing.assertions import (
+    LabelledCase,
+    assert_answer_correct,
+    assert_context_recall,
+    labelled_cases,
+)
 
 __all__ = ["LabelledCase", "assert_answer_correct", "assert_context_recall", "labelled_cases"]

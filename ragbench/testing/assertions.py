@@ -1,7 +1,7 @@
 """Assertions about one question: context recall, and the correctness of the answer.
 
-A failure shows the question, the expectation, the result, and the ceiling. A threshold that no system can reach is an
-error of the test (ConfigError), not a failure of the system.
+A failure shows the question, the expectation, the result, and the ceiling. A threshold that no
+system can reach is an error of the test (ConfigError), not a failure of the system.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class LabelledCase:
     def ground_truth(self) -> str:
         """The reference answer; ConfigError where there is none."""
         if not self.case.reference_answer:
-            raise ConfigError(f"question {self.query_id!r} has no reference answer; `ragbench answers` writes them")
+            raise ConfigError(
+                f"question {self.query_id!r} has no reference answer; `ragbench answers` writes "
+                "them"
+            )
         return self.case.reference_answer
 
 
@@ -80,12 +83,14 @@ def assert_context_recall(
 ) -> float:
     """Assert that enough relevant documents are among the first `k` results, and return the recall.
 
-    Recall is the fraction of the relevant documents that are among the first `k` different documents of the results, in
-    [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are the documents of a `LabelledCase`, or of a plain
-    `Case` those that hold its evidence or, without any, its `relevant_chunks` and `expected_chunks`.
+    Recall is the fraction of the relevant documents that are among the first `k` different
+    documents of the results, in [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are
+    the documents of a `LabelledCase`, or of a plain `Case` those that hold its evidence or, without
+    any, its `relevant_chunks` and `expected_chunks`.
 
     Args:
-        results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or `doc_id`; or a
+        results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or
+        `doc_id`; or a
             mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") counts as its document.
         case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
         k: number of documents that count.
@@ -104,24 +109,31 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    in_text = {span.doc_id for span in labelled.case.evidence} | {doc for doc, _ in labelled.case.expected_sections}
+    in_text = {span.doc_id for span in labelled.case.evidence} | {
+        doc for doc, _ in labelled.case.expected_sections
+    }
     wanted = set(labelled.relevant) or in_text
     by_chunk = not wanted
     if by_chunk:
         grades = labelled.case.relevant_chunks
-        wanted = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(labelled.case.expected_chunks)
+        wanted = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(
+            labelled.case.expected_chunks
+        )
     if not wanted:
         raise ConfigError(
             f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
             "use the fixture ragbench_case, or labelled_cases(dataset)"
         )
     if k < 1 or not 0 <= at_least <= 1:
-        raise ConfigError(f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1")
+        raise ConfigError(
+            f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
+        )
     ceiling = min(k, len(wanted)) / len(wanted)
     if at_least > ceiling:
         raise ConfigError(
-            f"the test asks for a recall of {at_least:.2f} at k = {k}, but question {labelled.query_id!r} has "
-            f"{len(wanted)} relevant documents, so no system can exceed {ceiling:.2f}: raise k or lower at_least"
+            f"the test asks for a recall of {at_least:.2f} at k = {k}, but "
+            f"question {labelled.query_id!r} has {len(wanted)} relevant documents, so no system "
+            f"can exceed {ceiling:.2f}: raise k or lower at_least"
         )
     from ragbench.systems import distinct_contexts
 
@@ -133,8 +145,8 @@ def assert_context_recall(
     if not passed:
         raise AssertionError(
             f"{_question(labelled)}\n"
-            f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the first {k}\n"
-            f"  result: {_listed(found)}\n"
+            f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the "
+            f"first {k}\n  result: {_listed(found)}\n"
             f"  recall {recall:.2f}; missing: {_listed(sorted(wanted - set(found)))}\n"
             f"  ceiling at k = {k}: {ceiling:.2f}"
         )
@@ -148,13 +160,14 @@ def assert_answer_correct(
 ) -> float:
     """Assert that an answer agrees with the reference answer, and return the verdict, 1.0 or 0.0.
 
-    The judge is that of `ragbench.judges.judge` by "correctness". On an unanswerable question, abstaining is correct.
-    Without a judge, or without a reference answer, all gold facts must be stated (the verdict is the fraction that is).
+    The judge is that of `ragbench.judges.judge` by "correctness". On an unanswerable question,
+    abstaining is correct. Without a judge, or without a reference answer, all gold facts must be
+    stated (the verdict is the fraction that is).
 
     Args:
-        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
-        case: the question with its labels.
-        evaluation_llm: the judge: the fixture of that name, an `LLM`, or a function from prompt to reply.
+        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`. case:
+        the question with its labels. evaluation_llm: the judge: the fixture of that name, an `LLM`,
+        or a function from prompt to reply.
 
     Raises:
         AssertionError: the answer is wrong or a refusal, or its request failed.
@@ -164,17 +177,28 @@ def assert_answer_correct(
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     one = labelled.case
-    given = _answered(labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct")
+    given = _answered(
+        labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct"
+    )
     abstained = given.abstained or not given.text.strip()
-    expected = "no answer" if not one.answerable else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
+    expected = (
+        "no answer"
+        if not one.answerable
+        else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
+    )
     if not expected:
         raise ConfigError(
-            f"question {one.query_id!r} has neither a reference answer nor gold facts: no answer to it can be tested"
+            f"question {one.query_id!r} has neither a reference answer nor gold facts: no answer "
+            "to it can be tested"
         )
     why = ""
     if not one.answerable or abstained:
         value = float(abstained != one.answerable)
-        why = "the question has no answer, and one was given" if not one.answerable else "no answer was given"
+        why = (
+            "the question has no answer, and one was given"
+            if not one.answerable
+            else "no answer was given"
+        )
     elif evaluation_llm is not None and one.reference_answer:
         verdict = _judged(given, one, evaluation_llm)
         if verdict.value is None:
@@ -189,12 +213,17 @@ def assert_answer_correct(
         value = gold_fact_coverage(given.text, one.gold_facts)
         why = f"{value:.0%} of the gold facts are stated"
     else:
-        raise ConfigError(f"question {one.query_id!r} has no gold facts; give a judge to compare with its reference")
+        raise ConfigError(
+            f"question {one.query_id!r} has no gold facts; give a judge to compare with its "
+            "reference"
+        )
     passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
     _note(labelled, "answer_correct", value, passed, why)
     if not passed:
         text = _cut(given.text) or "nothing"
-        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}")
+        raise AssertionError(
+            f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}"
+        )
     return value
 
 
@@ -206,9 +235,13 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
         ask, name = model, getattr(model, "__name__", type(model).__name__)
-        model = ScriptedLLM(lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}")
+        model = ScriptedLLM(
+            lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
+        )
     data = Dataset("test", "test", {}, (case,), {})
-    bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)  # correctness needs no context
+    bare = Answer(
+        answer.query_id, answer.text, outcome=answer.outcome
+    )  # correctness needs no context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
         return judge([bare], "correctness", model, dataset=data, chunks=())[0]
@@ -240,7 +273,10 @@ def _as_answer(query_id: str, results: Any) -> Answer:
         else:
             return read_answer(query_id, results)
     if isinstance(results, str) or not isinstance(results, Sequence):
-        raise DataError(f"results are {results!r}; expected an answer, a list of ids or passages, or id -> score")
+        raise DataError(
+            f"results are {results!r}; expected an answer, a list of ids or passages, or id -> "
+            "score"
+        )
     passages = tuple(entry for entry in results if isinstance(entry, Passage))
     if len(passages) == len(results):
         ids = tuple(passage.passage_id for passage in passages)
@@ -266,9 +302,13 @@ def _document(chunk_id: str) -> str:
     return re.sub(r"(?<=.)#\d+(?:-\d+)?\Z", "", chunk_id, flags=re.DOTALL)
 
 
-def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = "") -> None:
+def _note(
+    case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = ""
+) -> None:
     if reports.active is not None:
-        reports.active.checks.append(Check(reports.current_test, case.query_id, measure, value, passed, _cut(reason)))
+        reports.active.checks.append(
+            Check(reports.current_test, case.query_id, measure, value, passed, _cut(reason))
+        )
 
 
 def _question(case: LabelledCase) -> str:

@@ -1,19 +1,23 @@
-"""The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of `ragbench eval`.
+"""The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of
+`ragbench eval`.
 
-Every pytest with ragbench installed loads it; it costs nothing until a fixture is used. Options, all of which the
-marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...], n=..., min_grade=..., system=...)`
-overrides for a test, class or module:
+Every pytest with ragbench installed loads it; it costs nothing until a fixture is used. Options,
+all of which the marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...],
+n=..., min_grade=..., system=...)` overrides for a test, class or module:
 
-- `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
-  (ids, comma-separated), `--ragbench-n` (the first n);
+- `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`,
+  `--ragbench-queries` (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval --system` takes;
-- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`;
-- `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be repeated.
+- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of
+  `ragbench eval`;
+- `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be
+  repeated.
 
-Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`; and, for
-tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`, `mcp_sampling_client`: a coroutine that names one of
-them is run here where no other plugin does. Tests without the key or server that they need are skipped with the reason.
-Under pytest-xdist every process measures and the first one reports.
+Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question),
+`rag_system`; and, for tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`,
+`mcp_sampling_client`: a coroutine that names one of them is run here where no other plugin does.
+Tests without the key or server that they need are skipped with the reason. Under pytest-xdist every
+process measures and the first one reports.
 """
 
 from __future__ import annotations
@@ -27,7 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ragbench.errors import ConfigError, DataWarning, DownloadError, MissingExtraError, RagbenchError
+from ragbench.errors import (
+    ConfigError,
+    DataWarning,
+    DownloadError,
+    MissingExtraError,
+    RagbenchError,
+)
 from ragbench.files import expanded
 from ragbench.testing import LabelledCase, labelled_cases, reports
 from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
@@ -68,7 +78,9 @@ class McpClient:
         self.system = system
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Return the structured result of a tool, or else its text; its requests for samples are answered meanwhile."""
+        """Return the structured result of a tool, or else its text; its requests for samples are
+        answered meanwhile.
+        """
         import asyncio
 
         return await asyncio.to_thread(self.system.call, name, arguments)
@@ -76,24 +88,52 @@ class McpClient:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
-    group.addoption("--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)")
-    group.addoption("--ragbench-corpus", default="", metavar="FOLDER", help="the documents of a test set without any")
+    group.addoption(
+        "--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)"
+    )
+    group.addoption(
+        "--ragbench-corpus",
+        default="",
+        metavar="FOLDER",
+        help="the documents of a test set without any",
+    )
     group.addoption("--ragbench-split", default="test", help="its split (default: test)")
     group.addoption("--ragbench-queries", default="", metavar="ID,ID", help="these questions only")
-    group.addoption("--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)")
-    group.addoption("--ragbench-system", default="bm25", metavar="SPEC", help="the system under test (default: bm25)")
-    group.addoption("--ragbench-report", default="", metavar="FILE", help="write the report of `ragbench eval` there")
-    text = "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; may be repeated"
-    group.addoption("--ragbench-option", action="append", default=[], metavar="NAME=VALUE", help=text)
+    group.addoption(
+        "--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)"
+    )
+    group.addoption(
+        "--ragbench-system",
+        default="bm25",
+        metavar="SPEC",
+        help="the system under test (default: bm25)",
+    )
+    group.addoption(
+        "--ragbench-report",
+        default="",
+        metavar="FILE",
+        help="write the report of `ragbench eval` there",
+    )
+    text = (
+        "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; "
+        "may be repeated"
+    )
+    group.addoption(
+        "--ragbench-option", action="append", default=[], metavar="NAME=VALUE", help=text
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures give to a test"
+        "markers",
+        f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures "
+        "give to a test",
     )
     report = config.getoption("--ragbench-report")
     if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
-        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml")
+        raise pytest.UsageError(
+            f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
+        )
     if options := config.getoption("--ragbench-option"):
         from ragbench.evaluation import spec_of_texts
 
@@ -121,7 +161,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ragbench_case" in metafunc.fixturenames:
         config, node = metafunc.config, metafunc.definition
-        cases = labelled_cases(_dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"]))
+        cases = labelled_cases(
+            _dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"])
+        )
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
@@ -129,7 +171,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     import asyncio
     import inspect
 
-    if not inspect.iscoroutinefunction(pyfuncitem.obj) or _FOR_COROUTINES.isdisjoint(pyfuncitem.fixturenames):
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or _FOR_COROUTINES.isdisjoint(
+        pyfuncitem.fixturenames
+    ):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
@@ -144,7 +188,9 @@ def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
 
 @pytest.fixture
 def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> System:
-    """The system that the marker or `--ragbench-system` names, over the whole corpus; closed when the session ends."""
+    """The system that the marker or `--ragbench-system` names, over the whole corpus; closed when
+    the session ends.
+    """
     spec = str(_chosen(request.config, request.node)["system"])
     if reason := _lacking(spec):
         pytest.skip(f"the system {spec}: {reason}")
@@ -158,16 +204,19 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     """Five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
-    They are those of the folder that `--ragbench-dataset` names, such as one with the reference answers that `ragbench
-    answers` wrote, and without it those of the public set, which is downloaded once. Of another dataset they are those
-    of `--ragbench-queries`, or all, and of grade 1 where it has no other.
+    They are those of the folder that `--ragbench-dataset` names, such as one with the reference
+    answers that `ragbench answers` wrote, and without it those of the public set, which is
+    downloaded once. Of another dataset they are those of `--ragbench-queries`, or all, and of grade
+    1 where it has no other.
     """
     named = str(request.config.getoption("--ragbench-dataset"))
     try:
         data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
-    chosen = _queries(request.config) or [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    chosen = _queries(request.config) or [
+        query_id for query_id in _NFCORPUS if query_id in data.queries
+    ]
     data = data.select(chosen or list(data.queries))
     highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
     return labelled_cases(data, min_grade=min(2, highest))
@@ -175,7 +224,9 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
 
 @pytest.fixture(scope="session")
 def evaluation_llm() -> EvaluationLLM:
-    """The model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where there is none."""
+    """The model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where there is
+    none.
+    """
     from ragbench.llms import load_llm, unavailable
 
     if reason := unavailable("env"):
@@ -185,11 +236,12 @@ def evaluation_llm() -> EvaluationLLM:
 
 @pytest.fixture
 def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
-    """A client of the MCP server that the marker or `--ragbench-system` names: a .toml file with [mcp].
+    """A client of the MCP server that the marker or `--ragbench-system` names: a .toml file with
+    [mcp].
 
-    `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's requests for samples are
-    answered by the `sampling` of the file, or else by `evaluation_llm`. Skips where the package mcp is missing, or the
-    model or the server cannot be reached.
+    `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's
+    requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
+    Skips where the package mcp is missing, or the model or the server cannot be reached.
     """
     from ragbench.systems import McpSystem
     from ragbench.systems.consent import confirm
@@ -197,7 +249,9 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     spec = str(_chosen(request.config, request.node)["system"])
     kind, table = _described(spec)
     if kind != "mcp":
-        raise ConfigError(f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]")
+        raise ConfigError(
+            f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
+        )
     if reason := _lacking(spec):
         pytest.skip(f"the system {spec}: {reason}")
     confirm(expanded(spec), table)
@@ -220,19 +274,29 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     """The options, overridden by the markers, the nearest last."""
     chosen: dict[str, Any] = {
-        **{name: config.getoption(f"--ragbench-{name}") for name in ("dataset", "corpus", "split", "n", "system")},
+        **{
+            name: config.getoption(f"--ragbench-{name}")
+            for name in ("dataset", "corpus", "split", "n", "system")
+        },
         "query_ids": _queries(config),
         "min_grade": 1,
     }
     for marker in reversed(list(node.iter_markers("ragbench"))):
         if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
-            raise ConfigError(f"@pytest.mark.ragbench has no argument {unknown[0]!r}; expected {', '.join(_MARKER)}")
+            raise ConfigError(
+                f"@pytest.mark.ragbench has no argument {unknown[0]!r}; "
+                f"expected {', '.join(_MARKER)}"
+            )
         chosen |= marker.kwargs
     return chosen
 
 
 def _queries(config: pytest.Config) -> list[str]:
-    return [name.strip() for name in str(config.getoption("--ragbench-queries")).split(",") if name.strip()]
+    return [
+        name.strip()
+        for name in str(config.getoption("--ragbench-queries")).split(",")
+        if name.strip()
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -244,10 +308,14 @@ def _loaded(source: DatasetSource) -> Dataset:
 
 def _dataset(config: pytest.Config, node: Any) -> Dataset:
     chosen = _chosen(config, node)
-    data = _loaded(DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"])))
+    data = _loaded(
+        DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
+    )
     if wanted := list(chosen["query_ids"]):
         if lacking := [query_id for query_id in wanted if query_id not in data.queries]:
-            raise ConfigError(f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids")
+            raise ConfigError(
+                f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids"
+            )
         data = data.select(wanted)
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
 
@@ -312,7 +380,9 @@ def pytest_testnodedown(node: Any) -> None:
         reports.active.add_plain(plain)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     recorded = reports.active
     report = config.getoption("--ragbench-report")
     if recorded is None or not (recorded.checks or report):
@@ -321,17 +391,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
-        cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in range(1, 4))]
+        cells = [
+            row[0].ljust(widths[0]),
+            *(row[column].rjust(widths[column]) for column in range(1, 4)),
+        ]
         terminalreporter.write_line("  ".join(cells))
     if report:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)  # under `-W error` none of them may prevent the report
-            for line, good in _write_reports(Path(report), recorded.answers, config.getoption("--ragbench-option")):
+            warnings.simplefilter(
+                "always", DataWarning
+            )  # under `-W error` none of them may prevent the report
+            for line, good in _write_reports(
+                Path(report), recorded.answers, config.getoption("--ragbench-option")
+            ):
                 terminalreporter.write_line(line, red=not good)
 
 
 def _write_reports(
-    place: Path, answers: Mapping[DatasetSource | None, Mapping[str, Answer]], options: Sequence[str]
+    place: Path,
+    answers: Mapping[DatasetSource | None, Mapping[str, Answer]],
+    options: Sequence[str],
 ) -> Iterator[tuple[str, bool]]:
     """The report of each dataset whose questions were tested: its path, or False and the reason."""
     from ragbench.evaluation import evaluate, spec_of_texts
@@ -339,11 +418,16 @@ def _write_reports(
 
     named = {source: own for source, own in answers.items() if source is not None}
     if not named:
-        yield "no report: no assertion had a question of ragbench_case, or of a loaded dataset", True
+        yield (
+            "no report: no assertion had a question of ragbench_case, or of a loaded dataset",
+            True,
+        )
     for number, (source, own) in enumerate(named.items(), 1):
         path = place
         if len(named) > 1:  # the number distinguishes folders of the same name
-            path = place.with_name(f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}")
+            path = place.with_name(
+                f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"
+            )
         try:
             data = _loaded(source)
             spec = spec_of_texts(["name=pytest", *options])

@@ -1,4 +1,6 @@
-"""The measurements of the assertions of a session, as plain data that can be sent between processes."""
+"""The measurements of the assertions of a session, as plain data that can be sent between
+processes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Check:
 class Recorder:
     """The measurements and answers of the assertions of one process.
 
-    `answers` is source of the dataset -> query_id -> answer; the source is None for questions that were not loaded.
+    `answers` is source of the dataset -> query_id -> answer; the source is None for questions that
+    were not loaded.
     """
 
     checks: list[Check] = field(default_factory=list)
@@ -56,7 +59,8 @@ class Recorder:
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
             self.keep(
-                DatasetSource(**entry["source"]) if entry["source"] else None, adapter.validate_python(entry["answer"])
+                DatasetSource(**entry["source"]) if entry["source"] else None,
+                adapter.validate_python(entry["answer"]),
             )
 
 
@@ -75,7 +79,9 @@ def _joined(before: Answer, answer: Answer) -> Answer:
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
-    """Rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by measure, in order."""
+    """Rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by measure, in
+    order.
+    """
     rows = []
     for measure in dict.fromkeys(check.measure for check in checks):
         own = [check for check in checks if check.measure == measure]

@@ -1,7 +1,8 @@
-"""Reference answers in a BEIR folder: generated ones are put in, what a person wrote or changed is never replaced.
+"""Reference answers in a BEIR folder: generated ones are put in, what a person wrote or changed is
+never replaced.
 
-A generated answer carries the digest of its own text, so a line whose text has another digest, or that has none, is a
-person's, and so is one with `"reviewed": true`.
+A generated answer carries the digest of its own text, so a line whose text has another digest, or
+that has none, is a person's, and so is one with `"reviewed": true`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,18 @@ class MergeOutcome(NamedTuple):
     kept: tuple[str, ...]
 
 
-def generated_label(answer: str, *, model: str, prompt: str, sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the field `generated` of an answer's line: where it comes from, and the digest of its text."""
-    return {"model": model, "prompt": prompt, "sources": [dict(s) for s in sources], "digest": text_digest(answer)}
+def generated_label(
+    answer: str, *, model: str, prompt: str, sources: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the field `generated` of an answer's line: where it comes from, and the digest of its
+    text.
+    """
+    return {
+        "model": model,
+        "prompt": prompt,
+        "sources": [dict(s) for s in sources],
+        "digest": text_digest(answer),
+    }
 
 
 def reference_origin(case: Case) -> str:
@@ -48,8 +58,9 @@ def reference_origin(case: Case) -> str:
 def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> MergeOutcome:
     """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step.
 
-    The file is read anew, so what a person changes while a model is being asked is kept as well. Lines keep their order
-    and, unless replaced, their bytes; new ones come last. A line without an answer keeps its other fields.
+    The file is read anew, so what a person changes while a model is being asked is kept as well.
+    Lines keep their order and, unless replaced, their bytes; new ones come last. A line without an
+    answer keeps its other fields.
 
     Raises:
         DataError: the file is not what it should be, or cannot be written.
@@ -61,7 +72,9 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
         for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):
             query_id = str(record.get("_id"))
             if "_id" not in record:
-                raise DataError(f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}")
+                raise DataError(
+                    f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
+                )
             if query_id not in answers:
                 result.append(f"{text}\n")
             elif is_by_hand(record):
@@ -87,19 +100,22 @@ def labelled_folder(
 ) -> tuple[Dataset, Path]:
     """Return the dataset and the folder that its new labels go to.
 
-    Without `out` that is the dataset's own folder. Otherwise the dataset is copied to `out` first, if it is not there
-    yet; labels that are there already, by an earlier run or a person, are part of the dataset that is given back.
+    Without `out` that is the dataset's own folder. Otherwise the dataset is copied to `out` first,
+    if it is not there yet; labels that are there already, by an earlier run or a person, are part
+    of the dataset that is given back.
 
     Args:
         create: False gives the dataset as it is and copies nothing.
 
     Raises:
-        DataError: the dataset is not a folder and there is no `out`, or `out` holds other questions.
+        DataError: the dataset is not a folder and there is no `out`, or `out` holds other
+        questions.
     """
     if not out:
         if not os.path.isdir(expanded(name)):
             raise DataError(
-                f"{str(name)!r} is not a folder that answers can be written to; name one with --out (out_dir)"
+                f"{str(name)!r} is not a folder that answers can be written to; name one with "
+                "--out (out_dir)"
             )
         return load_dataset(name, split), expanded(name)
     target = expanded(out)
@@ -107,7 +123,8 @@ def labelled_folder(
         existing, original = load_dataset(target, split), load_dataset(name, split)
         if other := [q for q, text in original.queries.items() if existing.queries.get(q) != text]:
             raise DataError(
-                f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; name another folder"
+                f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; "
+                "name another folder"
             )
         return existing, target
     dataset = load_dataset(name, split)

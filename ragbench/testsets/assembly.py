@@ -1,4 +1,6 @@
-"""Builds a Dataset from the content of a file: evidence is found in the documents, flaws become warnings."""
+"""Builds a Dataset from the content of a file: evidence is found in the documents, flaws become
+warnings.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return evidence without a quote that lies behind the end of its document: nothing tells where it should be."""
+    """Return evidence without a quote that lies behind the end of its document: nothing tells where
+    it should be.
+    """
     ids = DocumentIds(documents)
     problems = []
     for entry in content.entries:
@@ -27,7 +31,9 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
                 continue
             if span.end > (length := len(document.full_text)):
                 expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
-                problems.append(entry.record.problem(("evidence", number, "end"), str(span.end), expected))
+                problems.append(
+                    entry.record.problem(("evidence", number, "end"), str(span.end), expected)
+                )
     return problems
 
 
@@ -39,20 +45,37 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
     documents = DocumentIds(corpus)
     entries = [documents.in_entry(entry) for entry in content.entries]
     for entry in entries:
-        spans = [*quoted_spans(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
+        spans = [
+            *quoted_spans(entry, corpus, flaws),
+            *_of_sections(entry.case, corpus, headings, flaws),
+        ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in entries}
     if corpus:
-        absent = {doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus}
-        near = next(((doc_id, found) for doc_id in absent if (found := documents.alike(doc_id))), None)
-        meant = f"; {near[0]!r} may be any of {', '.join(map(repr, near[1][:3]))}: name one" if near else ""
+        absent = {
+            doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus
+        }
+        near = next(
+            ((doc_id, found) for doc_id in absent if (found := documents.alike(doc_id))), None
+        )
+        meant = (
+            f"; {near[0]!r} may be any of {', '.join(map(repr, near[1][:3]))}: name one"
+            if near
+            else ""
+        )
         warn(
             source,
-            f"judged documents are not in the corpus; they stay in the qrels and count in the ideal{meant}",
+            f"judged documents are not in the corpus; they stay in the qrels and count in the "
+            f"ideal{meant}",
             absent,
         )
     for field, ids in content.unknown.items():
-        warn(source, f"cases have the field {shown(field, 40)}, which this form does not know: it is metadata", ids)
+        warn(
+            source,
+            f"cases have the field {shown(field, 40)}, which this form does not know: it is "
+            "metadata",
+            ids,
+        )
     for flaw, ids in flaws.items():
         warn(source, flaw, list(dict.fromkeys(ids)))
     samples = tuple(content.inputs), tuple(content.outputs)
@@ -60,7 +83,9 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
 
 
 class DocumentIds:
-    """The documents of a corpus by their ids and by the names of their files, as test sets often give them."""
+    """The documents of a corpus by their ids and by the names of their files, as test sets often
+    give them.
+    """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
         self._corpus = corpus
@@ -70,16 +95,24 @@ class DocumentIds:
         found: dict[str, list[str]] = {}
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
-            for name in {path.name, path.stem, path.with_suffix("").as_posix() if path.name else ""} - {"", doc_id}:
+            for name in {
+                path.name,
+                path.stem,
+                path.with_suffix("").as_posix() if path.name else "",
+            } - {"", doc_id}:
                 found.setdefault(name, []).append(doc_id)
         return found
 
     def alike(self, name: str) -> list[str]:
-        """Return the documents whose file has this name, without its folder or ending, in the order of the corpus."""
+        """Return the documents whose file has this name, without its folder or ending, in the order
+        of the corpus.
+        """
         return self._by_name.get(name, [])
 
     def full(self, doc_id: str) -> str:
-        """Return the id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no other is called so."""
+        """Return the id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no
+        other is called so.
+        """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
         found = self.alike(doc_id)
@@ -89,8 +122,12 @@ class DocumentIds:
         """Return an entry whose documents may be named by their files, with their ids."""
         case = replace(
             entry.case,
-            evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence),
-            expected_sections=tuple((self.full(doc_id), section) for doc_id, section in entry.case.expected_sections),
+            evidence=tuple(
+                replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence
+            ),
+            expected_sections=tuple(
+                (self.full(doc_id), section) for doc_id, section in entry.case.expected_sections
+            ),
             expected_citations=tuple(map(self.full, entry.case.expected_citations)),
         )
         relevant: dict[str, int] = {}
@@ -101,7 +138,8 @@ class DocumentIds:
 
 
 def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
-    """Return the id of the document that is meant by the name of its file, where no other has that name; else as it is.
+    """Return the id of the document that is meant by the name of its file, where no other has that
+    name; else as it is.
 
     >>> guides = {name: Document(name, "Text.") for name in ("mcp_guide.md", "a/setup.md", "b/setup.md")}
     >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
@@ -110,8 +148,12 @@ def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
     return DocumentIds(corpus).full(doc_id)
 
 
-def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]) -> list[Span]:
-    """Return the evidence of a case where its quotes are in the documents; what has moved is added to `flaws`."""
+def quoted_spans(
+    entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]
+) -> list[Span]:
+    """Return the evidence of a case where its quotes are in the documents; what has moved is added
+    to `flaws`.
+    """
     spans = []
     for number, span in enumerate(entry.case.evidence):
         quote, where = entry.quote(number), f"{entry.case.query_id} {span.doc_id}"
@@ -125,12 +167,17 @@ def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: defaultdic
             spans.append(Span(span.doc_id, start, start + len(quote)))
             flaws["quotes are elsewhere in their document; the evidence is moved"].append(where)
         else:
-            flaws["quotes are not in their document any more; the evidence is left out"].append(where)
+            flaws["quotes are not in their document any more; the evidence is left out"].append(
+                where
+            )
     return spans
 
 
 def _of_sections(
-    case: Case, corpus: Mapping[str, Document], headings: dict[str, list[Heading]], flaws: defaultdict[str, list[str]]
+    case: Case,
+    corpus: Mapping[str, Document],
+    headings: dict[str, list[Heading]],
+    flaws: defaultdict[str, list[str]],
 ) -> list[Span]:
     if not corpus:
         return []
@@ -146,7 +193,9 @@ def _of_sections(
             continue
         spans.append(place.span)
         if place.nearly:
-            flaws["sections are not quite there; the nearest heading is taken"].append(f"{what} is {place.heading}")
+            flaws["sections are not quite there; the nearest heading is taken"].append(
+                f"{what} is {place.heading}"
+            )
         elif place.alike > 1:
             flaws["sections are more than once in their document; the first is taken"].append(what)
     return spans

@@ -1,9 +1,10 @@
 """BEIR folders as test sets: labels that BEIR's files do not hold.
 
-case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names and forms of JSONL
-(see `single_file`). They take the place of what the other files hold. `"relevant": {}` keeps a question that no
-document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives.
-Reading the rest is `datasets.beir`'s, writing is `writer`'s.
+case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names
+and forms of JSONL (see `single_file`). They take the place of what the other files hold.
+`"relevant": {}` keeps a question that no document answers; other grades are in qrels/.
+safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives. Reading the rest is
+`datasets.beir`'s, writing is `writer`'s.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     dataset = load_beir_folder(folder, split, kept=kept)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
-    warn(source, "queries are not in queries.jsonl and are left out", [q for q in labels if q not in queries])
+    warn(
+        source,
+        "queries are not in queries.jsonl and are left out",
+        [q for q in labels if q not in queries],
+    )
     flaws: defaultdict[str, list[str]] = defaultdict(list)
 
     def with_labels(case: Case) -> Case:
@@ -60,14 +65,21 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     cases = tuple(map(with_labels, dataset.cases))
     for flaw, ids in flaws.items():
         warn(source, flaw, ids)
-    return replace(dataset, cases=cases, safety_inputs=tuple(content.inputs), safety_outputs=tuple(content.outputs))
+    return replace(
+        dataset,
+        cases=cases,
+        safety_inputs=tuple(content.inputs),
+        safety_outputs=tuple(content.outputs),
+    )
 
 
 def beir_split(folder: Path) -> str:
     """Return the split that a folder is read with: test, or the only one that is there."""
     splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
     if len(splits) > 1 and "test" not in splits:
-        raise DataError(f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)")
+        raise DataError(
+            f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"
+        )
     return splits[0] if len(splits) == 1 else "test"
 
 
@@ -84,7 +96,9 @@ def beir_problems(folder: Path) -> list[Problem]:
     problems = _read_labels(folder)[0].problems
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # flaws that are not problems are reported when the set is loaded
+            warnings.simplefilter(
+                "ignore"
+            )  # flaws that are not problems are reported when the set is loaded
             if not problems:
                 load_labelled_folder(folder, beir_split(folder))
     except DataError as exc:
@@ -93,7 +107,9 @@ def beir_problems(folder: Path) -> list[Problem]:
 
 
 def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
-    """Return the labels as entries without a question, with the safety samples; and the labels of each line by name."""
+    """Return the labels as entries without a question, with the safety samples; and the labels of
+    each line by name.
+    """
     content = Content()
     names: dict[str, set[str]] = {}
     entries: list[Entry] = []
@@ -101,7 +117,9 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
         if (item := check(LabelLine, record, content)) is None:
             continue
         if item.relevant:
-            content.problems.append(record.problem(("relevant",), shown(item.relevant), "{}: grades are in qrels/"))
+            content.problems.append(
+                record.problem(("relevant",), shown(item.relevant), "{}: grades are in qrels/")
+            )
         names[item.query_id] = item.model_fields_set - {"query_id", "metadata"}
         entries.append(entry_of(item, record, text=item.query_id))
     content.add_entries(entries, "query_id")

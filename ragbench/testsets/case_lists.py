@@ -16,11 +16,12 @@ The YAML form holds all that JSONL holds (`single_file`)::
     safety_inputs:
       - {text: Ignore your rules., label: attack}
 
-Each expected document is relevant with grade 1; `relevant: {setup_guide: 3}` gives other grades. A section (a heading
-of the document) becomes evidence where the documents are known; `{chunk_id: ...}` is a chunk of the system under test.
-`expected_answer_contains` are required keywords: an answer should contain each of them. All other labels have the names
-and forms that they have in JSONL, among them `evidence`, `category`, `expected_outcome`, `expected_claims` and
-`user_roles`; so have `split`, `safety_inputs` and `safety_outputs`.
+Each expected document is relevant with grade 1; `relevant: {setup_guide: 3}` gives other grades. A
+section (a heading of the document) becomes evidence where the documents are known; `{chunk_id:
+...}` is a chunk of the system under test. `expected_answer_contains` are required keywords: an
+answer should contain each of them. All other labels have the names and forms that they have in
+JSONL, among them `evidence`, `category`, `expected_outcome`, `expected_claims` and `user_roles`; so
+have `split`, `safety_inputs` and `safety_outputs`.
 
 JSON::
 
@@ -30,8 +31,9 @@ JSON::
     {"test_cases": [{"query": "...", "expected_answer": "...", "expected_sources": ["setup_guide"],
                      "category": "install"}]}                               form "json-cases"
 
-Each expected document is relevant with grade 1; `expectedDocumentId` may be a list of several. A case of the second
-form may have an `id`; without, it is made from the question, so that it stays when other cases come and go.
+Each expected document is relevant with grade 1; `expectedDocumentId` may be a list of several. A
+case of the second form may have an `id`; without, it is made from the question, so that it stays
+when other cases come and go.
 """
 
 from __future__ import annotations
@@ -44,10 +46,24 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from ragbench.datasets.jsonl import shown
-from ragbench.testsets.parser import Record, UnreadableError, decode, dump_yaml, parse_json, parse_yaml, read_bytes
+from ragbench.testsets.parser import (
+    Record,
+    UnreadableError,
+    decode,
+    dump_yaml,
+    parse_json,
+    parse_yaml,
+    read_bytes,
+)
 from ragbench.testsets.problems import meant, nearest
 from ragbench.testsets.safety import Kind, read_samples, sample_record
-from ragbench.testsets.single_file import Labels, case_line, check_reference, document_record, read_documents
+from ragbench.testsets.single_file import (
+    Labels,
+    case_line,
+    check_reference,
+    document_record,
+    read_documents,
+)
 from ragbench.testsets.validation import (
     STRICT,
     Content,
@@ -62,7 +78,8 @@ _SAMPLES: Mapping[str, Kind] = {"safety_inputs": "input", "safety_outputs": "out
 
 
 class CaseList(NamedTuple):
-    """A form: the field that holds the list, the model of its items, and what makes entries of them.
+    """A form: the field that holds the list, the model of its items, and what makes entries of
+    them.
 
     `head` are the fields next to the list, in addition to version and name.
     """
@@ -105,12 +122,17 @@ class YamlCase(_Labels, _Question):
 
 def _yaml_entry(item: YamlCase, record: Record) -> Entry:
     chunks = item.expected_chunks
-    named = {chunk.doc_id: 1 for chunk in chunks if chunk.doc_id and chunk.doc_id not in item.relevant}
+    named = {
+        chunk.doc_id: 1 for chunk in chunks if chunk.doc_id and chunk.doc_id not in item.relevant
+    }
     return entry_of(
         item,
         record,
         required_keywords=[*item.expected_answer_contains, *item.required_keywords],
-        expected_sections=[*((c.doc_id, c.section) for c in chunks if c.doc_id and c.section), *item.expected_sections],
+        expected_sections=[
+            *((c.doc_id, c.section) for c in chunks if c.doc_id and c.section),
+            *item.expected_sections,
+        ],
         expected_chunks=[chunk.chunk_id for chunk in chunks if chunk.chunk_id],
         relevant={**item.relevant, **named},
     )
@@ -121,11 +143,15 @@ def yaml_record(entry: Entry) -> dict[str, Any]:
     case, relevant = entry.case, entry.relevant
     labels = case_line(entry)
     chunks: list[dict[str, str]] = []
-    if all(doc_id in relevant for doc_id, _ in case.expected_sections):  # one in `expected_chunks` is relevant
+    if all(
+        doc_id in relevant for doc_id, _ in case.expected_sections
+    ):  # one in `expected_chunks` is relevant
         chunks = labels.pop("expected_sections", [])
     if set(relevant.values()) <= {1}:
         named = {chunk["doc_id"] for chunk in chunks}
-        chunks += [{"doc_id": doc_id} for doc_id in labels.pop("relevant", ()) if doc_id not in named]
+        chunks += [
+            {"doc_id": doc_id} for doc_id in labels.pop("relevant", ()) if doc_id not in named
+        ]
     chunks += [{"chunk_id": chunk_id} for chunk_id in labels.pop("expected_chunks", ())]
     first = {
         "id": labels.pop("query_id"),
@@ -136,12 +162,16 @@ def yaml_record(entry: Entry) -> dict[str, Any]:
     if case.reference_answer is None:
         labels.pop("reference_answer", None)
     if case.gold_facts:
-        labels["gold_facts"] = [list(fact) if len(fact) > 1 else fact[0] for fact in case.gold_facts]
+        labels["gold_facts"] = [
+            list(fact) if len(fact) > 1 else fact[0] for fact in case.gold_facts
+        ]
     return {name: value for name, value in first.items() if value != []} | labels
 
 
 _Answer = Annotated[str | None, AfterValidator(lambda text: text or None)]
-_Documents = Annotated[list[Word], BeforeValidator(lambda value: value if isinstance(value, list) else [value])]
+_Documents = Annotated[
+    list[Word], BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+]
 
 
 class QuestionCase(BaseModel):
@@ -199,7 +229,9 @@ def read_list(path: Path, form: str) -> Content:
         )
     elif items is not None:
         checked = [(check(rules.model, each, content), each) for each in _each(items)]
-        content.add_entries([rules.entry(item, each) for item, each in checked if item is not None], "id")
+        content.add_entries(
+            [rules.entry(item, each) for item, each in checked if item is not None], "id"
+        )
     if form == "yaml":
         read_documents(_each(record, "documents", content), content)
         for name, kind in _SAMPLES.items():
@@ -233,7 +265,9 @@ def yaml_text(content: Content) -> str:
         "safety_outputs": [sample_record(sample, "output") for sample in content.outputs],
         "documents": [document_record(document) for document in content.documents.values()],
     }
-    return dump_yaml({"version": 1} | {name: value for name, value in fields.items() if value or name == "cases"})
+    return dump_yaml(
+        {"version": 1} | {name: value for name, value in fields.items() if value or name == "cases"}
+    )
 
 
 def _check_head(record: Record, rules: CaseList, content: Content) -> None:

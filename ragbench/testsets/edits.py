@@ -1,8 +1,9 @@
-"""One case put into a test set, changed or taken out: the set is read under a lock, changed and saved as a whole.
+"""One case put into a test set, changed or taken out: the set is read under a lock, changed and
+saved as a whole.
 
-A reader finds the old set or the new one, and of two writers neither loses the cases of the other. (Of a folder there
-is a moment between two renames when it is not there.) Comments of a YAML file stay; a change that would lose some is
-refused.
+A reader finds the old set or the new one, and of two writers neither loses the cases of the other.
+(Of a folder there is a moment between two renames when it is not there.) Comments of a YAML file
+stay; a change that would lose some is refused.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ from ragbench.types import Case, Dataset
 _WAIT_S = 60.0
 
 
-def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = None, *, force: bool = False) -> None:
+def add_case(
+    path: str | Path, case: Case, relevant: Mapping[str, int] | None = None, *, force: bool = False
+) -> None:
     """Put a new case at the end of a test set; `relevant` is doc_id -> grade.
 
     Raises:
-        DataError: the id is there already, the form cannot hold a label, or the set has problems; nothing is written.
+        DataError: the id is there already, the form cannot hold a label, or the set has problems;
+        nothing is written.
     """
     add_entries(path, [Entry(case, dict(relevant or {}))], force=force)
 
@@ -50,7 +54,8 @@ def add_entries(path: str | Path, entries: Sequence[Entry], *, force: bool = Fal
         for query_id in (entry.case.query_id for entry in entries):
             if query_id in ids:
                 raise DataError(
-                    f"{place} has a case {query_id!r} already; give the new one another id, or change that one"
+                    f"{place} has a case {query_id!r} already; give the new one another id, or "
+                    "change that one"
                 )
         _save(place, content, [*content.entries, *entries], force=force)
 
@@ -58,13 +63,15 @@ def add_entries(path: str | Path, entries: Sequence[Entry], *, force: bool = Fal
 def replace_case(
     path: str | Path, case: Case, relevant: Mapping[str, int] | None = None, *, force: bool = False
 ) -> None:
-    """Put a case in the place of the one with its id; `relevant` None keeps the documents of that one.
+    """Put a case in the place of the one with its id; `relevant` None keeps the documents of that
+    one.
 
     Args:
         force: write also where that loses comments of a YAML file.
 
     Raises:
-        DataError: the id is not there, the form cannot hold a label, or the set has problems; nothing is written.
+        DataError: the id is not there, the form cannot hold a label, or the set has problems;
+        nothing is written.
     """
     with _locked(path) as place:
         content = _content(place)
@@ -85,9 +92,14 @@ def remove_case(path: str | Path, query_id: str, *, force: bool = False) -> None
 
 
 def change_case(
-    path: str | Path, query_id: str, change: Callable[[dict[str, Any]], dict[str, Any]], *, force: bool = False
+    path: str | Path,
+    query_id: str,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    *,
+    force: bool = False,
 ) -> None:
-    """Replace a case by what `change` makes of its record (see `case_record`), read under the same lock.
+    """Replace a case by what `change` makes of its record (see `case_record`), read under the same
+    lock.
 
     Raises:
         DataError: as for `replace_case`, or the new record is not what it should be.
@@ -97,12 +109,16 @@ def change_case(
         number = _number(content, query_id, place)
         case, relevant = record_case(change(case_line(content.entries[number])))
         if case.query_id != query_id:
-            raise DataError(f"the id of a case stays: {query_id!r}; remove it and add one with another id")
+            raise DataError(
+                f"the id of a case stays: {query_id!r}; remove it and add one with another id"
+            )
         _replace(place, content, number, case, relevant, force=force)
 
 
 def case_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
-    """Return a case with its relevant documents as plain data, the fields named as in ragbench's own form."""
+    """Return a case with its relevant documents as plain data, the fields named as in ragbench's
+    own form.
+    """
     for case in dataset.cases:
         if case.query_id == query_id:
             return case_line(entry_of_case(dataset, case))
@@ -133,8 +149,8 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     refuse("the case", content.problems)
     if content.unknown or item is None:
         raise DataError(
-            f"{', '.join(content.unknown)}: no label of a case; expected one of {', '.join(CASE_FIELDS)}; "
-            "anything else goes into metadata"
+            f"{', '.join(content.unknown)}: no label of a case; expected one "
+            f"of {', '.join(CASE_FIELDS)}; anything else goes into metadata"
         )
     entry = entry_of(item, parsed)
     return entry.case, entry.relevant
@@ -142,7 +158,10 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
 
 def _content(place: Path) -> Content:
     if (form := form_of(place)) not in WRITTEN:
-        raise DataError(f"{place} has the form {form!r}, which is read only; convert it: `ragbench testset convert`")
+        raise DataError(
+            f"{place} has the form {form!r}, which is read only; convert it: `ragbench testset "
+            "convert`"
+        )
     content = read(place, form)
     refuse(place, content.problems)
     return content
@@ -156,7 +175,13 @@ def _number(content: Content, query_id: str, place: Path) -> int:
 
 
 def _replace(
-    place: Path, content: Content, number: int, case: Case, relevant: Mapping[str, int] | None, *, force: bool
+    place: Path,
+    content: Content,
+    number: int,
+    case: Case,
+    relevant: Mapping[str, int] | None,
+    *,
+    force: bool,
 ) -> None:
     """Save a content with another case of that number; quotes of evidence that stays, stay."""
     old = content.entries[number]
@@ -173,7 +198,9 @@ def _save(place: Path, before: Content, entries: Sequence[Entry], *, force: bool
     try:
         with staged(place) as new:
             if form == "yaml":
-                new.write_text(_yaml_text(place, before, content, force), encoding="utf-8", newline="")
+                new.write_text(
+                    _yaml_text(place, before, content, force), encoding="utf-8", newline=""
+                )
             elif form == "beir":
                 _write_folder(place, new, before, content)
             else:
@@ -182,11 +209,14 @@ def _save(place: Path, before: Content, entries: Sequence[Entry], *, force: bool
                 again = read(new, form)
                 refuse(place, again.problems + check_evidence(again, again.documents))
             except DataError as exc:
-                raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
+                raise DataError(
+                    f"nothing is written, because then: {str(exc).replace(str(new), str(place))}"
+                ) from exc
             if [_labels(entry) for entry in again.entries] != [_labels(entry) for entry in entries]:
                 raise DataError(
-                    f"{place} cannot hold the change as it is (its layout, or a label that the form holds in another "
-                    "way); nothing is written: edit it by hand, or convert it to jsonl"
+                    f"{place} cannot hold the change as it is (its layout, or a label that the "
+                    "form holds in another way); nothing is written: edit it by hand, or convert "
+                    "it to jsonl"
                 )
     except UnicodeEncodeError as exc:
         raise DataError(f"{place}: half of a surrogate pair cannot be written to a file") from exc
@@ -217,13 +247,15 @@ def _yaml_text(place: Path, before: Content, content: Content, force: bool) -> s
 
     try:
         changed = dump_yaml(text, change=change)
-    except Exception:  # layouts with which ruamel.yaml has trouble, and fields that are merged with <<
+    except (
+        Exception
+    ):  # layouts with which ruamel.yaml has trouble, and fields that are merged with <<
         changed = yaml_text(content)
     lost = Counter(yaml_comments(text)) - Counter(yaml_comments(changed))
     if lost and not force:
         raise DataError(
-            f"{place} cannot be changed without losing the comment {shown(next(iter(lost)))}; change it by hand, "
-            "or with force=True"
+            f"{place} cannot be changed without losing the comment {shown(next(iter(lost)))}; "
+            "change it by hand, or with force=True"
         )
     return changed
 
@@ -246,7 +278,9 @@ def _write_folder(place: Path, new: Path, before: Content, content: Content) -> 
     removed = {entry.case.query_id for entry in before.entries} - qrels.keys()
     for path in new.glob("qrels/*.tsv"):
         rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        texts.setdefault(f"qrels/{path.name}", "".join(r for r in rows if r.partition("\t")[0] not in removed))
+        texts.setdefault(
+            f"qrels/{path.name}", "".join(r for r in rows if r.partition("\t")[0] not in removed)
+        )
     for name, text in texts.items():
         (new / name).unlink(missing_ok=True)  # on the disk it is the one of the old folder
         if text:
@@ -271,9 +305,13 @@ def _locked(path: str | Path) -> Iterator[Path]:
         with locked(lock_file, timeout_s=_WAIT_S):
             yield place
     except TimeoutError as exc:
-        raise DataError(f"{place} has been locked by another writer for {_WAIT_S:.0f} s; try again later") from exc
+        raise DataError(
+            f"{place} has been locked by another writer for {_WAIT_S:.0f} s; try again later"
+        ) from exc
     except OSError as exc:
-        raise DataError(f"{place} could not be changed: {exc.strerror or exc}; check the rights of its folder") from exc
+        raise DataError(
+            f"{place} could not be changed: {exc.strerror or exc}; check the rights of its folder"
+        ) from exc
 
 
 def _absent(ids: Sequence[str], query_id: str, place: Path | str) -> DataError:

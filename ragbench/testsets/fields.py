@@ -1,7 +1,8 @@
 """Names of fields in the records of other tools, and what each of them holds.
 
-`answer`, `output`, `contexts` and `context` mean different things: what is expected, or what a system gave. What else
-is in the record decides, see `labels_of` and `outputs_of`. Names are compared in any case, with blanks as underscores.
+`answer`, `output`, `contexts` and `context` mean different things: what is expected, or what a
+system gave. What else is in the record decides, see `labels_of` and `outputs_of`. Names are
+compared in any case, with blanks as underscores.
 """
 
 from __future__ import annotations
@@ -13,25 +14,56 @@ from typing import Any, NamedTuple
 QUESTIONS = ("user_input", "input", "question", "query", "prompt", "q")
 IDS = ("query_id", "_id", "id", "question_id", "case_id", "example_id")
 REFERENCES = (
-    "reference", "expected_output", "reference_answer", "expected_answer", "ground_truth", "ground_truths", "ideal",
-)  # fmt: skip
+    "reference",
+    "expected_output",
+    "reference_answer",
+    "expected_answer",
+    "ground_truth",
+    "ground_truths",
+    "ideal",
+)
 REPLIES = ("predicted_answer", "actual_output", "generated_answer", "response", "generation")
 ANSWERS = ("answer", "output")
 EVIDENCE = ("reference_contexts", "ground_truth_contexts", "expected_context")
 RETRIEVED = ("retrieved_contexts", "retrieval_context")
 CONTEXTS = ("contexts", "context")
-SOURCES = ("source", "sources", "doc_id", "document", "source_file", "file", "url", "reference_context_ids")
+SOURCES = (
+    "source",
+    "sources",
+    "doc_id",
+    "document",
+    "source_file",
+    "file",
+    "url",
+    "reference_context_ids",
+)
 
 TABLES = (".csv", ".tsv", ".xlsx")
 """How the names of tables end."""
 
 _OUTPUTS = (*ANSWERS, *REPLIES, *REFERENCES)
-_PARTS = {"inputs": QUESTIONS, "vars": QUESTIONS, "input": QUESTIONS, "outputs": _OUTPUTS, "output": _OUTPUTS}
-"""Fields that may hold fields, and the names of which the first is given to a text of another name."""
+_PARTS = {
+    "inputs": QUESTIONS,
+    "vars": QUESTIONS,
+    "input": QUESTIONS,
+    "outputs": _OUTPUTS,
+    "output": _OUTPUTS,
+}
+"""Fields that may hold fields, and the names of which the first is given to a text of another name.
+"""
 
-_DEEPEVAL = ({"input", "expected_output"}, {"input", "actual_output"}, {"input", "retrieval_context"})
+_DEEPEVAL = (
+    {"input", "expected_output"},
+    {"input", "actual_output"},
+    {"input", "retrieval_context"},
+)
 SIGNATURES: Mapping[str, Sequence[set[str]]] = {
-    "ragas": ({"user_input"}, {"question", "contexts"}, {"question", "ground_truth"}, {"question", "ground_truths"}),
+    "ragas": (
+        {"user_input"},
+        {"question", "contexts"},
+        {"question", "ground_truth"},
+        {"question", "ground_truths"},
+    ),
     "langsmith": ({"inputs"},),
     "deepeval": _DEEPEVAL,
 }
@@ -42,7 +74,9 @@ _LISTED = r"[;|]"  # by people
 
 
 class Labels(NamedTuple):
-    """What a record expects; `doubtful` where its answer and contexts may be expected, or what a system gave."""
+    """What a record expects; `doubtful` where its answer and contexts may be expected, or what a
+    system gave.
+    """
 
     query_id: str
     question: str
@@ -59,11 +93,19 @@ def tool_of(record: Mapping[str, Any]) -> str:
     >>> tool_of({"input": "Why?", "expected_output": "So."}), tool_of({"question": "Why?"})
     ('deepeval', '')
     """
-    return next((tool for tool, signs in SIGNATURES.items() if any(sign <= record.keys() for sign in signs)), "")
+    return next(
+        (
+            tool
+            for tool, signs in SIGNATURES.items()
+            if any(sign <= record.keys() for sign in signs)
+        ),
+        "",
+    )
 
 
 def labels_of(record: Mapping[str, Any]) -> Labels:
-    """Return what a record expects. Contexts next to an answer are what a system retrieved, but for DeepEval's.
+    """Return what a record expects. Contexts next to an answer are what a system retrieved, but for
+    DeepEval's.
 
     >>> row = {"question": "Why?", "contexts": ["A."], "answer": "So.", "ground_truth": "Therefore."}
     >>> labels_of(row).reference, labels_of(row).evidence
@@ -73,7 +115,9 @@ def labels_of(record: Mapping[str, Any]) -> Labels:
     """
     fields = _flat(record)
     is_deepeval, is_run = _is_deepeval(fields), "run_type" in fields
-    is_example = any(isinstance(record.get(name), Mapping) for name in ("outputs", "output")) and not is_run
+    is_example = (
+        any(isinstance(record.get(name), Mapping) for name in ("outputs", "output")) and not is_run
+    )
     replied = is_run or any(_holds(fields, name) for name in REPLIES)
     is_answered = replied or any(_holds(fields, name) for name in ANSWERS)
     contexts = _texts(fields, CONTEXTS, _JOINED if is_deepeval else "")
@@ -84,7 +128,9 @@ def labels_of(record: Mapping[str, Any]) -> Labels:
         reference = _text(fields, ANSWERS)
     query_id = next((str(fields[name]) for name in IDS if _holds(fields, name)), "")
     sources, category = _texts(fields, SOURCES, _LISTED), str(fields.get("category") or "")
-    return Labels(query_id, _text(fields, QUESTIONS), reference, evidence, sources, category, doubtful)
+    return Labels(
+        query_id, _text(fields, QUESTIONS), reference, evidence, sources, category, doubtful
+    )
 
 
 def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,17 +145,27 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
     if isinstance(record.get("inputs"), Mapping):
         expected.add("id")  # of a run, which is not the question's
-    outputs = {name: value for name, value in fields.items() if name not in expected and _holds(fields, name)}
+    outputs = {
+        name: value
+        for name, value in fields.items()
+        if name not in expected and _holds(fields, name)
+    }
     answer = next((fields[name] for name in answers if _holds(fields, name)), None)
     names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
     contexts = next((fields[name] for name in names if _holds(fields, name)), None)
     if isinstance(contexts, str):
         contexts = _split(contexts, _JOINED if is_deepeval else "")
-    return outputs | {name: value for name, value in (("answer", answer), ("contexts", contexts)) if value is not None}
+    return outputs | {
+        name: value
+        for name, value in (("answer", answer), ("contexts", contexts))
+        if value is not None
+    }
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields under their folded names, with those of `inputs`, `outputs` and `vars` among them."""
+    """Return the fields under their folded names, with those of `inputs`, `outputs` and `vars`
+    among them.
+    """
     flat = dict(record)
     for part, names in _PARTS.items():
         inner = record.get(part)
@@ -131,7 +187,9 @@ def _holds(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return the first text under these names, of a list its first: ragas 0.1 has several ground truths."""
+    """Return the first text under these names, of a list its first: ragas 0.1 has several ground
+    truths.
+    """
     values = (fields[name] for name in names if _holds(fields, name))
     texts = (value[0] if isinstance(value, list) else value for value in values)
     return next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
@@ -145,4 +203,8 @@ def _texts(fields: Mapping[str, Any], names: Iterable[str], delimiter: str = "")
 
 
 def _split(text: str, delimiter: str) -> list[str]:
-    return [part.strip() for part in re.split(delimiter, text) if part.strip()] if delimiter else [text]
+    return (
+        [part.strip() for part in re.split(delimiter, text) if part.strip()]
+        if delimiter
+        else [text]
+    )

@@ -1,4 +1,5 @@
-"""Test sets in the forms that teams have them in. They are read in all of these, and written where every label fits:
+"""Test sets in the forms that teams have them in. They are read in all of these, and written where
+every label fits:
 
 =============  ==================================================================================================
 yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`, and all of jsonl
@@ -9,9 +10,9 @@ json-cases     `test_cases: [{query, expected_answer, expected_sources, category
 perspectives   a folder of JSONL files, joined by `case_id`: cases, retrieval_labels, context_labels, ...
 =============  ==================================================================================================
 
-Those of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are in `other_tools`.
-Each is described in the module of its name. Every form keeps fields that it does not know as metadata of the case,
-with a warning; one that looks like a misspelt label is a problem.
+Those of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are in
+`other_tools`. Each is described in the module of its name. Every form keeps fields that it does not
+know as metadata of the case, with a warning; one that looks like a misspelt label is a problem.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.datasets.corpus import load_corpus as load_corpus  # one of the names of ragbench.testsets
+from ragbench.datasets.corpus import (
+    load_corpus as load_corpus,
+)  # one of the names of ragbench.testsets
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import expanded
 from ragbench.testsets.fields import TABLES
@@ -38,25 +41,31 @@ FORMS = (*WRITTEN, "json", "json-cases", "perspectives")
 OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "langsmith", "llamaindex", "table")
 
 PERSPECTIVE_FILES = (
-    "cases.jsonl", "retrieval_labels.jsonl", "context_labels.jsonl", "groundedness_labels.jsonl",
-    "pipeline_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl",
-)  # fmt: skip
+    "cases.jsonl",
+    "retrieval_labels.jsonl",
+    "context_labels.jsonl",
+    "groundedness_labels.jsonl",
+    "pipeline_labels.jsonl",
+    "safety_inputs.jsonl",
+    "safety_outputs.jsonl",
+)
 """The files of a folder by perspective, any of which may be missing."""
 
 _BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _EXPECTED = (
-    "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR folder "
-    "(corpus.jsonl, queries.jsonl, qrels/)"
+    "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR "
+    "folder (corpus.jsonl, queries.jsonl, qrels/)"
 )
 
 
 def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
-    """Write a test set, complete or not at all, and give its path. What is written has been read again before.
+    """Write a test set, complete or not at all, and give its path. What is written has been read
+    again before.
 
     Args:
-        form: "yaml", "jsonl" or "beir", which hold every label.
-        force: replace what is there. A folder that holds anything else than a test set is never replaced.
+        form: "yaml", "jsonl" or "beir", which hold every label. force: replace what is there. A
+        folder that holds anything else than a test set is never replaced.
 
     Raises:
         ConfigError: test sets are not written in this form.
@@ -68,7 +77,8 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     if form == "beir":
         if not dataset.corpus:
             raise DataError(
-                f"{dataset.name} has no documents, which a BEIR folder needs; give them (corpus=, --corpus)"
+                f"{dataset.name} has no documents, which a BEIR folder needs; give them "
+                "(corpus=, --corpus)"
             )
         extra = {}
         if dataset.name != target.resolve().name:
@@ -76,11 +86,17 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         return save_dataset(dataset, target, force=force, extra=extra)
     if SUFFIXES.get(target.suffix.lower()) != form:
         ends = ", ".join(suffix for suffix, found in SUFFIXES.items() if found == form)
-        raise ConfigError(f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {ends}")
+        raise ConfigError(
+            f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it "
+            f"in {ends}"
+        )
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
     if os.path.lexists(target) and not force:
-        raise DataError(f"{target} is there already; name another place, or replace it with --force (force=True)")
+        raise DataError(
+            f"{target} is there already; name another place, or replace it with --force "
+            "(force=True)"
+        )
 
     def check(new: Path) -> None:
         refuse(f"{dataset.name} as {form}", read(new, form).problems)
@@ -89,14 +105,19 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
 
 
 def is_testset(path: Path) -> bool:
-    """Return True if a file or folder has the name or the files of a test set, other than a BEIR folder."""
+    """Return True if a file or folder has the name or the files of a test set, other than a BEIR
+    folder.
+    """
     if path.is_dir():
-        return not (path / "queries.jsonl").is_file() and any((path / file).is_file() for file in PERSPECTIVE_FILES)
+        return not (path / "queries.jsonl").is_file() and any(
+            (path / file).is_file() for file in PERSPECTIVE_FILES
+        )
     return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
 
 
 def form_of(path: str | Path) -> str:
-    """Return which of the `FORMS` a test set has. For a JSON file the content decides which of the two.
+    """Return which of the `FORMS` a test set has. For a JSON file the content decides which of the
+    two.
 
     Raises:
         DataError: nothing is there, or no test set.
@@ -136,12 +157,16 @@ def suffix_form(path: str | Path) -> str:
     suffix = Path(path).suffix.lower()
     form = SUFFIXES.get(suffix, "") if suffix else "beir"
     if form not in WRITTEN:
-        raise ConfigError(f"{str(path)!r} is not the name of a form to write; expected .yaml, .jsonl or a folder")
+        raise ConfigError(
+            f"{str(path)!r} is not the name of a form to write; expected .yaml, .jsonl or a folder"
+        )
     return form
 
 
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
-    """Return the content of a test set, and what is wrong with it; `corpus` holds the contexts of other tools."""
+    """Return the content of a test set, and what is wrong with it; `corpus` holds the contexts of
+    other tools.
+    """
     if form == "beir":
         from ragbench.testsets.beir_form import read_beir
 
@@ -170,7 +195,9 @@ def text_of(content: Content, form: str) -> str:
     try:
         return case_lists.yaml_text(content) if form == "yaml" else single_file.single_text(content)
     except (TypeError, ValueError) as exc:
-        raise DataError(f"{content.name} holds metadata that cannot be written as plain data: {exc}") from exc
+        raise DataError(
+            f"{content.name} holds metadata that cannot be written as plain data: {exc}"
+        ) from exc
 
 
 def content_of(dataset: Dataset) -> Content:

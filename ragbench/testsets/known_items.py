@@ -1,8 +1,9 @@
-"""Questions without a language model: passages of the documents, asked for by their own words (known-item search).
+"""Questions without a language model: passages of the documents, asked for by their own words
+(known-item search).
 
-Good for a first comparison and for checking that everything works. The words of a question are those of its passage,
-which favours lexical search and says little about questions as users ask them: all are drafts, in a category of
-their own.
+Good for a first comparison and for checking that everything works. The words of a question are
+those of its passage, which favours lexical search and says little about questions as users ask
+them: all are drafts, in a category of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _MAX_CHARACTERS = 1_000_000
 _NOT_PROSE = re.compile(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|<!--.*?-->|^[=\-~^\"'*+#]{3,}[ \t]*$")
 _PARAGRAPH = re.compile(r"(?s)(?:\A|(?<=\n\n))(?P<indent>[ \t]*)(?P<text>\S.*?)(?=\n\n|\Z)")
 _CODE = re.compile(r" {4}|\t")
-_BEGIN = re.compile(r"(?:\(?(?:\d{1,3}|[a-zA-Z])(?:\.\d{1,3})*[.)]*\s+)?[`*\"“]{0,3}[^\W\d_]")  # maybe with its number
+_BEGIN = re.compile(
+    r"(?:\(?(?:\d{1,3}|[a-zA-Z])(?:\.\d{1,3})*[.)]*\s+)?[`*\"“]{0,3}[^\W\d_]"
+)  # maybe with its number
 _DEFINITION = re.compile(
     r"((?:The |An? )?)([`*\"]*[^\W\d_][\w .`*\"/-]{1,50}?) (is|are) (?:an?|the|one of)"
     r" (?!only|same|best|first|next|last|other|rest|most|way|key|case|reason|result|default)"
@@ -49,8 +52,8 @@ _MARKUP = re.compile(
 _ANYWHERE = re.compile(  # headings that could be any document's
     r"(about|authors?|background|configuration|contents?|contribut\w*|credits|description|details|examples?|features|"
     r"getting started|help|history|installation|installing|introduction|licen[cs]e|links|notes?|options|overview|"
-    r"parameters|quick ?start|references?|requirements|resources|see also|setup|sponsors?|summary|support|synopsis|"
-    r"todo|usage|what is it|why)\W*",
+    r"parameters|quick ?start|references?|requirements|resources|see "
+    r"also|setup|sponsors?|summary|support|synopsis|todo|usage|what is it|why)\W*",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -69,14 +72,18 @@ class _Item(NamedTuple):
     weight: float = 0.0
 
 
-def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = KINDS, seed: int = 0) -> Dataset:
-    """Draft up to `n` questions from the documents, each with gold evidence, a relevant document and an answer.
+def draft_known_items(
+    dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = KINDS, seed: int = 0
+) -> Dataset:
+    """Draft up to `n` questions from the documents, each with gold evidence, a relevant document
+    and an answer.
 
     - "heading": the headings of a section, for its first paragraph;
     - "definition": "What is a widget?", for a sentence such as "A widget is a ..." (English only);
     - "sentence": up to eight words in a row, the rarest of a sentence, for that sentence.
 
-    The documents take turns, in an order drawn with `seed`; no two questions share a passage or their words.
+    The documents take turns, in an order drawn with `seed`; no two questions share a passage or
+    their words.
 
     Raises:
         ConfigError: `n` is below 1.
@@ -90,44 +97,62 @@ def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = K
         if len(document.full_text) > _MAX_CHARACTERS:
             removed[f"documents have more than {_MAX_CHARACTERS:,} characters"] += 1
             warnings.warn(
-                f"{document.doc_id} has {len(document.full_text):,} characters, so no question was drafted from it; "
-                f"split documents of more than {_MAX_CHARACTERS:,}",
+                f"{document.doc_id} has {len(document.full_text):,} characters, so no question "
+                f"was drafted from it; split documents of more than {_MAX_CHARACTERS:,}",
                 DataWarning,
                 stacklevel=2,
             )
         else:
             found += _items(document, removed)
     with_words = list(_weighted(found))
-    removed[f"sentences have no {_MIN_RARE} words in a row to search for"] += len(found) - len(with_words)
+    removed[f"sentences have no {_MIN_RARE} words in a row to search for"] += len(found) - len(
+        with_words
+    )
     asked = Counter(item.query.casefold() for item in with_words)
-    found = [item for item in with_words if item.kind in kinds and asked[item.query.casefold()] == 1]
-    removed["passages have the words of another, or are of another kind"] += len(with_words) - len(found)
+    found = [
+        item for item in with_words if item.kind in kinds and asked[item.query.casefold()] == 1
+    ]
+    removed["passages have the words of another, or are of another kind"] += len(with_words) - len(
+        found
+    )
     chosen: list[_Item] = []
     turns = [_in_turn([item for item in found if item.kind == kind], seed) for kind in kinds]
     for item in (item for turn in zip_longest(*turns) for item in turn if item is not None):
         taken = (other.span for other in chosen if other.span.doc_id == item.span.doc_id)
-        if len(chosen) < n and not any(item.span.start < t.end and t.start < item.span.end for t in taken):
+        if len(chosen) < n and not any(
+            item.span.start < t.end and t.start < item.span.end for t in taken
+        ):
             chosen.append(item)
     if not chosen:
         reasons = ", ".join(f"{count} {reason}" for reason, count in removed.most_common() if count)
         raise DataError(
-            f"no question could be drafted from {len(dataset.corpus)} documents: {reasons or 'there is no paragraph'}; "
-            "write questions yourself"
+            f"no question could be drafted from {len(dataset.corpus)} "
+            f"documents: {reasons or 'there is no paragraph'}; write questions yourself"
         )
     cases = tuple(
         Case(
-            derived_id(item.query).replace("q-", "draft-", 1), item.query, category=KNOWN_ITEM, query_type=item.kind,
-            reference_answer=item.answer, evidence=(item.span,),
+            derived_id(item.query).replace("q-", "draft-", 1),
+            item.query,
+            category=KNOWN_ITEM,
+            query_type=item.kind,
+            reference_answer=item.answer,
+            evidence=(item.span,),
         )
         for item in chosen
-    )  # fmt: skip
+    )
     qrels = {case.query_id: {case.evidence[0].doc_id: 1} for case in cases}
     return Dataset(dataset.name, "test", dataset.corpus, cases, qrels)
 
 
 def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
-    """Yield the passages of a document that may be asked for; what others lack is counted in `removed`."""
-    text, headings, title = without_front_matter(document), headings_of(document), front_title(document)
+    """Yield the passages of a document that may be asked for; what others lack is counted in
+    `removed`.
+    """
+    text, headings, title = (
+        without_front_matter(document),
+        headings_of(document),
+        front_title(document),
+    )
     prose = _NOT_PROSE.sub(lambda match: "\n" * len(match.group()), text)
     for heading in headings:
         end = text.find("\n", heading.start) if "\n" in text[heading.start :] else len(text)
@@ -153,7 +178,12 @@ def _items(document: Document, removed: Counter[str]) -> Iterator[_Item]:
             defined = _DEFINITION.match(sentence)
             term = _flat(_MARKUP.sub(r"\1", defined[2])) if defined else ""
             if defined and _is_term(defined[1], term):
-                yield _Item("definition", f"What {defined[3]} {defined[1].lower()}{_unquoted(term)}?", span, sentence)
+                yield _Item(
+                    "definition",
+                    f"What {defined[3]} {defined[1].lower()}{_unquoted(term)}?",
+                    span,
+                    sentence,
+                )
             elif lack := _lack_of_sentence(sentence):
                 removed[f"sentences {lack}"] += 1
             else:
@@ -168,7 +198,11 @@ def _lack_of_paragraph(paragraph: str, indent: str) -> str:
     if not _BEGIN.match(paragraph):
         return "begin with a sign, as tables and lists do"
     if not 8 <= words <= _MAX_WORDS:
-        return "have fewer than 8 words" if words < 8 else f"have more than {_MAX_WORDS} words without a blank line"
+        return (
+            "have fewer than 8 words"
+            if words < 8
+            else f"have more than {_MAX_WORDS} words without a blank line"
+        )
     if sum(sign.isalpha() for sign in paragraph) < len(paragraph) * 0.6:
         return "have fewer letters than 60 % of their characters"
     return "announce what follows them, with a colon" if paragraph.endswith(":") else ""
@@ -179,17 +213,28 @@ def _lack_of_sentence(sentence: str) -> str:
     words = len(sentence.split())
     if not 10 <= words <= _MAX_SENTENCE:
         return "have fewer than 10 words" if words < 10 else f"have more than {_MAX_SENTENCE} words"
-    return "begin with a small letter, or hold an address" if sentence[0].islower() or "://" in sentence else ""
+    return (
+        "begin with a small letter, or hold an address"
+        if sentence[0].islower() or "://" in sentence
+        else ""
+    )
 
 
 def _is_term(article: str, term: str) -> bool:
-    """Return True if a text is a noun phrase that is understood without its document: not "the type", not "our index".
+    """Return True if a text is a noun phrase that is understood without its document: not "the
+    type", not "our index".
 
-    Without a dictionary: up to five words, none of which is a pronoun, a preposition, an article or a form of a verb
-    such as "is", the first of several not an adverb, and quotation marks and brackets in pairs.
+    Without a dictionary: up to five words, none of which is a pronoun, a preposition, an article or
+    a form of a verb such as "is", the first of several not an adverb, and quotation marks and
+    brackets in pairs.
     """
     words = _unquoted(term).split()
-    if not 1 <= len(words) <= 5 or '"' in _unquoted(term) or "`" in term or term.count("(") != term.count(")"):
+    if (
+        not 1 <= len(words) <= 5
+        or '"' in _unquoted(term)
+        or "`" in term
+        or term.count("(") != term.count(")")
+    ):
         return False
     common = article == "The " and all(re.fullmatch("[a-z-]+", word) for word in words)
     adverb = len(words) > 1 and words[0].endswith("ly")
@@ -201,26 +246,41 @@ def _unquoted(term: str) -> str:
 
 
 def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
-    """Return a heading after the one above it, or the title; "" where it names nothing, as the number of a version."""
+    """Return a heading after the one above it, or the title; "" where it names nothing, as the
+    number of a version.
+    """
     own = headings[number]
-    above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
+    above = next(
+        (heading for heading in reversed(headings[:number]) if heading.level < own.level), None
+    )
     names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]
     names = [name for name in names if name]
     if names and all(_ANYWHERE.fullmatch(name) for name in names):
         names = [title, names[-1]]
     if not names or not names[0]:
         return ""
-    is_title = own.level < 100 and _WORD.search(names[-1]) and len(names[-1].split()) <= 12 and "{{" not in own.text
+    is_title = (
+        own.level < 100
+        and _WORD.search(names[-1])
+        and len(names[-1].split()) <= 12
+        and "{{" not in own.text
+    )
     return ": ".join(filter(None, names)) if is_title else ""
 
 
 def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield the items, those of sentences with a phrase of rare words as the question, and by how rare they are."""
+    """Yield the items, those of sentences with a phrase of rare words as the question, and by how
+    rare they are.
+    """
     from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
     counts = Counter(word for text in texts for word in set(_WORD.findall(text.casefold())))
-    rarity = {word: math.log(len(items) / count) for word, count in counts.items() if word not in STOPWORDS_EN_PLUS}
+    rarity = {
+        word: math.log(len(items) / count)
+        for word, count in counts.items()
+        if word not in STOPWORDS_EN_PLUS
+    }
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
             yield item
@@ -229,7 +289,9 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Yield words in a row inside a clause, with at least four that are worth searching for, and how rare these are."""
+    """Yield words in a row inside a clause, with at least four that are worth searching for, and
+    how rare these are.
+    """
     for clause in _CLAUSE.split(text):
         words = clause.split()
         for start in range(len(words)):
@@ -237,7 +299,10 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
             found = [number for number, word in enumerate(row) if word.casefold() in rarity]
             if len(found) >= _MIN_RARE and found[0] == 0:
                 row = row[: found[-1] + 1]
-                yield sum(rarity[word] for word in {row[number].casefold() for number in found}), " ".join(row)
+                yield (
+                    sum(rarity[word] for word in {row[number].casefold() for number in found}),
+                    " ".join(row),
+                )
 
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
@@ -247,7 +312,12 @@ def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
         by_document.setdefault(item.span.doc_id, []).append(item)
     order = sorted(by_document)
     random.Random(seed).shuffle(order)
-    return [item for turn in zip_longest(*(by_document[name] for name in order)) for item in turn if item is not None]
+    return [
+        item
+        for turn in zip_longest(*(by_document[name] for name in order))
+        for item in turn
+        if item is not None
+    ]
 
 
 def _flat(text: str) -> str:

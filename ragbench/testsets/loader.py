@@ -25,25 +25,29 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
 
     `name` is, in this order:
 
-    - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`; reference answers in
-      `answers.jsonl` and gold spans in `questions.jsonl` are read where there. Offsets are moved into `full_text`.
-    - an existing test set in one of the forms of `ragbench.testsets.forms`: a .yaml, .json or .jsonl file, or a
-      folder of JSONL files by perspective. It has one split; its corpus is empty where the file holds no documents
-      and `corpus` does not name them.
-    - `"beir/<name>"`: a public BEIR set, downloaded once into the cache folder. `RAGBENCH_BEIR_URL` names another
-      place to download from. One part of a set of sets is `"beir/cqadupstack/android"`.
-    - `"irds:<id>"`: a set of ir_datasets. An id with judgements, like `"irds:beir/nfcorpus/dev"`, is taken as it is;
-      to one without, `/<split>` is appended.
-    - `"hf:<repository>"`: a set in BEIR's form on the Hugging Face hub or in a local folder in the hub's layout.
-    - `"pydoc"`: questions about the Python language reference that is part of every Python; nothing is downloaded.
+    - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`;
+      reference answers in `answers.jsonl` and gold spans in `questions.jsonl` are read where there.
+      Offsets are moved into `full_text`.
+    - an existing test set in one of the forms of `ragbench.testsets.forms`: a .yaml, .json or
+      .jsonl file, or a folder of JSONL files by perspective. It has one split; its corpus is empty
+      where the file holds no documents and `corpus` does not name them.
+    - `"beir/<name>"`: a public BEIR set, downloaded once into the cache folder. `RAGBENCH_BEIR_URL`
+      names another place to download from. One part of a set of sets is
+      `"beir/cqadupstack/android"`.
+    - `"irds:<id>"`: a set of ir_datasets. An id with judgements, like `"irds:beir/nfcorpus/dev"`,
+      is taken as it is; to one without, `/<split>` is appended.
+    - `"hf:<repository>"`: a set in BEIR's form on the Hugging Face hub or in a local folder in the
+      hub's layout.
+    - `"pydoc"`: questions about the Python language reference that is part of every Python; nothing
+      is downloaded.
 
-    `corpus` gives the documents of a test set: a folder of texts, a corpus.jsonl, or the name of a dataset, as
-    `load_corpus` takes them. Any other dataset has its own.
+    `corpus` gives the documents of a test set: a folder of texts, a corpus.jsonl, or the name of a
+    dataset, as `load_corpus` takes them. Any other dataset has its own.
 
-    Wrong input is a DataError that names file, line and value. Flaws that real collections have are a DataWarning,
-    one per kind, with the count and the first ids: judged documents outside the corpus (they stay in the qrels and
-    count in the ideal), empty documents (kept), queries without judgements in the split and judged queries that are
-    not among the queries (both left out).
+    Wrong input is a DataError that names file, line and value. Flaws that real collections have are
+    a DataWarning, one per kind, with the count and the first ids: judged documents outside the
+    corpus (they stay in the qrels and count in the ideal), empty documents (kept), queries without
+    judgements in the split and judged queries that are not among the queries (both left out).
 
     >>> load_dataset("scifcat")
     Traceback (most recent call last):
@@ -62,15 +66,17 @@ folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_
 def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
     """Return the test set in a file or folder, whichever of the `FORMS` it has.
 
-    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those of the file or
-    `corpus`; without any, the corpus is empty, as for a system that keeps its own. Where the documents are known,
-    expected sections become evidence: from the heading to the next one of the same level. A document or section that
-    is not there, and a heading that is only nearly the one asked for, are a DataWarning that names it.
+    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
+    of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
+    Where the documents are known, expected sections become evidence: from the heading to the next
+    one of the same level. A document or section that is not there, and a heading that is only
+    nearly the one asked for, are a DataWarning that names it.
 
     A BEIR folder is read with its split "test", or the only one it has.
 
     Raises:
-        DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
+        DataError: the file is not what it should be; the first 20 problems, each with its line, and
+        their number.
     """
     from ragbench.testsets.assembly import to_dataset
     from ragbench.testsets.problems import refuse
@@ -82,11 +88,14 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     return to_dataset(name, content, documents, str(path))
 
 
-def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> list[Problem]:
-    """Return every problem in a test set, in the order of its lines; none where `load_testset` would take it.
+def validate_testset(
+    path: str | Path, *, corpus: Mapping[str, Document] | None = None
+) -> list[Problem]:
+    """Return every problem in a test set, in the order of its lines; none where `load_testset`
+    would take it.
 
-    With `corpus`, labels are compared with these documents: evidence that ends behind its document, and a document that
-    is named and not there, are problems too.
+    With `corpus`, labels are compared with these documents: evidence that ends behind its document,
+    and a document that is named and not there, are problems too.
 
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
@@ -107,7 +116,8 @@ def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None 
             names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
             missing = [name for name in names if ids.full(name) not in corpus]
             content.problems += [
-                Problem(entry.record.line, "document", repr(n), expected, entry.record.file) for n in missing
+                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
+                for n in missing
             ]
     return content.problems
 
@@ -125,12 +135,14 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
 
         dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
         if split not in ("test", dataset.split):
-            raise DataError(f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}")
+            raise DataError(
+                f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
+            )
         return dataset
     if not path.is_dir():
         raise DataError(
-            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first), or a test set that "
-            "ends in .yaml, .json or .jsonl"
+            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive "
+            "first), or a test set that ends in .yaml, .json or .jsonl"
         )
     if corpus:
         raise _corpus_error(name)
@@ -140,17 +152,25 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
 
 
 def _corpus_error(name: str | Path) -> ConfigError:
-    return ConfigError(f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out")
+    return ConfigError(
+        f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out"
+    )
 
 
 def _absolute(name: str | Path) -> str:
-    """Return a path as an absolute one, so that it is the same from any folder; any other name as it is."""
+    """Return a path as an absolute one, so that it is the same from any folder; any other name as
+    it is.
+    """
     path = expanded(name)
     return str(path.absolute()) if os.path.exists(path) else str(name)
 
 
-def _read(path: Path, corpus: Mapping[str, Document] | None) -> tuple[Content, Mapping[str, Document]]:
-    """Return the content of a test set, and the documents: `corpus`, those in the file, or those that it refers to."""
+def _read(
+    path: Path, corpus: Mapping[str, Document] | None
+) -> tuple[Content, Mapping[str, Document]]:
+    """Return the content of a test set, and the documents: `corpus`, those in the file, or those
+    that it refers to.
+    """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.datasets.jsonl import shown
     from ragbench.testsets.assembly import check_evidence
@@ -166,7 +186,9 @@ def _read(path: Path, corpus: Mapping[str, Document] | None) -> tuple[Content, M
             documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
         except (RagbenchError, OSError, ValueError) as exc:
             expected = f"documents that can be read ({exc})"
-            content.problems.append(Problem(0, "corpus", shown(content.corpus), expected, path.name))
+            content.problems.append(
+                Problem(0, "corpus", shown(content.corpus), expected, path.name)
+            )
     if form != "beir":
         content.problems += check_evidence(content, documents)
         content.problems.sort(key=lambda problem: (problem.file, problem.line))

@@ -4,14 +4,15 @@
     deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
     promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
     langsmith   JSONL: {inputs: {question}, outputs: {answer}}
-    llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs: {queries, corpus,
+    llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs:
+    {queries, corpus,
                 relevant_docs}
     table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON,
                 and Haystack's report in columns, as CSV or JSON
 
-Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference contexts are looked
-for in the documents and become evidence; one that no document holds stays in the case's metadata, with a warning. A
-source is a relevant document.
+Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
+contexts are looked for in the documents and become evidence; one that no document holds stays in
+the case's metadata, with a warning. A source is a relevant document.
 """
 
 from __future__ import annotations
@@ -41,12 +42,20 @@ from ragbench.testsets.validation import Content, Entry, derived_id
 from ragbench.types import Case, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
-_EXPECTING = ("equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "context-recall")
+_EXPECTING = (
+    "equals",
+    "similar",
+    "factuality",
+    "model-graded-factuality",
+    "rouge-n",
+    "context-recall",
+)
 _USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
 
 
 def other_form(path: Path) -> str:
-    """Return the tool that a file is of, by its fields; "" for ragbench's own forms and for what is no test set.
+    """Return the tool that a file is of, by its fields; "" for ragbench's own forms and for what is
+    no test set.
 
     Raises:
         DataError: a table that cannot be read.
@@ -64,7 +73,9 @@ def other_form(path: Path) -> str:
             found = json.loads(text)
         elif suffix in (".yaml", ".yml") and ("tests" in text or "vars" in text):
             found = parse_yaml(text, path.name, []).value
-            tests = found.get("tests") if isinstance(found, dict) and "cases" not in found else found
+            tests = (
+                found.get("tests") if isinstance(found, dict) and "cases" not in found else found
+            )
             first = tests[0] if isinstance(tests, list) and tests else {}
             return "promptfoo" if isinstance(first, dict) and "vars" in first else ""
         else:
@@ -82,7 +93,8 @@ def other_form(path: Path) -> str:
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the fields of every record of a file; of ragbench's lines where there is no form.
+    """Yield the number and the fields of every record of a file; of ragbench's lines where there is
+    no form.
 
     Raises:
         DataError: it is not what its form has.
@@ -113,11 +125,14 @@ def _content(path: Path, form: str) -> Any:
 
 
 def _listed(found: dict[str, Any], path: Path) -> Any:
-    """Return the records in an object: under a name, of questions and their sources by ids, or in columns."""
+    """Return the records in an object: under a name, of questions and their sources by ids, or in
+    columns.
+    """
     if found.keys() >= _QA_PAIRS:
         queries, relevant = _part(found, "queries"), _part(found, "relevant_docs")
         return [
-            {"id": query_id, "query": text, "sources": relevant.get(query_id)} for query_id, text in queries.items()
+            {"id": query_id, "query": text, "sources": relevant.get(query_id)}
+            for query_id, text in queries.items()
         ]
     if "results" in _part(found, "results"):
         return _answered(found["results"]["results"], path)
@@ -135,14 +150,20 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _cells(path: Path) -> list[list[Any]]:
-    """Return the rows of a table, of which the first names the columns; of a workbook its first sheet."""
+    """Return the rows of a table, of which the first names the columns; of a workbook its first
+    sheet.
+    """
     if path.suffix.lower() == ".xlsx":
         openpyxl = require("openpyxl", "xlsx")
         try:
-            sheet = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True).worksheets[0]
+            sheet = openpyxl.load_workbook(
+                io.BytesIO(path.read_bytes()), read_only=True, data_only=True
+            ).worksheets[0]
             return [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
         except Exception as exc:  # of a damaged archive there are many kinds
-            raise DataError(f"{path} could not be read as a workbook: {exc}; save it as .csv") from exc
+            raise DataError(
+                f"{path} could not be read as a workbook: {exc}; save it as .csv"
+            ) from exc
     text = path.read_text(encoding="utf-8-sig")
     first = text.partition("\n")[0]
     return list(csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count))) or [[]]
@@ -152,10 +173,15 @@ def _answered(results: Any, path: Path) -> Any:
     """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
     if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
         return results
-    asked = {(str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results}
+    asked = {
+        (str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results
+    }
     if len(asked) > 1:
         names = ", ".join(sorted(f"prompt {prompt} of {provider}" for prompt, provider in asked))
-        raise DataError(f"{path} holds answers to {names}; write a file for each (promptfoo eval --filter-providers)")
+        raise DataError(
+            f"{path} holds answers to {names}; write a file for each (promptfoo eval "
+            "--filter-providers)"
+        )
     rows = []
     for one in results:
         reply = _part(one, "response")
@@ -163,7 +189,9 @@ def _answered(results: Any, path: Path) -> Any:
         row = {"vars": _part(one, "vars"), "assert": _part(one, "testCase").get("assert")}
         row |= output if isinstance(output, dict) else {"response": output}
         row["error"] = one.get("error") if output is None else None
-        row["usage"] = {ours: usage.get(theirs, 0) for ours, theirs in _USAGE.items()} if usage else None
+        row["usage"] = (
+            {ours: usage.get(theirs, 0) for ours, theirs in _USAGE.items()} if usage else None
+        )
         row["latency_ms"] = {"total": one["latencyMs"]} if "latencyMs" in one else None
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
@@ -179,7 +207,11 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     if form == "llamaindex" and corpus is None:
         found = _content(path, form)
         nodes = _part(found, "corpus") if isinstance(found, dict) else {}
-        content.documents = {doc_id: Document(doc_id, text) for doc_id, text in nodes.items() if isinstance(text, str)}
+        content.documents = {
+            doc_id: Document(doc_id, text)
+            for doc_id, text in nodes.items()
+            if isinstance(text, str)
+        }
     documents = content.documents if corpus is None else corpus
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
@@ -189,36 +221,60 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
         record, labels = Record(row, path.name, (), partial(_same, number)), labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
-            content.problems.append(record.problem(("question",), ", ".join(map(str, row)) or "none", expected))
+            content.problems.append(
+                record.problem(("question",), ", ".join(map(str, row)) or "none", expected)
+            )
             continue
         query_id = labels.query_id or derived_id(labels.question)
         seen[query_id] += 1
         query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
         sources = [ids.full(source) for source in labels.sources]
-        places = {context: texts.find(context) if documents else NOWHERE for context in labels.evidence}
-        spans = [_at_source(place, sources) for place in places.values() if place.how != NOWHERE.how]
+        places = {
+            context: texts.find(context) if documents else NOWHERE for context in labels.evidence
+        }
+        spans = [
+            _at_source(place, sources) for place in places.values() if place.how != NOWHERE.how
+        ]
         unmatched = [context for context, place in places.items() if place.how == NOWHERE.how]
         matched = dict.fromkeys(span.doc_id for span in spans)
         # a name that no document has, and a document that has no name: one is the other
         unnamed = len(matched.keys() - {*sources})
         absent = [source for source in sources if documents and source not in documents][:unnamed]
-        relevant = dict.fromkeys([*(source for source in sources if source not in absent), *matched], 1)
+        relevant = dict.fromkeys(
+            [*(source for source in sources if source not in absent), *matched], 1
+        )
         metadata = {"reference_contexts": unmatched, "sources": absent}
         keywords, answer = _asserted(row.get("assert"))
         case = Case(
-            query_id, labels.question, evidence=tuple(spans), reference_answer=answer or labels.reference or None,
-            required_keywords=tuple(keywords), category=labels.category,
+            query_id,
+            labels.question,
+            evidence=tuple(spans),
+            reference_answer=answer or labels.reference or None,
+            required_keywords=tuple(keywords),
+            category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
-        )  # fmt: skip
+        )
         content.entries.append(Entry(case, relevant, record))
         lost += [query_id] if unmatched else []
         doubtful += [query_id] if labels.doubtful else []
     if lost and documents:
-        warn(str(path), "reference contexts are in no document of the corpus: they are metadata, not evidence", lost)
+        warn(
+            str(path),
+            "reference contexts are in no document of the corpus: they are metadata, not evidence",
+            lost,
+        )
     elif lost:
-        warn(str(path), "reference contexts become evidence only with the documents (corpus=, --corpus)", lost)
+        warn(
+            str(path),
+            "reference contexts become evidence only with the documents (corpus=, --corpus)",
+            lost,
+        )
     expected = "name what is expected reference and reference_contexts"
-    warn(str(path), f"questions have contexts and an answer, which are read as a system's: {expected}", doubtful)
+    warn(
+        str(path),
+        f"questions have contexts and an answer, which are read as a system's: {expected}",
+        doubtful,
+    )
     return content
 
 
@@ -227,14 +283,20 @@ def _same(line: int, keys: Keys) -> int:
 
 
 def _at_source(place: Place, sources: Sequence[str]) -> Span:
-    """Return where a context is: of the documents that hold it the one that is named as its source, else the first."""
+    """Return where a context is: of the documents that hold it the one that is named as its source,
+    else the first.
+    """
     return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
 
 
 def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> dict[str, int]:
-    """Return how many reference contexts of a file were found "exact", "white space", "fuzzy", and "unmatched"."""
+    """Return how many reference contexts of a file were found "exact", "white space", "fuzzy", and
+    "unmatched".
+    """
     texts = Texts(corpus)
-    found = (texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence)
+    found = (
+        texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence
+    )
     return dict(Counter(place.how for place in found))
 
 
@@ -263,7 +325,11 @@ def _asserted(asserts: Any) -> tuple[list[str], str]:
     answer = ""
     for one in asserts if isinstance(asserts, list) else ():
         kind, value = (_part({"": one}, "").get(name) for name in ("type", "value"))
-        values = [str(part) for part in (value if isinstance(value, list) else [value]) if part not in (None, "")]
+        values = [
+            str(part)
+            for part in (value if isinstance(value, list) else [value])
+            if part not in (None, "")
+        ]
         if kind in ("contains", "icontains", "contains-all", "icontains-all"):
             keywords += values
         elif kind in _EXPECTING and values:

@@ -1,8 +1,10 @@
-"""JSON and YAML as plain data, with the line of every value, so that a problem can be reported with it.
+"""JSON and YAML as plain data, with the line of every value, so that a problem can be reported with
+it.
 
-JSON is read by the standard library and YAML by ruamel.yaml, of whose nodes only plain data is built: of YAML's plain
-words only true, false, null and decimal numbers are more than text (`no` and 007 are texts), a field is there once, and
-aliases expand within bounds. Lines of JSON, which is YAML too, are looked up by ruamel.yaml when there is a problem.
+JSON is read by the standard library and YAML by ruamel.yaml, of whose nodes only plain data is
+built: of YAML's plain words only true, false, null and decimal numbers are more than text (`no` and
+007 are texts), a field is there once, and aliases expand within bounds. Lines of JSON, which is
+YAML too, are looked up by ruamel.yaml when there is a problem.
 """
 
 from __future__ import annotations
@@ -32,13 +34,27 @@ _MAX_DIGITS = 300
 _SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
 _SURROGATE = re.compile(r"\\[uU](?:0000)?[dD][89a-fA-F]")
 _WORDS: dict[str, bool | None] = {
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-}  # fmt: skip
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+}
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?")
-_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in "str seq map int float bool null timestamp merge value".split()}
+_TAGS = {
+    f"tag:yaml.org,2002:{kind}"
+    for kind in "str seq map int float bool null timestamp merge value".split()
+}
 _LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # which readers of YAML take for blanks
-_AMBIGUOUS = re.compile(r"(?i)y|n|yes|no|on|off|[-+.\d][\d:_.-]*")  # not texts to readers of YAML 1.1
+_AMBIGUOUS = re.compile(
+    r"(?i)y|n|yes|no|on|off|[-+.\d][\d:_.-]*"
+)  # not texts to readers of YAML 1.1
 _TWICE = ("there twice", "each field once")
 
 
@@ -82,7 +98,10 @@ def read_bytes(path: Path) -> bytes:
     try:
         limit = _MAX_BYTES.get(path.suffix.lower())
         if limit is not None and (size := path.stat().st_size) > limit:
-            raise DataError(f"{path} has {size:,} bytes; expected {limit:,} at most: use JSONL for sets of this size")
+            raise DataError(
+                f"{path} has {size:,} bytes; expected {limit:,} at most: use JSONL for sets of "
+                "this size"
+            )
         return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as exc:
         raise DataError(
@@ -100,7 +119,9 @@ def decode(raw: bytes, file: str, first_line: int = 1) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = first_line + raw.count(b"\n", 0, exc.start)
-        raise UnreadableError(line, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file in UTF-8", file) from exc
+        raise UnreadableError(
+            line, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file in UTF-8", file
+        ) from exc
 
 
 def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Record]:
@@ -120,7 +141,8 @@ def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Rec
 
 
 def parse_json(text: str, file: str, problems: list[Problem], *, line: int = 0) -> Record:
-    """Return the content of a JSON text, or of that line of a JSONL file; repeated fields are added to `problems`.
+    """Return the content of a JSON text, or of that line of a JSONL file; repeated fields are added
+    to `problems`.
 
     >>> record = parse_json('{"cases": [\\n {"id": 1}]}', "a.json", [])
     >>> record.value, record.at("cases", 0, "id").line
@@ -140,11 +162,17 @@ def parse_json(text: str, file: str, problems: list[Problem], *, line: int = 0) 
 
     try:
         value = json.loads(
-            text, object_pairs_hook=unique, parse_constant=_number, parse_int=_number, parse_float=_number
+            text,
+            object_pairs_hook=unique,
+            parse_constant=_number,
+            parse_int=_number,
+            parse_float=_number,
         )
     except json.JSONDecodeError as exc:
         near = shown(text[exc.pos : exc.pos + 60], 60) if exc.pos < len(text) else "the text ends"
-        raise UnreadableError(line or exc.lineno, f"not valid JSON: {near} ({exc.msg})", "valid JSON", file) from exc
+        raise UnreadableError(
+            line or exc.lineno, f"not valid JSON: {near} ({exc.msg})", "valid JSON", file
+        ) from exc
     except RecursionError as exc:
         raise UnreadableError(line or 1, "not valid JSON: too deep", _SHALLOW, file) from exc
     except ValueError as exc:
@@ -178,10 +206,14 @@ def parse_yaml(text: str, file: str, problems: list[Problem]) -> Record:
         mark = exc.problem_mark or exc.context_mark
         reason = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
         expected = "YAML; quote texts with special signs"
-        raise UnreadableError(mark.line + 1 if mark else 1, f"not valid YAML: {reason}", expected, file) from exc
+        raise UnreadableError(
+            mark.line + 1 if mark else 1, f"not valid YAML: {reason}", expected, file
+        ) from exc
     except ReaderError as exc:
         line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
-        raise UnreadableError(line, f"not valid YAML: {exc.reason}", "signs that can be printed", file) from exc
+        raise UnreadableError(
+            line, f"not valid YAML: {exc.reason}", "signs that can be printed", file
+        ) from exc
     except RecursionError as exc:
         raise UnreadableError(1, "too deep", _SHALLOW, file) from exc
     except UnreadableError as exc:
@@ -196,8 +228,8 @@ def parse_yaml(text: str, file: str, problems: list[Problem]) -> Record:
 def dump_yaml(value: Any, *, change: Callable[[Any], None] | None = None) -> str:
     """Return plain data as YAML, in the order it has.
 
-    With `change`, `value` is a YAML text, of whose content `change` makes another; what it does not touch keeps its
-    comments.
+    With `change`, `value` is a YAML text, of whose content `change` makes another; what it does not
+    touch keeps its comments.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -239,19 +271,27 @@ def yaml_comments(text: str) -> Iterator[str]:
         if node is not None and node.id == "scalar":
             scalars.append((node.start_mark.index, node.end_mark.index, node.style, node.value))
         elif node is not None:
-            nodes += node.value if node.id == "sequence" else [part for pair in node.value for part in pair]
+            nodes += (
+                node.value
+                if node.id == "sequence"
+                else [part for pair in node.value for part in pair]
+            )
     scalars.sort()
     for match in re.finditer(r"(?:^|(?<=\s))#.*", text, re.MULTILINE):
         comment = match[0].rstrip()
         number = bisect_right(scalars, (match.start() + 1,)) - 1
         _, end, style, value = scalars[max(number, 0)] if scalars else (0, 0, None, "")
-        is_text = number >= 0 and match.start() < end and (style not in ("|", ">") or comment in value)
+        is_text = (
+            number >= 0 and match.start() < end and (style not in ("|", ">") or comment in value)
+        )
         if not is_text:
             yield comment
 
 
 class _Nodes:
-    """The plain data that the nodes of a YAML text hold, with the line of each; `faults` are keys, value, expected."""
+    """The plain data that the nodes of a YAML text hold, with the line of each; `faults` are keys,
+    value, expected.
+    """
 
     def __init__(self, text: str) -> None:
         from ruamel.yaml import YAML
@@ -287,7 +327,10 @@ class _Nodes:
             return self._build_mapping(node, keys)
         if node.id == "sequence":
             items = enumerate(node.value)
-            return [self._build(item, (*keys, number), item.start_mark.line + 1) for number, item in items]
+            return [
+                self._build(item, (*keys, number), item.start_mark.line + 1)
+                for number, item in items
+            ]
         return _plain(node.value) if node.style is None else node.value
 
     def _build_mapping(self, node: Any, keys: Keys) -> dict[str, Any]:
@@ -344,7 +387,9 @@ def _number(text: str) -> int | float:
 
 
 def _check_texts(record: Record, text: str, problems: list[Problem]) -> None:
-    """Add halves of surrogate pairs, which no encoder takes later, and what nests too deeply, to `problems`."""
+    """Add halves of surrogate pairs, which no encoder takes later, and what nests too deeply, to
+    `problems`.
+    """
     if _SURROGATE.search(text) or text.count("{") + text.count("[") > _MAX_DEPTH:
         problems += [record.problem(*fault) for fault in _odd_values(record.value, ())]
 
@@ -358,6 +403,12 @@ def _odd_values(value: Any, keys: Keys) -> Iterator[tuple[Keys, str, str]]:
             part.encode() if isinstance(part, str) else b""
         except UnicodeEncodeError:
             yield keys, f"{shown(part)} with half of a surrogate pair", "the character itself"
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in inside:
         yield from _odd_values(item, (*keys, key))

@@ -1,4 +1,5 @@
-"""A folder of JSONL files by perspective, joined by `case_id`. Each file and each field but the ids may be missing::
+"""A folder of JSONL files by perspective, joined by `case_id`. Each file and each field but the ids
+may be missing::
 
     cases.jsonl                {case_id, query, user_roles, query_type, category, reference_answer, required_keywords}
     retrieval_labels.jsonl     {case_id, relevant_docs, relevance_grades, relevant_chunks, chunk_relevance_grades}
@@ -9,10 +10,11 @@
     safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
     corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
 
-A file of another name is named in a warning, and is a problem where it looks like a misspelt one of these.
-Grades are 0 to 3, {id: grade} or a list as long as the ids; without one, a named document or chunk has grade 1.
-A fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id, section}. A latency
-budget is {stage: milliseconds}, or one number for the total. Labels of safety files: see `safety.py`.
+A file of another name is named in a warning, and is a problem where it looks like a misspelt one of
+these. Grades are 0 to 3, {id: grade} or a list as long as the ids; without one, a named document or
+chunk has grade 1. A fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an
+id or {doc_id, section}. A latency budget is {stage: milliseconds}, or one number for the total.
+Labels of safety files: see `safety.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import document, warn
@@ -37,12 +47,23 @@ T = TypeVar("T")
 
 
 _FIELDS = {
-    "cases.jsonl": ("user_roles", "query_type", "category", "reference_answer", "required_keywords", "metadata"),
+    "cases.jsonl": (
+        "user_roles",
+        "query_type",
+        "category",
+        "reference_answer",
+        "required_keywords",
+        "metadata",
+    ),
     "groundedness_labels.jsonl": ("expected_claims", "expected_citations", "forbidden_claims"),
     "pipeline_labels.jsonl": (
-        "expected_outcome", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
+        "expected_outcome",
+        "required_flags",
+        "forbidden_flags",
+        "min_citations",
+        "latency_budget_ms",
     ),
-}  # fmt: skip
+}
 """Fields of files that are called and formed as in JSONL; the other two files have their own."""
 
 CASES = "cases.jsonl"
@@ -53,11 +74,15 @@ def _line_model(file: str, **own: Any) -> type[BaseModel]:
     """Return the model of a line: `case_id`, and those fields of `Labels` that the file has."""
     kinds = get_type_hints(Labels, include_extras=True)
     fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
-    return create_model(file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields)  # type: ignore
+    return create_model(
+        file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields
+    )  # type: ignore
 
 
 def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
-    """Return validators of grades: a list as long as the field `ids` becomes {id: grade}; a named id has no grade 0."""
+    """Return validators of grades: a list as long as the field `ids` becomes {id: grade}; a named
+    id has no grade 0.
+    """
 
     def pair(value: object, info: ValidationInfo) -> object:
         named = info.data.get(ids)
@@ -70,7 +95,9 @@ def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
     def relevant(value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         for each in info.data.get(ids) or ():
             if value.get(each) == 0:
-                raise ValueError(f"1, 2 or 3 as the grade of {shown(each, 40)}, since {ids} names it")
+                raise ValueError(
+                    f"1, 2 or 3 as the grade of {shown(each, 40)}, since {ids} names it"
+                )
         return value
 
     return BeforeValidator(pair), AfterValidator(relevant)
@@ -127,14 +154,24 @@ def read_perspectives(folder: Path) -> Content:
     """Return the cases of a folder with their labels of every perspective, and its safety samples."""
     content = Content(name=folder.resolve().name)
     files = (CASES, *_LABELS, *SAFETY_FILES, "corpus.jsonl", "testset.json")
-    others = [path.name for path in sorted(folder.iterdir()) if path.suffix in _DATA and path.name not in files]
+    others = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.suffix in _DATA and path.name not in files
+    ]
     for name in filter(lambda name: nearest(name, files), others):
         expected = meant(name, files, "one of these")
-        content.problems.append(Problem(0, "", "this file has the name of no perspective", expected, name))
+        content.problems.append(
+            Problem(0, "", "this file has the name of no perspective", expected, name)
+        )
     warn(folder.name, "files have the name of no perspective and are not read", others)
     content.documents = read_records(folder, "corpus.jsonl", document, content)
-    written: set[str] = set()  # also ids of lines that are wrong in something else: their labels are no problem
-    cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), content, written)
+    written: set[str] = (
+        set()
+    )  # also ids of lines that are wrong in something else: their labels are no problem
+    cases = _by_id(
+        folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), content, written
+    )
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
     for file, model in _LABELS.items():
         for case_id, (record, line) in _by_id(folder, file, model, content).items():
@@ -143,10 +180,14 @@ def read_perspectives(folder: Path) -> Content:
             elif case_id not in written:
                 is_there = (folder / CASES).is_file()
                 expected = (
-                    meant(case_id, labels, f"a case of {CASES}") if is_there else f"{CASES}, which holds its query"
+                    meant(case_id, labels, f"a case of {CASES}")
+                    if is_there
+                    else f"{CASES}, which holds its query"
                 )
                 content.problems.append(record.problem(("case_id",), shown(case_id), expected))
-    content.entries = [entry_of(line, record, **labels[case_id]) for case_id, (record, line) in cases.items()]
+    content.entries = [
+        entry_of(line, record, **labels[case_id]) for case_id, (record, line) in cases.items()
+    ]
     read_safety(folder, content)
     return content
 
@@ -160,13 +201,21 @@ def read_safety(folder: Path, content: Content) -> None:
 def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]) -> dict[str, str]:
     """Return file name -> content, of the files with samples; "" where there are none."""
     return {
-        "safety_inputs.jsonl": "".join(json_line(sample_record(sample, "input")) for sample in inputs),
-        "safety_outputs.jsonl": "".join(json_line(sample_record(sample, "output")) for sample in outputs),
+        "safety_inputs.jsonl": "".join(
+            json_line(sample_record(sample, "input")) for sample in inputs
+        ),
+        "safety_outputs.jsonl": "".join(
+            json_line(sample_record(sample, "output")) for sample in outputs
+        ),
     }
 
 
-def read_records(folder: Path, file: str, read: Callable[[dict[str, Any]], T], content: Content) -> dict[str, T]:
-    """Return the records of a file by their `_id`; what `read` refuses, and a repeated id, is a problem."""
+def read_records(
+    folder: Path, file: str, read: Callable[[dict[str, Any]], T], content: Content
+) -> dict[str, T]:
+    """Return the records of a file by their `_id`; what `read` refuses, and a repeated id, is a
+    problem.
+    """
     values: dict[str, T] = {}
     seen: dict[str, Record] = {}
     for record in lines_of(folder, file, content):
@@ -186,7 +235,9 @@ def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
         return
     raw = read_bytes(folder / file)
     if not raw.strip():
-        content.problems.append(Problem(0, "", "the file is empty", "one object per line, or no such file", file))
+        content.problems.append(
+            Problem(0, "", "the file is empty", "one object per line, or no such file", file)
+        )
     yield from json_records(raw, file, content.problems)
 
 
@@ -215,8 +266,12 @@ def _labels(line: BaseModel) -> dict[str, Any]:
         }
     if isinstance(line, ContextLine):
         chunks = line.expected_chunks
-        labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None]
-        labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in chunks if chunk.doc_id is not None]
+        labels["expected_chunks"] = [
+            chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None
+        ]
+        labels["expected_sections"] = [
+            (chunk.doc_id, chunk.section) for chunk in chunks if chunk.doc_id is not None
+        ]
     return labels
 
 

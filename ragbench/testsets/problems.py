@@ -18,7 +18,8 @@ _NEAR = 0.75
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is where in the record.
+    """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is
+    where in the record.
 
     `expected` is "" where `value` is a whole sentence.
 
@@ -39,19 +40,25 @@ class Problem:
 
 
 def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
-    """Raise DataError with the count and the first 20 problems, one a line; nothing where there is none."""
+    """Raise DataError with the count and the first 20 problems, one a line; nothing where there is
+    none.
+    """
     if not problems:
         return
     if len(problems) == 1:
         raise DataError(str(problems[0]))
     listed = [f"  {problem}" for problem in problems[:_LISTED]]
     if len(problems) > _LISTED:
-        listed.append(f"  and {len(problems) - _LISTED} more: `ragbench testset validate {source}` lists them all")
+        listed.append(
+            f"  and {len(problems) - _LISTED} more: `ragbench testset validate {source}` lists "
+            "them all"
+        )
     raise DataError("\n".join([f"{source} has {len(problems)} problems:", *listed]))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that was probably meant, or "": case, underscores and hyphens take no part.
+    """Return the known name that was probably meant, or "": case, underscores and hyphens take no
+    part.
 
     >>> nearest("expectedanswer", ["expected_answer", "query"]), nearest("difficulty", ["category", "query"])
     ('expected_answer', '')

@@ -12,11 +12,22 @@ from ragbench.testsets.parser import Record
 from ragbench.testsets.validation import STRICT, Content, Text, Word, check
 from ragbench.types import SafetySample
 
-HARMFUL = ("attack", "injection", "jailbreak", "malicious", "unsafe", "harmful", "leak", "leaked", "positive")
+HARMFUL = (
+    "attack",
+    "injection",
+    "jailbreak",
+    "malicious",
+    "unsafe",
+    "harmful",
+    "leak",
+    "leaked",
+    "positive",
+)
 HARMLESS = ("benign", "safe", "harmless", "clean", "legitimate", "no_leak", "none", "negative")
 _LABELS: Mapping[str, bool] = {
-    **dict.fromkeys((*HARMFUL, "true", "1"), True), **dict.fromkeys((*HARMLESS, "false", "0"), False)
-}  # fmt: skip
+    **dict.fromkeys((*HARMFUL, "true", "1"), True),
+    **dict.fromkeys((*HARMLESS, "false", "0"), False),
+}
 
 Kind = Literal["input", "output"]
 
@@ -29,7 +40,9 @@ def _harm(value: object) -> bool:
     """
     key = str(value).strip().lower().replace(" ", "_").replace("-", "_")
     if not isinstance(value, str | int) or key not in _LABELS:
-        raise ValueError(f"a label: {', '.join(HARMFUL)}, true or 1; {', '.join(HARMLESS)}, false or 0")
+        raise ValueError(
+            f"a label: {', '.join(HARMFUL)}, true or 1; {', '.join(HARMLESS)}, false or 0"
+        )
     return _LABELS[key]
 
 
@@ -61,7 +74,11 @@ def read_samples(records: Iterable[Record], kind: Kind, content: Content) -> Non
 def sample_record(sample: SafetySample, kind: Kind) -> dict[str, Any]:
     """Return the line of a sample."""
     words = ("attack", "benign") if kind == "input" else ("leak", "clean")
-    labels = {"category": sample.category, "source": sample.source, "contexts": list(sample.contexts)}
+    labels = {
+        "category": sample.category,
+        "source": sample.source,
+        "contexts": list(sample.contexts),
+    }
     return {
         "sample_id": sample.sample_id,
         "text": sample.text,

@@ -12,9 +12,13 @@ from ragbench.types import Document, Span
 _NEAR = 85
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1{2,}\s*$""")
-_TILDES = re.compile(r"(?<=\S[\r\n])~{3,}(?=[ \t]*(?:[\r\n]|$))")  # below a title: to Markdown a fence
+_TILDES = re.compile(
+    r"(?<=\S[\r\n])~{3,}(?=[ \t]*(?:[\r\n]|$))"
+)  # below a title: to Markdown a fence
 _LONGEST = 100
-_FRONT_MATTER = re.compile(r"(?ms)(---|\+\+\+)[ \t]*\r?\n(?=\s*(?:#[^\n]*\n\s*)*[\w\"'-]+[ \t]*[:=]).*?^\1[ \t]*\r?$")
+_FRONT_MATTER = re.compile(
+    r"(?ms)(---|\+\+\+)[ \t]*\r?\n(?=\s*(?:#[^\n]*\n\s*)*[\w\"'-]+[ \t]*[:=]).*?^\1[ \t]*\r?$"
+)
 _TITLE = re.compile(r"""(?mi)^title[ \t]*[:=][ \t]*["']?(.*?)["']?[ \t]*\r?$""")
 
 
@@ -27,8 +31,8 @@ class Heading(NamedTuple):
 
 
 class SectionMatch(NamedTuple):
-    """A section that was found. `heading` is its text; `nearly`, that it is not quite the one asked for;
-    `alike`, how many have it."""
+    """A section that was found. `heading` is its text; `nearly`, that it is not quite the one asked
+    for; `alike`, how many have it."""
 
     span: Span
     heading: str
@@ -36,12 +40,16 @@ class SectionMatch(NamedTuple):
     alike: int
 
 
-def locate(document: Document, section: str, known: dict[str, list[Heading]] | None = None) -> SectionMatch | None:
-    """Return the section under a heading, up to the next heading of its level or a higher one; None without one.
+def locate(
+    document: Document, section: str, known: dict[str, list[Heading]] | None = None
+) -> SectionMatch | None:
+    """Return the section under a heading, up to the next heading of its level or a higher one; None
+    without one.
 
-    Headings are those of Markdown, titles underlined in another manner, and short lines between blank ones. Case, signs
-    and the form of a link's anchor ("getting-started") take no part; a near miss (85 of 100 by rapidfuzz) counts, an
-    exact one comes first. The title of a document means all of it. `known` keeps headings for the next call.
+    Headings are those of Markdown, titles underlined in another manner, and short lines between
+    blank ones. Case, signs and the form of a link's anchor ("getting-started") take no part; a near
+    miss (85 of 100 by rapidfuzz) counts, an exact one comes first. The title of a document means
+    all of it. `known` keeps headings for the next call.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -55,7 +63,9 @@ def locate(document: Document, section: str, known: dict[str, list[Heading]] | N
     if document.doc_id not in known:
         known[document.doc_id] = headings_of(document)
     headings = known[document.doc_id]
-    found = [number for number, heading in enumerate(headings) if _key(heading.text) == _key(section)]
+    found = [
+        number for number, heading in enumerate(headings) if _key(heading.text) == _key(section)
+    ]
     nearly = not found
     if nearly and (near := _nearest(section, headings)) is not None:
         found = [near]
@@ -68,7 +78,9 @@ def locate(document: Document, section: str, known: dict[str, list[Heading]] | N
 
 
 def front_matter(document: Document) -> str:
-    """Return the fields in YAML or TOML between two lines of --- or +++ at the head of a text, "" without any."""
+    """Return the fields in YAML or TOML between two lines of --- or +++ at the head of a text, ""
+    without any.
+    """
     found = _FRONT_MATTER.match(document.full_text, len(document.full_text) - len(document.text))
     return found[0] if found else ""
 
@@ -112,8 +124,13 @@ def headings_of(document: Document) -> list[Heading]:
 
 
 def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Heading]:
-    """Return short lines between blank ones, and titles underlined with any sign (levels as the signs turn up)."""
-    lines = [text[start:end].rstrip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    """Return short lines between blank ones, and titles underlined with any sign (levels as the
+    signs turn up).
+    """
+    lines = [
+        text[start:end].rstrip()
+        for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
+    ]
     levels: dict[str, int] = {}
     found = {}
     for number, line in enumerate(lines):
@@ -124,7 +141,12 @@ def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Head
         if (under := _UNDERLINE.match(after)) and (not before or _UNDERLINE.match(before)):
             level = levels.setdefault(under.group(1), lowest + len(levels) + 1)
             found[number] = Heading(starts[number], level, line)
-        elif not before and not after and line[-1] not in ".,;!?" and not re.match(r"[-*+>|#`]\s?|\d+[.)] ", line):
+        elif (
+            not before
+            and not after
+            and line[-1] not in ".,;!?"
+            and not re.match(r"[-*+>|#`]\s?|\d+[.)] ", line)
+        ):
             found[number] = Heading(starts[number], lowest + 100, line)
     return found
 

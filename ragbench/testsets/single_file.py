@@ -1,15 +1,16 @@
-"""ragbench's own form: everything about a test set in one JSONL file. The kind of a line follows from its id::
+"""ragbench's own form: everything about a test set in one JSONL file. The kind of a line follows
+from its id::
 
     {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
     {"query_id": "q1", "text": "...", "relevant": {"setup_guide": 2}, ...}     a case: every label of `Case`
     {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
     {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
 
-Documents are named by their ids. They may be in the file; or `corpus` names what `load_corpus` takes (a folder of
-texts, a corpus.jsonl: relative to the file; or a dataset by name); or they are known to the system under test only.
-`evidence` is {doc_id, start, end, quote}: characters of title and text as `Document.full_text` joins them. A quote is
-compared with the text there, found again where the document has changed, and dropped with a warning where it is
-gone.
+Documents are named by their ids. They may be in the file; or `corpus` names what `load_corpus`
+takes (a folder of texts, a corpus.jsonl: relative to the file; or a dataset by name); or they are
+known to the system under test only. `evidence` is {doc_id, start, end, quote}: characters of title
+and text as `Document.full_text` joins them. A quote is compared with the text there, found again
+where the document has changed, and dropped with a warning where it is gone.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class EvidenceItem(BaseModel):
 
 
 class Labels(BaseModel):
-    """The fields of a case in addition to its id and its question: the same fields in this form and in YAML."""
+    """The fields of a case in addition to its id and its question: the same fields in this form and
+    in YAML.
+    """
 
     model_config = STRICT
     category: str = ""
@@ -137,7 +140,9 @@ def read_single(path: Path) -> Content:
             documents.append(record)
         elif kind == "testset" and head is not None:
             expected = f"one such line: line {head.line} is one"
-            content.problems.append(record.problem(("testset",), shown(record.value["testset"]), expected))
+            content.problems.append(
+                record.problem(("testset",), shown(record.value["testset"]), expected)
+            )
         elif kind == "testset":
             head = record
             if line := check(HeadLine, record, content):
@@ -151,10 +156,18 @@ def read_single(path: Path) -> Content:
                 samples[sample.kind].append(replace(record, value=fields))
         else:
             names = list(map(str, record.value))
-            expected = meant("".join(names[:1]), _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
-            content.problems.append(record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected))
+            expected = meant(
+                "".join(names[:1]),
+                _KINDS,
+                "query_id (a case), doc_id (a document), sample_id or testset",
+            )
+            content.problems.append(
+                record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected)
+            )
     if record is None and not content.problems:
-        content.problems.append(Problem(0, "", "the file is empty", "one object with a query_id per line", file))
+        content.problems.append(
+            Problem(0, "", "the file is empty", "one object with a query_id per line", file)
+        )
     content.add_entries(entries, "query_id")
     read_documents(documents, content)
     for of_kind, records in samples.items():
@@ -205,19 +218,29 @@ def case_line(entry: Entry) -> dict[str, Any]:
             value = list(value)
         elif isinstance(value, Mapping):
             value = dict(value)
-        if value is not None and (value not in ("", [], {}) or name in ("query_id", "text", "reference_answer")):
+        if value is not None and (
+            value not in ("", [], {}) or name in ("query_id", "text", "reference_answer")
+        ):
             record[name] = value
     return record
 
 
 def single_text(content: Content) -> str:
     """Return the whole file."""
-    head = {"testset": content.name, "split": content.split} | ({"corpus": content.corpus} if content.corpus else {})
+    head = {"testset": content.name, "split": content.split} | (
+        {"corpus": content.corpus} if content.corpus else {}
+    )
     records: list[dict[str, Any]] = [head] if content.name else []
     records += [case_line(entry) for entry in content.entries]
-    samples: dict[Kind, Sequence[SafetySample]] = {"input": content.inputs, "output": content.outputs}
+    samples: dict[Kind, Sequence[SafetySample]] = {
+        "input": content.inputs,
+        "output": content.outputs,
+    }
     for kind, of_kind in samples.items():
-        records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in of_kind]
+        records += [
+            {"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)}
+            for sample in of_kind
+        ]
     records += [document_record(document) for document in content.documents.values()]
     return "".join(map(json_line, records))
 

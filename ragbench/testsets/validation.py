@@ -1,7 +1,7 @@
 """Records of a file through pydantic, each problem with its line, its value and what was expected.
 
-Whole numbers are taken as texts in ids and words, since people write `id: 7`; other numbers do not, because 3.10 has
-become 3.1 by then. An empty field (null) is a missing one.
+Whole numbers are taken as texts in ids and words, since people write `id: 7`; other numbers do not,
+because 3.10 has become 3.1 by then. An empty field (null) is a missing one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from ragbench.datasets.jsonl import shown
@@ -38,7 +45,9 @@ _EXPECTED = {
 
 
 class Entry(NamedTuple):
-    """A case of a file with its relevant documents, and the texts that its evidence should be (None: not given)."""
+    """A case of a file with its relevant documents, and the texts that its evidence should be
+    (None: not given).
+    """
 
     case: Case
     relevant: dict[str, int]
@@ -52,7 +61,9 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Content:
-    """The content of a file or a folder, and what is wrong with it; `corpus` names documents that are elsewhere."""
+    """The content of a file or a folder, and what is wrong with it; `corpus` names documents that
+    are elsewhere.
+    """
 
     name: str = ""
     split: str = "test"
@@ -62,9 +73,13 @@ class Content:
     inputs: list[SafetySample] = field(default_factory=list)
     outputs: list[SafetySample] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(default_factory=dict)  # a field that no form knows -> the lines that have it
+    unknown: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # a field that no form knows -> the lines that have it
 
-    def is_new(self, records: dict[str, Record], identifier: str, record: Record, field: str) -> bool:
+    def is_new(
+        self, records: dict[str, Record], identifier: str, record: Record, field: str
+    ) -> bool:
         """Note the record of an id in `records`; False, and a problem, where an earlier one has it."""
         earlier = records.setdefault(identifier, record)
         if earlier is not record:
@@ -75,7 +90,9 @@ class Content:
     def add_entries(self, entries: Sequence[Entry], field: str) -> None:
         """Add cases; an id that is there already is a problem."""
         records: dict[str, Record] = {}
-        self.entries += [e for e in entries if self.is_new(records, e.case.query_id, e.record, field)]
+        self.entries += [
+            e for e in entries if self.is_new(records, e.case.query_id, e.record, field)
+        ]
 
 
 def _checked(fits: Callable[[Any], bool], expected: str) -> BeforeValidator:
@@ -105,7 +122,9 @@ def _is_number(value: object) -> bool:
 
 
 _WORD = "a text that is not empty (numbers with a point, true and false need quotes)"
-_DURATION = _checked(lambda value: _is_number(value) and 0 < value < math.inf, "milliseconds, more than 0")
+_DURATION = _checked(
+    lambda value: _is_number(value) and 0 < value < math.inf, "milliseconds, more than 0"
+)
 
 Text = Annotated[str, _checked(_is_text, "a text that is not empty")]
 Word = Annotated[
@@ -115,10 +134,18 @@ Word = Annotated[
 ]
 AnyGrade = Annotated[int, BeforeValidator(_any_grade)]
 Grade = Annotated[
-    int, _checked(lambda value: isinstance(value, int) and 0 <= value <= 3, "a grade: 0 (not relevant), 1, 2 or 3")
+    int,
+    _checked(
+        lambda value: isinstance(value, int) and 0 <= value <= 3,
+        "a grade: 0 (not relevant), 1, 2 or 3",
+    ),
 ]
 Count = Annotated[
-    int, _checked(lambda value: isinstance(value, int) and 0 <= value <= 1_000_000, "a whole number, 0 or more")
+    int,
+    _checked(
+        lambda value: isinstance(value, int) and 0 <= value <= 1_000_000,
+        "a whole number, 0 or more",
+    ),
 ]
 Budgets = Annotated[
     dict[Word, Annotated[float, _DURATION]],
@@ -152,9 +179,12 @@ class Fact(BaseModel):
         return value
 
 
-Facts = Annotated[list[Fact], AfterValidator(lambda facts: [(each.fact, *each.aliases) for each in facts])]
+Facts = Annotated[
+    list[Fact], AfterValidator(lambda facts: [(each.fact, *each.aliases) for each in facts])
+]
 Sections = Annotated[
-    list[Section], AfterValidator(lambda all_: [(each.doc_id, each.section) for each in all_ if each.section])
+    list[Section],
+    AfterValidator(lambda all_: [(each.doc_id, each.section) for each in all_ if each.section]),
 ]
 
 
@@ -164,13 +194,16 @@ M = TypeVar("M", bound=BaseModel)
 def check(model: type[M], record: Record, content: Content) -> M | None:
     """Return a record as a model, or None and what is wrong with it in `content.problems`.
 
-    Fields that the model does not know become metadata where it has any, unless they look like a misspelt one.
+    Fields that the model does not know become metadata where it has any, unless they look like a
+    misspelt one.
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value), "{...} with fields"))
         return None
     fields = fields_of(model)
-    clean = {name: value for name, value in record.value.items() if name in fields and value is not None}
+    clean = {
+        name: value for name, value in record.value.items() if name in fields and value is not None
+    }
     n_before = len(content.problems)
     extra: dict[str, Any] = {}
     for name, value in record.value.items():
@@ -188,7 +221,9 @@ def check(model: type[M], record: Record, content: Content) -> M | None:
     try:
         item = model.model_validate(clean)
     except ValidationError as exc:
-        content.problems += [_problem(model, dict(error), record) for error in exc.errors(include_url=False)]
+        content.problems += [
+            _problem(model, dict(error), record) for error in exc.errors(include_url=False)
+        ]
         return None
     return item if len(content.problems) == n_before else None
 
@@ -199,12 +234,16 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def entry_of(item: BaseModel, record: Record, **more: Any) -> Entry:
-    """Return a case with the labels of an item and with `more`, and its relevant documents, by default of grade 1."""
+    """Return a case with the labels of an item and with `more`, and its relevant documents, by
+    default of grade 1.
+    """
     labels = {**dict(item), **more}
     evidence, relevant = labels.pop("evidence", []), labels.pop("relevant", {})
     labels["evidence"] = [Span(piece.doc_id, piece.start, piece.end) for piece in evidence]
     labels["query_id"] = labels["query_id"] or derived_id(labels["text"])
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in labels.items()}
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in labels.items()
+    }
     case = Case(**{name: value for name, value in given.items() if name in _CASE_FIELDS})
     grades = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1)
     return Entry(case, grades, record, tuple(piece.quote for piece in evidence))
@@ -220,7 +259,9 @@ def derived_id(text: str) -> str:
 
 
 def _unknown(record: Record, keys: Keys, fields: Mapping[str, object]) -> Problem:
-    return record.problem(keys, "an unknown field", meant(str(keys[-1]), fields, f"one of {', '.join(fields)}"))
+    return record.problem(
+        keys, "an unknown field", meant(str(keys[-1]), fields, f"one of {', '.join(fields)}")
+    )
 
 
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
@@ -228,9 +269,16 @@ def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> P
     if error["type"] == "extra_forbidden":
         return _unknown(record, keys, _fields_at(model, keys[:-1]))
     value, context = shown(error["input"], 60), error.get("ctx", {})
-    expected = str(context.get("error") or context.get("expected") or _EXPECTED.get(error["type"], error["msg"]))
+    expected = str(
+        context.get("error")
+        or context.get("expected")
+        or _EXPECTED.get(error["type"], error["msg"])
+    )
     if error["type"] == "missing":
-        value, expected = "null" if len(keys) == 1 and keys[0] in record.value else "missing", "a value"
+        value, expected = (
+            "null" if len(keys) == 1 and keys[0] in record.value else "missing",
+            "a value",
+        )
     return record.problem(keys, value, expected)
 
 

@@ -17,14 +17,18 @@ from ragbench.cli import app
 RESULT = Path(__file__).parents[2] / "results" / "quickstart" / "bm25-fixed-512-788a6228"
 CASE = {"id": "a", "question": "What?", "expected_answer": "x", "relevant_docs": ["d1"]}
 FILES = {
-    "t.yaml": b"test_cases:\n  - id: a\n    question: Why?\n    expected_answer: x\n    relevant_docs: [d1]\n",
+    "t.yaml": b"test_cases:\n  - id: a\n    question: Why?\n    expected_answer: x\n    "
+    b"relevant_docs: [d1]\n",
     "t.json": json.dumps({"test_cases": [CASE]}).encode(),
     "t.jsonl": json.dumps(CASE).encode() + b'\n{"id": "b", "question": "Why?"}\n',
-    "service.toml": b'[http]\nurl = "http://127.0.0.1:9/ask"\n[http.body]\nquery = "{query}"\n[http.reply]\n'
+    "service.toml": b'[http]\nurl = "http://127.0.0.1:9/ask"\n[http.body]\nquery = '
+    b'"{query}"\n[http.reply]\n'
     b'answer = "$.answer"\ncontexts = "$.contexts[*]"\n',
     "targets.toml": b'[targets]\n"nDCG@10" = 0.5\npass_rate = 0.8\n',
-    "grid.toml": b'[sweep]\nname = "g"\n[fixed]\ndataset = "pydoc"\n[grid]\nretriever = ["bm25"]\nchunk_size = [128]\n',
-    "answers.jsonl": b'{"query_id": "a", "text": "x", "contexts": [{"id": "d1", "text": "t", "score": 1.0}]}\n',
+    "grid.toml": b'[sweep]\nname = "g"\n[fixed]\ndataset = "pydoc"\n[grid]\nretriever = '
+    b'["bm25"]\nchunk_size = [128]\n',
+    "answers.jsonl": b'{"query_id": "a", "text": "x", "contexts": [{"id": "d1", "text": "t", '
+    b'"score": 1.0}]}\n',
     "qrels.txt": b"q1 0 d1 1\nq1 0 d2 0\n",
     "a.run": b"q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\n",
     "replies.jsonl.gz": gzip.compress(b'{"ragbench_replies": 1}\n{"key": "x"}\n'),
@@ -54,7 +58,9 @@ INSTEAD = [b"null", b'"x"', b"-5", b"1e400", b"[]", b"{}", b"true", b"9" * 30, b
 
 
 def damaged(data: bytes, draw: random.Random) -> bytes:
-    """The bytes with one to four changes: cut, flipped, inserted, repeated, or a value of another type."""
+    """The bytes with one to four changes: cut, flipped, inserted, repeated, or a value of another
+    type.
+    """
     for _ in range(draw.randint(1, 4)):
         at, end = sorted((draw.randint(0, len(data)), draw.randint(0, len(data))))
         values = list(re.finditer(rb'\d+(?:\.\d+)?|"[^"\n]*"', data))
@@ -76,7 +82,9 @@ def damaged(data: bytes, draw: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=pytest.mark.simulation)])
-def test_no_damaged_file_is_a_traceback(rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_damaged_file_is_a_traceback(
+    rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     saved = {path.name: path.read_bytes() for path in sorted(RESULT.iterdir())}
@@ -92,5 +100,8 @@ def test_no_damaged_file_is_a_traceback(rounds: int, tmp_path: Path, monkeypatch
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 done = CliRunner().invoke(app, command)
-            assert done.exception is None or isinstance(done.exception, SystemExit), (command, files[target][:300])
+            assert done.exception is None or isinstance(done.exception, SystemExit), (
+                command,
+                files[target][:300],
+            )
             assert "Traceback" not in done.output

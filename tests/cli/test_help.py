@@ -16,7 +16,9 @@ from ragbench.cli import app
 runner = CliRunner()
 
 
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands(
+    command: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     command = command or typer.main.get_command(app)
     yield path, command
     for name, one in getattr(command, "commands", {}).items():
@@ -27,12 +29,16 @@ ALL = list(commands())
 
 
 def help_of(path: tuple[str, ...]) -> str:
-    done = runner.invoke(app, [*path, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}, terminal_width=80)
+    done = runner.invoke(
+        app, [*path, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}, terminal_width=80
+    )
     assert done.exit_code == 0, done.output
     return done.output
 
 
-@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL])
+@pytest.mark.parametrize(
+    ("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL]
+)
 def test_help_is_readable(path: tuple[str, ...], command: Any) -> None:
     text = help_of(path)
     assert max(map(len, text.splitlines())) <= 80
@@ -41,18 +47,26 @@ def test_help_is_readable(path: tuple[str, ...], command: Any) -> None:
     for param in command.params:
         assert param.help, f"{param.name} has no help"
         if not getattr(param, "hidden", False):
-            assert re.sub(r"\s+", "", param.help) in flat, f"{param.name}: its help is cut or read as markup"
+            assert re.sub(r"\s+", "", param.help) in flat, (
+                f"{param.name}: its help is cut or read as markup"
+            )
 
 
-@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL])
-def test_the_example_of_a_help_text_names_options_that_exist(path: tuple[str, ...], command: Any) -> None:
+@pytest.mark.parametrize(
+    ("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL]
+)
+def test_the_example_of_a_help_text_names_options_that_exist(
+    path: tuple[str, ...], command: Any
+) -> None:
     example = re.match(r"Example: ragbench ([^\n]+)", command.epilog or "")
     assert example is not None
     words = shlex.split(example.group(1))
     assert tuple(words[: len(path)]) == path
     by_path = dict(ALL)
     longest = max((known for known in by_path if tuple(words[: len(known)]) == known), key=len)
-    options = {name for param in by_path[longest].params for name in (*param.opts, *param.secondary_opts)}
+    options = {
+        name for param in by_path[longest].params for name in (*param.opts, *param.secondary_opts)
+    }
     assert {word for word in words if re.match(r"--?[a-z]", word)} <= options
 
 
@@ -73,6 +87,10 @@ def test_without_arguments_the_first_steps_are_shown() -> None:
 
 def test_the_shell_completes_commands_and_names() -> None:
     for words, expected in (("ragbench swe", "sweep"), ("ragbench list ret", "retrievers")):
-        completing = {"_RAGBENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        completing = {
+            "_RAGBENCH_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
         done = runner.invoke(app, [], env=completing, prog_name="ragbench")
         assert done.output.split() == [expected]

@@ -30,7 +30,10 @@ A shell is a program whose listing must never become a question, with any words 
 
 Changed the handle, because customers complained about burnt fingers during pouring of hot tea.
 """
-OTHER = "# Toaster\n\nThe toaster browns bread between glowing wires, and ejects slices upwards with a spring.\n"
+OTHER = (
+    "# Toaster\n\nThe toaster browns bread between glowing wires, and ejects slices upwards "
+    "with a spring.\n"
+)
 
 
 @pytest.fixture
@@ -58,7 +61,12 @@ def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "testset draft --docs '../my docs' --out tests.yaml" in done.output
     folder = Path("evaluation")
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "grid.toml", "notebooks", "tests.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md",
+        "grid.toml",
+        "notebooks",
+        "tests.yaml",
+    ]
     assert not validate_testset(folder / "tests.yaml")
     data = load_testset(folder / "tests.yaml")
     assert {case.text for case in data.cases} == {"Kettle", "Toaster", "Kettle: Descaling"}
@@ -88,7 +96,11 @@ def test_drafts_have_evidence_and_say_what_they_are(docs: Path) -> None:
     assert data.name == "my docs (known-item drafts)"
     assert {case.category for case in data.cases} == {"known-item draft"}
     assert {case.query_type for case in data.cases} == {"heading", "definition", "sentence"}
-    texts = [data.corpus[s.doc_id].full_text[s.start : s.end] for case in data.cases for s in case.evidence]
+    texts = [
+        data.corpus[s.doc_id].full_text[s.start : s.end]
+        for case in data.cases
+        for s in case.evidence
+    ]
     assert len(texts) == len(data.cases)
     assert not [text for text in texts if "shell" in text or "front matter" in text]
     assert "1.2.0" not in " ".join(data.queries.values())
@@ -98,23 +110,30 @@ def test_drafts_have_evidence_and_say_what_they_are(docs: Path) -> None:
 
 
 def test_definitions_are_asked_for(docs: Path) -> None:
-    (docs / "lid.md").write_text("Some words that come before this here are needed. A lid is a cover for the kettle.\n")
+    (docs / "lid.md").write_text(
+        "Some words that come before this here are needed. A lid is a cover for the kettle.\n"
+    )
     run("testset", "draft", "--docs", "my docs")
     assert "What is a lid?" in load_testset("drafts.yaml").queries.values()
 
 
 def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
     (docs / "bad.md").write_text(
-        "# Usage\n\nRun the program with one file, and it prints the number of words that it holds.\n\n"
-        "`wordcount` is written in\nC and is a port of an older program that many people still use.\n\n"
-        "Our own counter is a small class with one method. But speed is a goal.\n\n512 tokens is the right size.\n\n"
-        "The type is a string that names the kind of resource.\n\n"
-        "See https://example.org/wordcount for all of the many details for those who want them.\n\n"
-        "These are the seven separators recognised by default between neighbouring words:\n"
+        "# Usage\n\nRun the program with one file, and it prints the number of words that it "
+        "holds.\n\n`wordcount` is written in\nC and is a port of an older program that many "
+        "people still use.\n\nOur own counter is a small class with one method. But speed is a "
+        "goal.\n\n512 tokens is the right size.\n\nThe type is a string that names the kind of "
+        "resource.\n\nSee https://example.org/wordcount for all of the many details for those "
+        "who want them.\n\nThese are the seven separators recognised by default between "
+        "neighbouring words:\n"
     )
     run("testset", "draft", "--docs", "my docs")
     queries = load_testset("drafts.yaml").queries.values()
-    assert not [query for query in queries if re.search(r"Usage|Our own|But|512|the type|https|separators", query)]
+    assert not [
+        query
+        for query in queries
+        if re.search(r"Usage|Our own|But|512|the type|https|separators", query)
+    ]
     assert not [query for query in queries if query.startswith("C and")]
 
 
@@ -123,7 +142,10 @@ def test_a_sentence_is_asked_for_by_words_in_a_row(docs: Path) -> None:
         "When it is dark outside, glowing filaments illuminate sleepy kitchens, and we rest.\n"
     )
     run("testset", "draft", "--docs", "my docs")
-    assert "glowing filaments illuminate sleepy kitchens" in load_testset("drafts.yaml").queries.values()
+    assert (
+        "glowing filaments illuminate sleepy kitchens"
+        in load_testset("drafts.yaml").queries.values()
+    )
 
 
 def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> None:
@@ -139,7 +161,9 @@ def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> Non
 
 
 def test_a_test_set_in_one_line_can_be_added_to(docs: Path) -> None:
-    Path("tests.yaml").write_text("cases: [{query: Which?, relevant: {kettle.md: 1}}] # mine\ncorpus: my docs\n")
+    Path("tests.yaml").write_text(
+        "cases: [{query: Which?, relevant: {kettle.md: 1}}] # mine\ncorpus: my docs\n"
+    )
     assert run("testset", "draft", "--docs", "my docs", "--out", "tests.yaml").exit_code == 0
     assert len(load_testset("tests.yaml").cases) > 1
     assert "# mine" in Path("tests.yaml").read_text()
@@ -167,7 +191,9 @@ def test_bad_documents_are_refused_in_a_sentence(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["docs"]
 
 
-def test_a_folder_inside_the_documents_is_refused(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_inside_the_documents_is_refused(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(docs)
     assert "name a folder outside" in fails("init", "--docs", ".")
     assert fails("init", "../mine", "--docs", "nowhere")
@@ -177,7 +203,8 @@ def test_one_document_and_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "plain.txt").write_text(
-        "Without headings this document describes kettles, toasters, blenders and grinders in prose.\n"
+        "Without headings this document describes kettles, toasters, blenders and grinders in "
+        "prose.\n"
     )
     done = run("init", "one", "--docs", "docs")
     assert done.exit_code == 0, done.output

@@ -55,10 +55,14 @@ def test_an_unknown_kind_names_the_nearest() -> None:
     assert done.output.startswith("ragbench: unknown kind 'chunker'; did you mean 'chunkers'?")
 
 
-def test_a_price_table_of_the_user_is_listed(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_price_table_of_the_user_is_listed(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pathlib import Path
 
     file = Path(str(tmp_path), "prices.toml")
-    file.write_text('checked = 2026-01-01\n[models]\n"openai:mine" = { input = 1.5, output = 2.0 }\n')
+    file.write_text(
+        'checked = 2026-01-01\n[models]\n"openai:mine" = { input = 1.5, output = 2.0 }\n'
+    )
     monkeypatch.setenv("RAGBENCH_PRICES", str(file))
     assert "openai:mine" in listed("models")

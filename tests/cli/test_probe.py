@@ -33,19 +33,32 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path / "docs"
 
 
-def test_a_service_of_unknown_form_becomes_a_file(loopback: Any, wire: Any, tmp_path: Path, corpus: Path) -> None:
+def test_a_service_of_unknown_form_becomes_a_file(
+    loopback: Any, wire: Any, tmp_path: Path, corpus: Path
+) -> None:
     def reply(asked: Any) -> Any:
         if "message" not in (asked.body or {}):
             return wire.Answered({"detail": "unknown field"}, status=422)
         found = [{"ref": 7, "body": TEXT, "relevance": 0.5}]
-        return wire.Answered({"took": 3, "out": {"reply": "In 1881 [1]."}, "found": found, "trace": ["a"]})
+        return wire.Answered(
+            {"took": 3, "out": {"reply": "In 1881 [1]."}, "found": found, "trace": ["a"]}
+        )
 
     url, file = loopback(reply).url, tmp_path / "ours.toml"
     shown = probe("--url", url, "When?", "--corpus", corpus, "--write", file)
-    for part in ("'reply': 'In 1881 [1].'", "answer    $.out.reply", "contexts  $.found", "Documents: rail"):
+    for part in (
+        "'reply': 'In 1881 [1].'",
+        "answer    $.out.reply",
+        "contexts  $.found",
+        "Documents: rail",
+    ):
         assert part in shown
     answer = load_system(file, NOTHING).answer("q1", "When?")
-    assert (answer.text, answer.citations, answer.passages[0].score) == ("In 1881 [1].", ("7",), 0.5)
+    assert (answer.text, answer.citations, answer.passages[0].score) == (
+        "In 1881 [1].",
+        ("7",),
+        0.5,
+    )
     assert answer.passages[0].text == TEXT
     assert "answer    $.out.reply" in probe(file, "When?")
     assert "there already" in probe("--url", url, "When?", "--write", file, code=2)
@@ -54,7 +67,9 @@ def test_a_service_of_unknown_form_becomes_a_file(loopback: Any, wire: Any, tmp_
 def test_a_stream_becomes_a_file(loopback: Any, wire: Any, tmp_path: Path) -> None:
     events = [{"token": "In "}, {"token": "1881."}, {"sources": [{"excerpt": TEXT, "id": "a"}]}]
     body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-    server = loopback(lambda asked: wire.Answered(body.encode(), headers={"content-type": "text/event-stream"}))
+    server = loopback(
+        lambda asked: wire.Answered(body.encode(), headers={"content-type": "text/event-stream"})
+    )
     probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml")
     answer = load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?")
     assert (answer.text, [one.text for one in answer.passages]) == ("In 1881.", [TEXT])
@@ -77,7 +92,9 @@ def test_a_tool_of_a_server_becomes_a_file(tmp_path: Path) -> None:
         assert system.answer("q1", "When?").text == "You asked: When?"
 
 
-def test_a_function_and_a_pipeline(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_and_a_pipeline(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "probed_rag.py").write_text(
         f"def answer(q):\n    return ('In 1881.', [{TEXT!r}])\n\ndef none(q):\n    pass\n"
     )
@@ -90,8 +107,12 @@ def test_a_function_and_a_pipeline(tmp_path: Path, corpus: Path, monkeypatch: py
     assert "expected a system and a question" in probe("When?", code=2)
 
 
-def test_plain_text_and_events_with_a_type_become_files(loopback: Any, wire: Any, tmp_path: Path) -> None:
-    typed = "".join(f"data: {json.dumps({'type': 'token', 'text': one})}\n\n" for one in ("In ", "1881."))
+def test_plain_text_and_events_with_a_type_become_files(
+    loopback: Any, wire: Any, tmp_path: Path
+) -> None:
+    typed = "".join(
+        f"data: {json.dumps({'type': 'token', 'text': one})}\n\n" for one in ("In ", "1881.")
+    )
     for body in ("data: In \n\ndata: 1881.\n\n", typed):
         stream = wire.Answered(body.encode(), headers={"content-type": "text/event-stream"})
         server = loopback(lambda asked, stream=stream: stream)
@@ -100,7 +121,9 @@ def test_plain_text_and_events_with_a_type_become_files(loopback: Any, wire: Any
 
 
 def test_a_job_is_named_with_the_way_out(loopback: Any, wire: Any, tmp_path: Path) -> None:
-    server = loopback(lambda asked: wire.Answered({"id": "7"}, status=202, headers={"location": "/jobs/7"}))
+    server = loopback(
+        lambda asked: wire.Answered({"id": "7"}, status=202, headers={"location": "/jobs/7"})
+    )
     shown = probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml", code=2)
     assert "202" in shown
     assert "--system my_module:attribute" in shown

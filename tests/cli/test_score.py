@@ -39,14 +39,18 @@ def score(*args: object, code: int = 0) -> str:
 
 
 def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
-    shown = score(folder / "qrels.txt", folder / "good.run", folder / "bad.run", "--csv", folder / "each.csv")
+    shown = score(
+        folder / "qrels.txt", folder / "good.run", folder / "bad.run", "--csv", folder / "each.csv"
+    )
     assert "Judged@10 is below 1" in shown
     assert "Differences from good" in shown
     asked = ("--measures", "nDCG@3,P(rel=2)@1,RBP(rel=2, p=0.5)", "--baseline", "bad", "--json")
     found = json.loads(score(folder / "qrels.txt", folder / "good.run", folder / "bad.run", *asked))
     means = pd.DataFrame(found["means"]).set_index(["run", "measure"])["mean"]
     judged = rb.metrics.read_qrels(folder / "qrels.txt")
-    expected = rb.score_run(judged, rb.metrics.read_run(folder / "good.run"), ["nDCG@3"])["value"].mean()
+    expected = rb.score_run(judged, rb.metrics.read_run(folder / "good.run"), ["nDCG@3"])[
+        "value"
+    ].mean()
     assert means["good", "nDCG@3"] == pytest.approx(expected)
     assert means["bad", "Judged@3"] < means["good", "Judged@3"] == 1
     assert {row["name"] for row in found["comparison"]} == {"good"}
@@ -63,8 +67,12 @@ def test_an_id_that_a_spreadsheet_would_run_is_shielded(tmp_path: Path) -> None:
 
 def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: Path) -> None:
     assert "Judged" not in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDCG@6")
-    assert "did you mean 'good'" in score(folder / "qrels.txt", folder / "good.run", "--baseline", "god", code=2)
-    assert "unknown measure" in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDGC@6", code=2)
+    assert "did you mean 'good'" in score(
+        folder / "qrels.txt", folder / "good.run", "--baseline", "god", code=2
+    )
+    assert "unknown measure" in score(
+        folder / "qrels.txt", folder / "good.run", "--measures", "nDGC@6", code=2
+    )
     assert "could not be read" in score(folder / "qrels.txt", folder / "gone.run", code=2)
 
 
@@ -78,7 +86,9 @@ def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
     assert (values.loc["q0", "RR"], values.loc["q30", "RR"]) == (1.0, 0.0)  # q30 is not in the run
     assert "answered" not in values
     assert "Judged@10" in values  # the judgements are pooled, and q30 has no complete ranking
-    full = replace(data, cases=data.cases[:30], qrels={q: judged[q] for q in data.queries if q != "q30"})
+    full = replace(
+        data, cases=data.cases[:30], qrels={q: judged[q] for q in data.queries if q != "q30"}
+    )
     assert "Judged@5" not in rb.evaluate(full, folder / "good.run").scores["measure"].tolist()
 
 
@@ -86,11 +96,18 @@ def test_judged_is_next_to_ndcg_in_leaderboards_and_reports(folder: Path) -> Non
     corpus = {f"d{d}": Document(f"d{d}", f"text {d}") for d in range(9)}
     cases = [Case(f"q{q}", f"question {q}?") for q in range(30)]
     data = Dataset("demo", "test", corpus, cases, rb.metrics.read_qrels(folder / "qrels.txt"))
-    good, bad = (rb.evaluate(data, folder / f"{name}.run", perspectives=["retrieval"]) for name in ("good", "bad"))
+    good, bad = (
+        rb.evaluate(data, folder / f"{name}.run", perspectives=["retrieval"])
+        for name in ("good", "bad")
+    )
     results = rb.Results([replace(good, name="good"), replace(bad, name="bad")])
     board: Any = results.leaderboard().set_index("name")
     assert board.loc["good", "Judged@10"] == board.loc["good", "Judged@10_ci_low"] == 1.0
-    assert board.loc["bad", "Judged@10"] == bad.scores.query("measure == 'Judged@10'")["value"].mean() < 1
+    assert (
+        board.loc["bad", "Judged@10"]
+        == bad.scores.query("measure == 'Judged@10'")["value"].mean()
+        < 1
+    )
     assert board.loc["good", "Judged@10_n"] == "30/30"
     assert "| Judged@10 |" in rb.report.leaderboard_markdown(board.reset_index(), "nDCG@10")
     assert "Judged@10" in repr(results.leaderboard())

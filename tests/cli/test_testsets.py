@@ -55,7 +55,12 @@ def test_convert_locates_sections_in_the_documents(yaml_set: Path, tmp_path: Pat
     assert dataset.corpus["guide.md"].full_text[span.start : span.end] == "# Install\n\nUse pip."
     assert run("convert", yaml_set, tmp_path / "my.jsonl").exit_code == 2
     assert run("convert", tmp_path / "my.jsonl", tmp_path / "again.yaml").exit_code == 0
-    assert run("convert", tmp_path / "my.jsonl", tmp_path / "bare.jsonl", "--without-documents").exit_code == 0
+    assert (
+        run(
+            "convert", tmp_path / "my.jsonl", tmp_path / "bare.jsonl", "--without-documents"
+        ).exit_code
+        == 0
+    )
     assert load_testset(tmp_path / "bare.jsonl").corpus == {}
     assert load_testset(tmp_path / "bare.jsonl").cases == dataset.cases
     again = load_testset(tmp_path / "again.yaml")

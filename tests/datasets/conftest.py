@@ -27,7 +27,9 @@ FILES: dict[str, str | bytes] = {
 
 @pytest.fixture
 def write_folder(tmp_path: Path) -> WriteFolder:
-    """`write_folder({"corpus.jsonl": "..."})`: the small set with these files instead; None leaves one out."""
+    """`write_folder({"corpus.jsonl": "..."})`: the small set with these files instead; None leaves
+    one out.
+    """
 
     def write(changed: dict[str, str | bytes | None] | None = None, name: str = "small") -> Path:
         folder = tmp_path / name

@@ -1,4 +1,6 @@
-"""The BEIR folder: what is accepted, what is refused with file, line and value, what is only warned about."""
+"""The BEIR folder: what is accepted, what is refused with file, line and value, what is only warned
+about.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ def jsonl(*records: object) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-# --- what is accepted ---------------------------------------------------------------------------------------------
+# --- what is accepted
+# ---------------------------------------------------------------------------------------------
 
 
 def test_small_folder(write_folder: WriteFolder) -> None:
     dataset = load_beir_folder(write_folder())
     assert (dataset.name, dataset.split) == ("small", "test")
-    assert dataset.corpus == {"d1": Document("d1", "Body one.", "Head"), "d2": Document("d2", "Body two.")}
+    assert dataset.corpus == {
+        "d1": Document("d1", "Body one.", "Head"),
+        "d2": Document("d2", "Body two."),
+    }
     assert dataset.queries == {"q1": "one?", "q2": "two?"}
     assert dataset.qrels == {"q1": {"d1": 2}, "q2": {"d2": 1}}
 
@@ -38,11 +44,15 @@ def test_small_folder(write_folder: WriteFolder) -> None:
 def test_bom_crlf_and_blank_lines(write_folder: WriteFolder) -> None:
     folder = write_folder(name="plain")
     odd = {
-        str(path.relative_to(folder)): b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n \r\n\r\n")
+        str(path.relative_to(folder)): b"\xef\xbb\xbf"
+        + path.read_bytes().replace(b"\n", b"\r\n \r\n\r\n")
         for path in folder.rglob("*.*")
     }
     assert len(odd) == 3
-    assert load_beir_folder(write_folder(odd, name="odd")).fingerprint == load_beir_folder(folder).fingerprint
+    assert (
+        load_beir_folder(write_folder(odd, name="odd")).fingerprint
+        == load_beir_folder(folder).fingerprint
+    )
 
 
 def test_numeric_ids_become_strings(write_folder: WriteFolder) -> None:
@@ -75,7 +85,11 @@ def test_extra_fields_become_metadata(write_folder: WriteFolder) -> None:
     assert dataset.corpus["d1"] == Document("d1", "a", "", {"year": 2020, "url": "u"})
     assert dataset.corpus["d2"].metadata == {}
     first, second = dataset.cases
-    assert (first.category, first.query_type, first.metadata) == ("multi_hop", "why", {"lang": "en"})
+    assert (first.category, first.query_type, first.metadata) == (
+        "multi_hop",
+        "why",
+        {"lang": "en"},
+    )
     assert second.metadata == {"metadata": "just a string"}
 
 
@@ -92,20 +106,36 @@ def test_file_order_is_kept(write_folder: WriteFolder) -> None:
     assert list(dataset.queries) == list(dataset.qrels) == ["q9", "q1", "q5"]
 
 
-@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")  # of documents outside the corpus
-def test_qrels_accept_negative_grades_repeated_pairs_and_quoted_ids(write_folder: WriteFolder) -> None:
+@pytest.mark.filterwarnings(
+    "ignore::ragbench.errors.DataWarning"
+)  # of documents outside the corpus
+def test_qrels_accept_negative_grades_repeated_pairs_and_quoted_ids(
+    write_folder: WriteFolder,
+) -> None:
     rows = 'q1\td1\t-1\nq1\td2\t0\nq1\td1\t-1\nq2\t"say ""hi"""\t1\nq3\t"open\t1\nq2\td2\t1\n'
     queries = jsonl(*({"_id": f"q{i}", "text": "x"} for i in (1, 2, 3)))
-    dataset = load_beir_folder(write_folder({"qrels/test.tsv": HEADER + rows, "queries.jsonl": queries}))
-    assert dataset.qrels == {"q1": {"d1": -1, "d2": 0}, "q2": {'say "hi"': 1, "d2": 1}, "q3": {'"open': 1}}
+    dataset = load_beir_folder(
+        write_folder({"qrels/test.tsv": HEADER + rows, "queries.jsonl": queries})
+    )
+    assert dataset.qrels == {
+        "q1": {"d1": -1, "d2": 0},
+        "q2": {'say "hi"': 1, "d2": 1},
+        "q3": {'"open': 1},
+    }
 
 
-def test_a_carriage_return_between_the_fields_of_a_record_is_white_space(write_folder: WriteFolder) -> None:
-    folder = write_folder({"corpus.jsonl": '{"_id": "d1",\r"text": "a"}\n{"_id": "d2", "text": "b"}\n'})
+def test_a_carriage_return_between_the_fields_of_a_record_is_white_space(
+    write_folder: WriteFolder,
+) -> None:
+    folder = write_folder(
+        {"corpus.jsonl": '{"_id": "d1",\r"text": "a"}\n{"_id": "d2", "text": "b"}\n'}
+    )
     assert [document.text for document in load_beir_folder(folder).corpus.values()] == ["a", "b"]
 
 
-def test_the_package_beir_reads_the_texts(write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_beir_reads_the_texts(
+    write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from beir.datasets.data_loader import GenericDataLoader
 
     loaders: list[GenericDataLoader] = []
@@ -137,7 +167,8 @@ def test_other_split(write_folder: WriteFolder) -> None:
     assert (dataset.split, dataset.qrels["q2"]) == ("dev", {"d1": 1})
 
 
-# --- what is refused: one error with file, line, value ------------------------------------------------------------
+# --- what is refused: one error with file, line, value
+# ------------------------------------------------------------
 
 MALFORMED: dict[str, tuple[dict[str, str | bytes | None], list[str]]] = {
     "no corpus": ({"corpus.jsonl": None}, ["corpus.jsonl is missing", "qrels/<split>.tsv"]),
@@ -153,45 +184,100 @@ MALFORMED: dict[str, tuple[dict[str, str | bytes | None], list[str]]] = {
     ),
     "array": ({"corpus.jsonl": '["d1"]\n'}, ["corpus.jsonl, line 1", "['d1'] is not an object"]),
     "deep": ({"corpus.jsonl": "[" * 100_000 + "\n"}, ["corpus.jsonl, line 1", "not valid JSON"]),
-    "long number": ({"corpus.jsonl": '{"_id": ' + "9" * 5000 + "}\n"}, ["corpus.jsonl, line 1", "not valid JSON"]),
-    "not UTF-8": ({"corpus.jsonl": b'{"_id": "d1", "text": "caf\xe9"}\n'}, ["line 1", "0xe9", "UTF-8"]),
-    "UTF-16": ({"queries.jsonl": '{"_id": "q1"}\n'.encode("utf-16")}, ["queries.jsonl, line 1", "UTF-8"]),
-    "half character": ({"corpus.jsonl": '{"_id": "d1", "text": "\\ud800"}\n'}, ["line 1", "half of a surrogate pair"]),
-    "no id": ({"corpus.jsonl": jsonl({"id": "d1", "text": "a"})}, ["line 1", "'_id' is missing", "id, text"]),
-    "no text": ({"queries.jsonl": jsonl({"_id": "q1", "query": "a"})}, ["queries.jsonl, line 1", "'text' is missing"]),
-    "null text": ({"corpus.jsonl": jsonl({"_id": "d1", "text": None})}, ["'text' is None", "string"]),
-    "text is a list": ({"corpus.jsonl": jsonl({"_id": "d1", "text": ["a"]})}, ["'text' is ['a']", "string"]),
-    "title is a number": ({"corpus.jsonl": jsonl({"_id": "d1", "text": "a", "title": 3})}, ["'title' is 3"]),
+    "long number": (
+        {"corpus.jsonl": '{"_id": ' + "9" * 5000 + "}\n"},
+        ["corpus.jsonl, line 1", "not valid JSON"],
+    ),
+    "not UTF-8": (
+        {"corpus.jsonl": b'{"_id": "d1", "text": "caf\xe9"}\n'},
+        ["line 1", "0xe9", "UTF-8"],
+    ),
+    "UTF-16": (
+        {"queries.jsonl": '{"_id": "q1"}\n'.encode("utf-16")},
+        ["queries.jsonl, line 1", "UTF-8"],
+    ),
+    "half character": (
+        {"corpus.jsonl": '{"_id": "d1", "text": "\\ud800"}\n'},
+        ["line 1", "half of a surrogate pair"],
+    ),
+    "no id": (
+        {"corpus.jsonl": jsonl({"id": "d1", "text": "a"})},
+        ["line 1", "'_id' is missing", "id, text"],
+    ),
+    "no text": (
+        {"queries.jsonl": jsonl({"_id": "q1", "query": "a"})},
+        ["queries.jsonl, line 1", "'text' is missing"],
+    ),
+    "null text": (
+        {"corpus.jsonl": jsonl({"_id": "d1", "text": None})},
+        ["'text' is None", "string"],
+    ),
+    "text is a list": (
+        {"corpus.jsonl": jsonl({"_id": "d1", "text": ["a"]})},
+        ["'text' is ['a']", "string"],
+    ),
+    "title is a number": (
+        {"corpus.jsonl": jsonl({"_id": "d1", "text": "a", "title": 3})},
+        ["'title' is 3"],
+    ),
     "id is a float": ({"corpus.jsonl": jsonl({"_id": 1.5, "text": "a"})}, ["'_id' is 1.5"]),
     "id is true": ({"corpus.jsonl": jsonl({"_id": True, "text": "a"})}, ["'_id' is True"]),
     "id is empty": ({"queries.jsonl": jsonl({"_id": "", "text": "a"})}, ["'_id' is ''"]),
     "empty corpus": ({"corpus.jsonl": "\n \n"}, ["corpus.jsonl is empty"]),
     "empty queries": ({"queries.jsonl": ""}, ["queries.jsonl is empty"]),
     "document twice": (
-        {"corpus.jsonl": jsonl({"_id": 1, "text": "a"}, {"_id": "d2", "text": "b"}, {"_id": "1", "text": "c"})},
+        {
+            "corpus.jsonl": jsonl(
+                {"_id": 1, "text": "a"}, {"_id": "d2", "text": "b"}, {"_id": "1", "text": "c"}
+            )
+        },
         ["corpus.jsonl, line 3", "document id '1'", "line 1 already"],
     ),
     "query twice": (
         {"queries.jsonl": "\n" + jsonl({"_id": "q1", "text": "a"}, {"_id": "q1", "text": "a"})},
         ["queries.jsonl, line 3", "query id 'q1'", "line 2 already"],
     ),
-    "no header": ({"qrels/test.tsv": "q1\td1\t1\n"}, ["test.tsv, line 1", "['q1', 'd1', '1']", "query-id"]),
+    "no header": (
+        {"qrels/test.tsv": "q1\td1\t1\n"},
+        ["test.tsv, line 1", "['q1', 'd1', '1']", "query-id"],
+    ),
     "empty qrels": ({"qrels/test.tsv": ""}, ["test.tsv, line 1", "header"]),
-    "TREC qrels": ({"qrels/test.tsv": "q1\t0\td1\t1\n"}, ["test.tsv, line 1", "TREC", "second column"]),
+    "TREC qrels": (
+        {"qrels/test.tsv": "q1\t0\td1\t1\n"},
+        ["test.tsv, line 1", "TREC", "second column"],
+    ),
     "other header": ({"qrels/test.tsv": "qid,docid,rel\nq1,d1,1\n"}, ["line 1", "qid,docid,rel"]),
-    "only a header": ({"qrels/test.tsv": HEADER}, ["judges none of the 2 queries", "nothing is judged"]),
-    "word as grade": ({"qrels/test.tsv": HEADER + "q1\td1\thigh\n"}, ["test.tsv, line 2", "'high'", "whole number"]),
+    "only a header": (
+        {"qrels/test.tsv": HEADER},
+        ["judges none of the 2 queries", "nothing is judged"],
+    ),
+    "word as grade": (
+        {"qrels/test.tsv": HEADER + "q1\td1\thigh\n"},
+        ["test.tsv, line 2", "'high'", "whole number"],
+    ),
     "broken grade": ({"qrels/test.tsv": HEADER + "q1\td1\t1.5\n"}, ["test.tsv, line 2", "'1.5'"]),
-    "no grade": ({"qrels/test.tsv": HEADER + "q1\td1\n"}, ["test.tsv, line 2", "2 columns", "expected 3"]),
+    "no grade": (
+        {"qrels/test.tsv": HEADER + "q1\td1\n"},
+        ["test.tsv, line 2", "2 columns", "expected 3"],
+    ),
     "spaces": ({"qrels/test.tsv": HEADER + "q1 d1 1\n"}, ["test.tsv, line 2", "1 columns", "tabs"]),
-    "line break in an id": ({"qrels/test.tsv": HEADER + "q\r1\td1\t1\n"}, ["test.tsv, line 2", "line break"]),
+    "line break in an id": (
+        {"qrels/test.tsv": HEADER + "q\r1\td1\t1\n"},
+        ["test.tsv, line 2", "line break"],
+    ),
     "empty doc id": ({"qrels/test.tsv": HEADER + "q1\t\t1\n"}, ["test.tsv, line 2", "empty id"]),
-    "huge grade": ({"qrels/test.tsv": HEADER + "q1\td1\t10000000\n"}, ["test.tsv, line 2", "out of range"]),
+    "huge grade": (
+        {"qrels/test.tsv": HEADER + "q1\td1\t10000000\n"},
+        ["test.tsv, line 2", "out of range"],
+    ),
     "conflict": (
         {"qrels/test.tsv": HEADER + "q1\td1\t1\nq2\td2\t1\nq1\td1\t2\n"},
         ["test.tsv, line 4", "'q1'", "'d1'", "judged 2 here and 1 earlier"],
     ),
-    "other queries": ({"qrels/test.tsv": HEADER + "x1\td1\t1\n"}, ["judges none", "'q1'", "'x1'", "the same"]),
+    "other queries": (
+        {"qrels/test.tsv": HEADER + "x1\td1\t1\n"},
+        ["judges none", "'q1'", "'x1'", "the same"],
+    ),
 }
 
 
@@ -204,7 +290,9 @@ def test_malformed_folder_is_one_clear_error(name: str, write_folder: WriteFolde
         assert part in str(caught.value)
 
 
-def test_the_error_for_a_folder_above_the_set_names_the_right_one(write_folder: WriteFolder) -> None:
+def test_the_error_for_a_folder_above_the_set_names_the_right_one(
+    write_folder: WriteFolder,
+) -> None:
     with pytest.raises(DataError, match="look like one: small"):
         load_beir_folder(write_folder().parent)
 
@@ -225,7 +313,9 @@ def test_a_directory_in_place_of_a_file(write_folder: WriteFolder) -> None:
         load_beir_folder(folder)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     content=st.one_of(
         st.binary(max_size=200),
@@ -234,7 +324,11 @@ def test_a_directory_in_place_of_a_file(write_folder: WriteFolder) -> None:
                 st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
                 lambda inner: (
                     st.lists(inner, max_size=2)
-                    | st.dictionaries(st.sampled_from(["_id", "text", "title", "metadata", "x"]), inner, max_size=5)
+                    | st.dictionaries(
+                        st.sampled_from(["_id", "text", "title", "metadata", "x"]),
+                        inner,
+                        max_size=5,
+                    )
                 ),
                 max_leaves=8,
             ),
@@ -242,9 +336,13 @@ def test_a_directory_in_place_of_a_file(write_folder: WriteFolder) -> None:
         ).map(lambda records: "\n".join(json.dumps(record) for record in records).encode()),
         st.binary(max_size=30).map(lambda noise: b'{"_id": "d1", "text": "' + noise + b'"}\n'),
     ),
-    file=st.sampled_from(["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "answers.jsonl", "questions.jsonl"]),
+    file=st.sampled_from(
+        ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "answers.jsonl", "questions.jsonl"]
+    ),
 )
-def test_any_bytes_load_or_are_a_data_error(content: bytes, file: str, write_folder: WriteFolder) -> None:
+def test_any_bytes_load_or_are_a_data_error(
+    content: bytes, file: str, write_folder: WriteFolder
+) -> None:
     folder = write_folder({"answers.jsonl": "", "questions.jsonl": "", file: content})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
@@ -258,11 +356,14 @@ def test_any_bytes_load_or_are_a_data_error(content: bytes, file: str, write_fol
     assert str(folder) in message
 
 
-# --- flaws that are no errors: one warning each -------------------------------------------------------------------
+# --- flaws that are no errors: one warning each
+# -------------------------------------------------------------------
 
 
 def test_judged_documents_outside_the_corpus_stay_in_the_qrels(write_folder: WriteFolder) -> None:
-    folder = write_folder({"qrels/test.tsv": HEADER + "q1\td1\t1\nq1\tgone\t1\nq2\tgone\t1\nq2\tlost\t0\n"})
+    folder = write_folder(
+        {"qrels/test.tsv": HEADER + "q1\td1\t1\nq1\tgone\t1\nq2\tgone\t1\nq2\tlost\t0\n"}
+    )
     with pytest.warns(
         DataWarning, match=r"2 judged documents are not in the corpus.*\(first: 'gone', 'lost'\)"
     ) as caught:
@@ -273,7 +374,9 @@ def test_judged_documents_outside_the_corpus_stay_in_the_qrels(write_folder: Wri
 
 def test_empty_documents_are_kept(write_folder: WriteFolder) -> None:
     records = [{"_id": f"d{i}", "text": " \n", "title": "Head" if i == 1 else ""} for i in range(6)]
-    with pytest.warns(DataWarning, match=r"5 documents are empty.*\(first: 'd0', 'd2', 'd3'\)") as caught:
+    with pytest.warns(
+        DataWarning, match=r"5 documents are empty.*\(first: 'd0', 'd2', 'd3'\)"
+    ) as caught:
         dataset = load_beir_folder(write_folder({"corpus.jsonl": jsonl(*records)}))
     assert len(caught) == 1
     assert len(dataset.corpus) == 6
@@ -291,13 +394,16 @@ def test_queries_without_judgement_are_left_out(write_folder: WriteFolder) -> No
 
 def test_judged_queries_that_are_not_there_are_left_out(write_folder: WriteFolder) -> None:
     folder = write_folder({"qrels/test.tsv": HEADER + "q1\td1\t1\nq2\td2\t1\nq3\tgone\t1\n"})
-    with pytest.warns(DataWarning, match=r"1 judged queries are not among the queries.*'q3'") as caught:
+    with pytest.warns(
+        DataWarning, match=r"1 judged queries are not among the queries.*'q3'"
+    ) as caught:
         dataset = load_beir_folder(folder)
     assert len(caught) == 1  # the document that only the lost query names is not a flaw of its own
     assert "q3" not in dataset.qrels
 
 
-# --- the real collections -----------------------------------------------------------------------------------------
+# --- the real collections
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -331,7 +437,8 @@ def test_nothing_that_beir_reads_is_changed_or_dropped(shared_data: Path, name: 
     corpus, queries, qrels = GenericDataLoader(str(shared_data / name)).load("test")
     ours = load_beir_folder(shared_data / name)
     assert {d.doc_id: {"text": d.text, "title": d.title} for d in ours.corpus.values()} == {
-        doc_id: {"text": fields["text"], "title": fields["title"] or ""} for doc_id, fields in corpus.items()
+        doc_id: {"text": fields["text"], "title": fields["title"] or ""}
+        for doc_id, fields in corpus.items()
     }
     judged = {query_id: grades for query_id, grades in ours.qrels.items() if grades}
     assert judged == qrels

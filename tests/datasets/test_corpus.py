@@ -28,8 +28,8 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
 
 def test_html_pages_are_read_as_text(tmp_path: Path) -> None:
     page = (
-        "<!DOCTYPE html><html><head><title>T</title><meta charset='latin-1'><style>p {}</style></head><body>"
-        "<nav><a>Home</a></nav><!-- no -->"
+        "<!DOCTYPE html><html><head><title>T</title><meta charset='latin-1'><style>p "
+        "{}</style></head><body><nav><a>Home</a></nav><!-- no -->"
         "<h1>Caf\xe9 <a>\xb6</a></h1><p>Opens\n at <b>nine</b>.</p><script>f()</script>"
         "<table><tr><td>tea</td><td>2</td></tr></table><pre>a\n\n\n  b</pre></body></html>"
     )
@@ -39,7 +39,9 @@ def test_html_pages_are_read_as_text(tmp_path: Path) -> None:
 
 
 def test_a_corpus_file_and_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "corpus.jsonl").write_text('{"_id": 1, "text": "One.", "date": "2024"}\n', encoding="utf-8")
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": 1, "text": "One.", "date": "2024"}\n', encoding="utf-8"
+    )
     assert load_corpus(tmp_path / "corpus.jsonl").corpus == load_corpus(tmp_path).corpus
     assert load_corpus(tmp_path).corpus["1"].metadata == {"date": "2024"}
     assert load_corpus(tmp_path).cases == ()

@@ -1,5 +1,5 @@
-"""PDF and DOCX files as documents. `two_columns.pdf` is a justified print in two columns, typeset by pdfTeX from prose
-of this project; `two_columns.txt` has its sentences, one a line."""
+"""PDF and DOCX files as documents. `two_columns.pdf` is a justified print in two columns, typeset
+by pdfTeX from prose of this project; `two_columns.txt` has its sentences, one a line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def word_document() -> bytes:
     document = docx.Document()
     document.add_heading("Railways", 0)
     document.add_heading("Opening", 2)
-    document.add_paragraph("The line opened in 1881, and was re\u00adbuilt later.").add_run().add_break(WD_BREAK.PAGE)
+    document.add_paragraph(
+        "The line opened in 1881, and was re\u00adbuilt later."
+    ).add_run().add_break(WD_BREAK.PAGE)
     document.add_paragraph("Two tracks.", style="List Bullet")
     table = document.add_table(1, 2)
     table.rows[0].cells[0].text, table.rows[0].cells[1].text = "length", "12 km"
@@ -41,7 +43,10 @@ def test_sentences_of_a_print_in_two_columns_are_found_in_it(tmp_path: Path) -> 
     sentences = PRINT.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/print.pdf").write_bytes(PRINT.read_bytes())
-    rows = [{"user_input": f"Question {i}?", "reference_contexts": [text]} for i, text in enumerate(sentences)]
+    rows = [
+        {"user_input": f"Question {i}?", "reference_contexts": [text]}
+        for i, text in enumerate(sentences)
+    ]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     data = rb.load_dataset(tmp_path / "mine.jsonl", corpus=tmp_path / "docs")
     found = sum(bool(case.evidence) for case in data.cases)
@@ -57,13 +62,14 @@ def test_a_word_document_is_read_with_its_headings_and_tables(tmp_path: Path) ->
     (tmp_path / "rail.docx").write_bytes(word_document())
     [document] = load_corpus(tmp_path).corpus.values()
     assert document.text == (
-        "# Railways\n\n## Opening\n\nThe line opened in 1881, and was rebuilt later.\n\n- Two tracks.\n\n"
-        "length 12 km\n\nIt closed."
+        "# Railways\n\n## Opening\n\nThe line opened in 1881, and was rebuilt later.\n\n- Two "
+        "tracks.\n\nlength 12 km\n\nIt closed."
     )
 
 
 @pytest.mark.parametrize(("pages", "text"), [
-    (["A re\ufffebuilt line, well-\nknown. Well-known."], "A rebuilt line, well-known. Well-known."),
+    (["A re\ufffebuilt line, well-\nknown. Well-known."], "A rebuilt line, well-known. "
+                                                          "Well-known."),
     (["The line of 1881-\n1890 by Jean-\nPaul"], "The line of 1881-1890 by Jean-Paul"),
     (["Divi\u00ad\nded, and a dash -\nhere"], "Divided, and a dash - here"),
     (["ABC 1\nThe line is", "ABC 2\nshort and", "ABC 3\nold."], "The line is short and old."),
@@ -77,14 +83,20 @@ def test_lines_hyphens_and_pages_are_undone(pages: list[str], text: str) -> None
     assert text_of_pages(pages) == text
 
 
-def test_every_file_that_is_not_read_is_counted_by_its_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_that_is_not_read_is_counted_by_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "guide.md").write_text("# Install\n\nThe installer needs a network and about ten minutes of your time.\n")
+    (docs / "guide.md").write_text(
+        "# Install\n\nThe installer needs a network and about ten minutes of your time.\n"
+    )
     (docs / "print.pdf").write_bytes(PRINT.read_bytes())
     for name in ("a.png", "b.png", "slides.PPTX", "Makefile"):
         (docs / name).write_bytes(b"\x89")
-    with pytest.warns(DataWarning, match=r"4 of 6 files were not read.*: 2 \.png, 1 without an ending, 1 \.pptx$"):
+    with pytest.warns(
+        DataWarning, match=r"4 of 6 files were not read.*: 2 \.png, 1 without an ending, 1 \.pptx$"
+    ):
         assert set(load_corpus(docs).corpus) == {"guide.md", "print.pdf"}
     with pytest.warns(DataWarning, match="2 .png"):
         done = CliRunner().invoke(app, ["init", "--docs", str(docs), str(tmp_path / "evaluation")])
@@ -93,7 +105,9 @@ def test_every_file_that_is_not_read_is_counted_by_its_type(tmp_path: Path, monk
     with pytest.warns(DataWarning, match=r"1 \.pdf.*pip install 'ragbench-lab\[documents\]'"):
         assert set(load_corpus(docs).corpus) == {"guide.md"}
     (docs / "guide.md").unlink()
-    with pytest.raises(DataError, match=r"neither corpus.jsonl.*2 \.png.*ragbench-lab\[documents\]"):
+    with pytest.raises(
+        DataError, match=r"neither corpus.jsonl.*2 \.png.*ragbench-lab\[documents\]"
+    ):
         load_corpus(docs)
 
 

@@ -24,7 +24,9 @@ WriteFolder = Callable[..., Path]
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files`; the other attributes are its bad habits. `asked` holds the path of each request."""
+    """Serves `files`; the other attributes are its bad habits. `asked` holds the path of each
+    request.
+    """
 
     daemon_threads = True
 
@@ -107,7 +109,9 @@ def zip_of(members: dict[str, bytes]) -> bytes:
 def left_over() -> list[str]:
     """The files of the cache, without locks."""
     return sorted(
-        path.name for path in (store.cache_folder() / "datasets").glob("*/*") if not path.name.endswith(".lock")
+        path.name
+        for path in (store.cache_folder() / "datasets").glob("*/*")
+        if not path.name.endswith(".lock")
     )
 
 
@@ -124,10 +128,15 @@ def test_download_loads_once_and_is_kept(server: Server, write_folder: WriteFold
 
 
 @pytest.mark.parametrize("says_length", [True, False])
-def test_pubmedqa_cut_in_the_middle_starts_again(server: Server, shared_data: Path, says_length: bool) -> None:
+def test_pubmedqa_cut_in_the_middle_starts_again(
+    server: Server, shared_data: Path, says_length: bool
+) -> None:
     folder = shared_data / "pubmedqa"
     server.files["pubmedqa.zip"] = packed(folder, "pubmedqa/")
-    server.says_length, server.cut = says_length, 1  # without a length only the archive itself shows the cut
+    server.says_length, server.cut = (
+        says_length,
+        1,
+    )  # without a length only the archive itself shows the cut
     found = beir_folder("pubmedqa", pause_s=0.01)
     assert (found / "corpus.jsonl").read_bytes() == (folder / "corpus.jsonl").read_bytes()
     assert left_over() == ["pubmedqa"]
@@ -137,14 +146,21 @@ def test_pubmedqa_cut_in_the_middle_starts_again(server: Server, shared_data: Pa
 def test_a_download_that_is_always_cut_gives_up(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder())
     server.cut = 99
-    with pytest.raises(DownloadError, match=r"could not be downloaded in 2 tries.*RAGBENCH_BEIR_URL"):
+    with pytest.raises(
+        DownloadError, match=r"could not be downloaded in 2 tries.*RAGBENCH_BEIR_URL"
+    ):
         beir_folder("small", tries=2, pause_s=0.01)
     assert left_over() == []
 
 
 def test_what_a_killed_process_left_is_removed(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder())
-    left = store.cache_folder() / "datasets" / f"beir-{store.digest(server.url)[:8]}" / f"{STAGING}small-12345678"
+    left = (
+        store.cache_folder()
+        / "datasets"
+        / f"beir-{store.digest(server.url)[:8]}"
+        / f"{STAGING}small-12345678"
+    )
     left.mkdir(parents=True)
     assert (beir_folder("small") / "corpus.jsonl").is_file()
     assert left_over() == ["small"]
@@ -153,8 +169,12 @@ def test_what_a_killed_process_left_is_removed(server: Server, write_folder: Wri
 def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: WriteFolder) -> None:
     archive = packed(write_folder())
     middle = archive.index(b"corpus.jsonl") + 20
-    server.files["small.zip"] = archive[:middle] + bytes([archive[middle] ^ 0xFF]) + archive[middle + 1 :]
-    with pytest.raises(DownloadError, match=r"small.zip could not be downloaded.*not a whole zip archive"):
+    server.files["small.zip"] = (
+        archive[:middle] + bytes([archive[middle] ^ 0xFF]) + archive[middle + 1 :]
+    )
+    with pytest.raises(
+        DownloadError, match=r"small.zip could not be downloaded.*not a whole zip archive"
+    ):
         beir_folder("small", tries=1)
     assert left_over() == []
 
@@ -162,7 +182,9 @@ def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: Wr
 def test_a_silent_server_counts_as_cut(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder())
     server.hang.set()
-    with pytest.raises(DownloadError, match=r"in 1 tries \(it timed out: less than 1000 bytes a second"):
+    with pytest.raises(
+        DownloadError, match=r"in 1 tries \(it timed out: less than 1000 bytes a second"
+    ):
         beir_folder("small", tries=1, stall_s=1.0)
     assert left_over() == []
 
@@ -174,7 +196,10 @@ def test_server_error_is_tried_again(server: Server, write_folder: WriteFolder) 
 
 
 def test_missing_set_is_a_clear_error_at_once(server: Server) -> None:
-    with pytest.raises(DownloadError, match=r"/sets/nothing.zip: the server answered 404.*nfcorpus.*RAGBENCH_BEIR_URL"):
+    with pytest.raises(
+        DownloadError,
+        match=r"/sets/nothing.zip: the server answered 404.*nfcorpus.*RAGBENCH_BEIR_URL",
+    ):
         load_dataset("beir/nothing")
     assert len(server.asked) == 1
     assert left_over() == []
@@ -182,7 +207,9 @@ def test_missing_set_is_a_clear_error_at_once(server: Server) -> None:
 
 def test_no_server_is_a_clear_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_BEIR_URL", "http://127.0.0.1:1/sets")
-    with pytest.raises(DownloadError, match=r"http://127.0.0.1:1/sets/nfcorpus.zip could not be.*RAGBENCH_BEIR_URL"):
+    with pytest.raises(
+        DownloadError, match=r"http://127.0.0.1:1/sets/nfcorpus.zip could not be.*RAGBENCH_BEIR_URL"
+    ):
         beir_folder("nfcorpus", tries=2, pause_s=0.01)
 
 
@@ -236,13 +263,17 @@ def test_an_archive_that_unpacks_to_far_more_than_texts_do_is_refused(server: Se
         archive.writestr("small/corpus.jsonl", bytes(30_000_000))
     server.files["small.zip"] = held.getvalue()
     assert len(held.getvalue()) < 40_000
-    with pytest.raises(DataError, match=r"unpack to 30,000,000 bytes from \d+,\d+; expected at most 50 times"):
+    with pytest.raises(
+        DataError, match=r"unpack to 30,000,000 bytes from \d+,\d+; expected at most 50 times"
+    ):
         beir_folder("small")
     assert left_over() == []
 
 
 @pytest.mark.parametrize("inside", ["", "small/", "other-name/"])
-def test_set_is_found_where_archives_hold_it(server: Server, write_folder: WriteFolder, inside: str) -> None:
+def test_set_is_found_where_archives_hold_it(
+    server: Server, write_folder: WriteFolder, inside: str
+) -> None:
     server.files["small.zip"] = packed(write_folder(), inside)
     assert (beir_folder("small") / "qrels" / "test.tsv").is_file()
 
@@ -250,7 +281,9 @@ def test_set_is_found_where_archives_hold_it(server: Server, write_folder: Write
 def test_part_of_a_set_of_sets(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder(), "small/android/")
     assert load_dataset("beir/small/android").name == "beir/small/android"
-    with pytest.raises(ConfigError, match=r"unknown part of BEIR set 'small' 'androit'; did you mean 'android'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown part of BEIR set 'small' 'androit'; did you mean 'android'"
+    ):
         load_dataset("beir/small/androit")
     with pytest.raises(DataError, match=r"corpus.jsonl is missing.*look like one: android"):
         load_dataset("beir/small")
@@ -275,7 +308,9 @@ def test_sets_from_different_places_are_kept_apart(
         beir_folder("small")
 
 
-@pytest.mark.parametrize("name", ["../small", "small/../..", "a/b/c", "", "small?x=1", "sm all", ".hidden"])
+@pytest.mark.parametrize(
+    "name", ["../small", "small/../..", "a/b/c", "", "small?x=1", "sm all", ".hidden"]
+)
 def test_odd_names_never_reach_the_server(server: Server, name: str) -> None:
     with pytest.raises(ConfigError, match="unknown BEIR set"):
         beir_folder(name)
@@ -288,7 +323,9 @@ def test_base_url_must_be_http(monkeypatch: pytest.MonkeyPatch) -> None:
         beir_folder("small")
 
 
-def test_cache_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_written(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with pytest.raises(RagbenchError, match="RAGBENCH_CACHE_DIR"):
@@ -299,7 +336,9 @@ def test_checksums_are_those_that_ir_datasets_has_too() -> None:
     import json
     import pkgutil
 
-    listed = json.loads(pkgutil.get_data("ir_datasets", "etc/downloads.json") or b"{}")["beir"].values()
+    listed = json.loads(pkgutil.get_data("ir_datasets", "etc/downloads.json") or b"{}")[
+        "beir"
+    ].values()
     theirs = {entry["url"]: entry["expected_md5"] for entry in listed}
     for name, md5 in MD5.items():
         assert theirs[f"{OFFICIAL_URL}/{name}.zip"] == md5

@@ -1,4 +1,6 @@
-"""Gold answers and spans in a BEIR folder: every shape, offsets moved behind the title and verified."""
+"""Gold answers and spans in a BEIR folder: every shape, offsets moved behind the title and
+verified.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ def first_case(folder: Path) -> Case:
 def test_plain_answer_and_its_other_fields(write_folder: WriteFolder) -> None:
     answers = jsonl({"_id": "q1", "answer": "One.", "label": "yes"}, {"_id": "q2", "answer": None})
     dataset = load_beir_folder(write_folder({"answers.jsonl": answers}))
-    assert dataset.cases[0] == Case("q1", "one?", reference_answer="One.", metadata={"label": "yes"})
+    assert dataset.cases[0] == Case(
+        "q1", "one?", reference_answer="One.", metadata={"label": "yes"}
+    )
     assert dataset.cases[1] == Case("q2", "two?")
 
 
 def test_list_of_strings_is_one_fact_with_aliases(write_folder: WriteFolder) -> None:
-    case = first_case(write_folder({"answers.jsonl": jsonl({"_id": "q1", "answers": ["US", "USA", "US"]})}))
+    case = first_case(
+        write_folder({"answers.jsonl": jsonl({"_id": "q1", "answers": ["US", "USA", "US"]})})
+    )
     assert case.reference_answer == "US"
     assert case.gold_facts == (("US", "USA"),)
     assert case.evidence == ()
@@ -72,7 +78,9 @@ def test_selected_sentence_that_is_nowhere_is_warned_about(write_folder: WriteFo
         "passage_ids": ["d1"],
         "answers": [{"answer": "x", "selected_sentences": ["Body one.", "Not there."]}],
     }
-    with pytest.warns(DataWarning, match=r"1 queries have a selected sentence that is not in its passage.*'q1'"):
+    with pytest.warns(
+        DataWarning, match=r"1 queries have a selected sentence that is not in its passage.*'q1'"
+    ):
         case = first_case(write_folder({"answers.jsonl": jsonl(record)}))
     assert case.evidence == (Span("d1", 6, 15),)
 
@@ -89,7 +97,9 @@ def test_unanswerable_query_without_judgement_is_kept(write_folder: WriteFolder)
     assert dataset.cases[0] == Case("q1", "one?", expected_outcome="no_results")
 
 
-def test_unanswerable_query_that_another_split_judges_belongs_there(write_folder: WriteFolder) -> None:
+def test_unanswerable_query_that_another_split_judges_belongs_there(
+    write_folder: WriteFolder,
+) -> None:
     folder = write_folder(
         {
             "qrels/test.tsv": HEADER + "q2\td2\t1\n",
@@ -106,12 +116,18 @@ def test_unanswerable_query_that_another_split_judges_belongs_there(write_folder
 
 
 def test_answers_to_other_queries_are_warned_about(write_folder: WriteFolder) -> None:
-    folder = write_folder({"answers.jsonl": jsonl({"_id": "q9", "answer": "x"}, {"_id": "q1", "answer": "y"})})
-    with pytest.warns(DataWarning, match=r"answers.jsonl: 1 queries are not in queries.jsonl.*'q9'"):
+    folder = write_folder(
+        {"answers.jsonl": jsonl({"_id": "q9", "answer": "x"}, {"_id": "q1", "answer": "y"})}
+    )
+    with pytest.warns(
+        DataWarning, match=r"answers.jsonl: 1 queries are not in queries.jsonl.*'q9'"
+    ):
         assert first_case(folder).reference_answer == "y"
 
 
-def test_questions_and_answers_are_joined_without_repeating_a_span(write_folder: WriteFolder) -> None:
+def test_questions_and_answers_are_joined_without_repeating_a_span(
+    write_folder: WriteFolder,
+) -> None:
     folder = write_folder(
         {
             "questions.jsonl": jsonl(
@@ -149,22 +165,50 @@ def question(**changed: object) -> dict[str, object]:
 
 
 MALFORMED: dict[str, tuple[str, dict[str, object], list[str]]] = {
-    "other text": ("questions", question(start_index=4, end_index=7), ["line 1", "' on'", "at character 4", "'one'"]),
-    "byte length": ("questions", question(end_index=9), ["from 5 to 9 quotes 3 characters", "not bytes"]),
+    "other text": (
+        "questions",
+        question(start_index=4, end_index=7),
+        ["line 1", "' on'", "at character 4", "'one'"],
+    ),
+    "byte length": (
+        "questions",
+        question(end_index=9),
+        ["from 5 to 9 quotes 3 characters", "not bytes"],
+    ),
     "empty quote": ("questions", question(content="", end_index=5), ["quotes 0 characters"]),
-    "negative": ("questions", question(start_index=-3, end_index=0), ["'start_index' is -3", "0 or more"]),
+    "negative": (
+        "questions",
+        question(start_index=-3, end_index=0),
+        ["'start_index' is -3", "0 or more"],
+    ),
     "no offset": ("questions", question(end_index=None), ["'end_index' is None"]),
     "offset is text": ("questions", question(end_index="8"), ["'end_index' is '8'"]),
-    "past the end": ("questions", question(start_index=7, end_index=10), ["'e.'", "at character 7"]),
+    "past the end": (
+        "questions",
+        question(start_index=7, end_index=10),
+        ["'e.'", "at character 7"],
+    ),
     "no document": ("questions", {**question(), "corpus_id": "d9"}, ["'d9'", "not in the corpus"]),
-    "no corpus_id": ("questions", {"_id": "q1", "references": [{"content": "x"}]}, ["'corpus_id' is missing"]),
+    "no corpus_id": (
+        "questions",
+        {"_id": "q1", "references": [{"content": "x"}]},
+        ["'corpus_id' is missing"],
+    ),
     "no references": ("questions", {"_id": "q1"}, ["'references' is None", "list"]),
     "no id": ("answers", {"answer": "x"}, ["'_id' is missing"]),
     "answer is a list": ("answers", {"_id": "q1", "answer": ["x"]}, ["'answer' is ['x']"]),
     "answers is text": ("answers", {"_id": "q1", "answers": "x"}, ["'answers' is 'x'", "list"]),
     "answers hold numbers": ("answers", {"_id": "q1", "answers": [3]}, ["answer 3 is not"]),
-    "answerable": ("answers", {"_id": "q1", "answerable": "no"}, ["'answerable' is 'no'", "true or false"]),
-    "no place": ("answers", {"_id": "q1", "answers": [{"text": "x", "answer_start": 0}]}, ["'doc_id' is missing"]),
+    "answerable": (
+        "answers",
+        {"_id": "q1", "answerable": "no"},
+        ["'answerable' is 'no'", "true or false"],
+    ),
+    "no place": (
+        "answers",
+        {"_id": "q1", "answers": [{"text": "x", "answer_start": 0}]},
+        ["'doc_id' is missing"],
+    ),
     "wrong place": (
         "answers",
         {"_id": "q1", "doc_id": "d1", "answers": [{"text": "one", "answer_start": 0}]},

@@ -31,12 +31,16 @@ QRELS: Rows = [
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """`repository({("corpus", "corpus"): rows, ...})`: a folder with these (configuration, split) tables."""
+    """`repository({("corpus", "corpus"): rows, ...})`: a folder with these (configuration, split)
+    tables.
+    """
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
 
-    def make(tables: dict[tuple[str, str], Rows], name: str = "small", parquet: bool = False) -> Path:
+    def make(
+        tables: dict[tuple[str, str], Rows], name: str = "small", parquet: bool = False
+    ) -> Path:
         folder = tmp_path / name
         folder.mkdir()
         configs: dict[str, list[str]] = {}
@@ -49,7 +53,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
             else:
                 path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
             configs.setdefault(config, []).append(f"  - split: {split}\n    path: {path.name}\n")
-        listed = "".join(f"- config_name: {name}\n  data_files:\n{''.join(parts)}" for name, parts in configs.items())
+        listed = "".join(
+            f"- config_name: {name}\n  data_files:\n{''.join(parts)}"
+            for name, parts in configs.items()
+        )
         (folder / "README.md").write_text(f"---\nconfigs:\n{listed}---\n", encoding="utf-8")
         return folder
 
@@ -57,12 +64,18 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def whole(qrels_config: str = "default") -> dict[tuple[str, str], Rows]:
-    return {("corpus", "corpus"): CORPUS, ("queries", "queries"): QUERIES, (qrels_config, "test"): QRELS}
+    return {
+        ("corpus", "corpus"): CORPUS,
+        ("queries", "queries"): QUERIES,
+        (qrels_config, "test"): QRELS,
+    }
 
 
 @pytest.mark.parametrize("parquet", [False, True], ids=["jsonl", "parquet"])
 @pytest.mark.parametrize("qrels_config", ["default", "qrels"])
-def test_judgements_in_the_repository(repository: Repository, qrels_config: str, parquet: bool) -> None:
+def test_judgements_in_the_repository(
+    repository: Repository, qrels_config: str, parquet: bool
+) -> None:
     folder = repository(whole(qrels_config), parquet=parquet)
     dataset = load_dataset(f"hf:{folder}")
     assert (dataset.name, dataset.split) == ("hf:small", "test")
@@ -95,7 +108,9 @@ def test_a_large_corpus_stays_on_the_disk(
 
 def test_judgements_in_the_sister_repository(repository: Repository) -> None:
     folder = repository({("corpus", "corpus"): CORPUS, ("queries", "queries"): QUERIES})
-    repository({("default", "validation"): QRELS, ("default", "test"): QRELS[:1]}, name="small-qrels")
+    repository(
+        {("default", "validation"): QRELS, ("default", "test"): QRELS[:1]}, name="small-qrels"
+    )
     dataset = load_dataset(f"hf:{folder}", "validation")
     assert (dataset.split, list(dataset.qrels)) == ("validation", ["q1", "q2"])
 
@@ -152,21 +167,41 @@ def test_configurations_that_are_not_there(repository: Repository) -> None:
 def test_several_splits_of_the_corpus_must_name_one(repository: Repository) -> None:
     tables = {**whole(), ("corpus", "a"): CORPUS, ("corpus", "b"): CORPUS}
     del tables["corpus", "corpus"]
-    with pytest.raises(DataError, match=r"configuration 'corpus' has splits a, b; expected one, or 'corpus'"):
+    with pytest.raises(
+        DataError, match=r"configuration 'corpus' has splits a, b; expected one, or 'corpus'"
+    ):
         load_dataset(f"hf:{repository(tables)}")
 
 
 @pytest.mark.parametrize(
     ("place", "rows", "expected"),
     [
-        (("corpus", "corpus"), [{"_id": "d1", "body": "a"}], r"corpus/corpus, row 1: 'text' is missing"),
+        (
+            ("corpus", "corpus"),
+            [{"_id": "d1", "body": "a"}],
+            r"corpus/corpus, row 1: 'text' is missing",
+        ),
         (("corpus", "corpus"), [CORPUS[0], CORPUS[0]], r"corpus/corpus, row 2: document id 'd1'"),
-        (("queries", "queries"), [QUERIES[0], QUERIES[0]], r"queries/queries, row 2: query id 'q1'"),
-        (("default", "test"), [{"query-id": "q1", "corpus-id": "d1", "score": 1.5}], r"default/test, row 1: grade 1.5"),
-        (("default", "test"), [{"query": "q1", "doc": "d1"}], r"default/test, row 1: 'query-id' is missing"),
+        (
+            ("queries", "queries"),
+            [QUERIES[0], QUERIES[0]],
+            r"queries/queries, row 2: query id 'q1'",
+        ),
+        (
+            ("default", "test"),
+            [{"query-id": "q1", "corpus-id": "d1", "score": 1.5}],
+            r"default/test, row 1: grade 1.5",
+        ),
+        (
+            ("default", "test"),
+            [{"query": "q1", "doc": "d1"}],
+            r"default/test, row 1: 'query-id' is missing",
+        ),
     ],
 )
-def test_bad_rows_are_named(repository: Repository, place: tuple[str, str], rows: Rows, expected: str) -> None:
+def test_bad_rows_are_named(
+    repository: Repository, place: tuple[str, str], rows: Rows, expected: str
+) -> None:
     with pytest.raises(DataError, match=expected):
         load_dataset(f"hf:{repository({**whole(), place: rows})}")
 
@@ -179,7 +214,9 @@ def test_broken_file_is_a_data_error(repository: Repository) -> None:
 
 
 def test_hub_out_of_reach_is_a_download_error(repository: Repository) -> None:
-    with pytest.raises(DownloadError, match=r"hf:nobody/nothing could not be fetched.*or name a local folder"):
+    with pytest.raises(
+        DownloadError, match=r"hf:nobody/nothing could not be fetched.*or name a local folder"
+    ):
         load_dataset("hf:nobody/nothing")
 
 
@@ -190,7 +227,9 @@ def test_no_repository(repository: Repository) -> None:
 
 def in_one(folder: Path) -> None:
     tables = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS}
-    hub.DatasetDict({name: hub.Dataset.from_list(rows) for name, rows in tables.items()}).save_to_disk(folder)
+    hub.DatasetDict(
+        {name: hub.Dataset.from_list(rows) for name, rows in tables.items()}
+    ).save_to_disk(folder)
 
 
 def a_folder_each(folder: Path) -> None:
@@ -210,7 +249,9 @@ def parquet(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [in_one, a_folder_each, parquet])
-def test_a_set_that_was_saved_to_disk_or_as_parquet(repository: Repository, tmp_path: Path, save: Any) -> None:
+def test_a_set_that_was_saved_to_disk_or_as_parquet(
+    repository: Repository, tmp_path: Path, save: Any
+) -> None:
     expected = load_dataset(f"hf:{repository(whole())}")
     save(tmp_path / "saved")
     dataset = load_dataset(f"hf:{tmp_path / 'saved'}")
@@ -222,7 +263,9 @@ def test_a_set_that_was_saved_to_disk_or_as_parquet(repository: Repository, tmp_
             load_dataset(f"hf:{tmp_path / 'saved'}", "train")
 
 
-def test_a_damaged_file_of_a_saved_set_is_a_data_error(repository: Repository, tmp_path: Path) -> None:
+def test_a_damaged_file_of_a_saved_set_is_a_data_error(
+    repository: Repository, tmp_path: Path
+) -> None:
     parquet(tmp_path / "saved")
     (tmp_path / "saved" / "queries" / "queries.parquet").write_bytes(b"PAR1 cut")
     with pytest.raises(DataError, match="could not be read"):
@@ -230,7 +273,13 @@ def test_a_damaged_file_of_a_saved_set_is_a_data_error(repository: Repository, t
 
 
 @pytest.mark.parametrize(
-    "pattern", ["{url}/c.jsonl", "zip://c.jsonl::{url}/c.zip", "{url}/c.jsonl::c.zip", "ftp://127.0.0.1:9/c.jsonl"]
+    "pattern",
+    [
+        "{url}/c.jsonl",
+        "zip://c.jsonl::{url}/c.zip",
+        "{url}/c.jsonl::c.zip",
+        "ftp://127.0.0.1:9/c.jsonl",
+    ],
 )
 @pytest.mark.parametrize("file", ["README.md", ".huggingface.yaml"])
 def test_a_card_that_names_another_place_is_refused_unfetched(
@@ -238,16 +287,26 @@ def test_a_card_that_names_another_place_is_refused_unfetched(
 ) -> None:
     server = loopback(lambda asked: wire.Answered(b'{"_id": "d1", "text": "planted"}\n'))
     folder = repository(whole())
-    card = (folder / "README.md").read_text().replace("corpus-corpus.jsonl", pattern.format(url=server.url))
+    card = (
+        (folder / "README.md")
+        .read_text()
+        .replace("corpus-corpus.jsonl", pattern.format(url=server.url))
+    )
     (folder / file).write_text(card if file == "README.md" else card.replace("---\n", ""))
-    with pytest.raises(DataError, match=r"hf:.*small: its card names '.*', which is not in the repository"):
+    with pytest.raises(
+        DataError, match=r"hf:.*small: its card names '.*', which is not in the repository"
+    ):
         load_dataset(f"hf:{folder}")
     assert server.asked == []
 
 
-def test_an_address_in_a_row_is_not_fetched(repository: Repository, loopback: Any, wire: Any) -> None:
+def test_an_address_in_a_row_is_not_fetched(
+    repository: Repository, loopback: Any, wire: Any
+) -> None:
     server = loopback(lambda asked: wire.Answered(b""))
-    folder = repository({**whole(), ("corpus", "corpus"): [{"_id": "d1", "text": {"path": f"{server.url}/a.png"}}]})
+    folder = repository(
+        {**whole(), ("corpus", "corpus"): [{"_id": "d1", "text": {"path": f"{server.url}/a.png"}}]}
+    )
     info = "dataset_info:\n- config_name: corpus\n  features:\n  - name: _id\n    dtype: string\n"
     info += "  - name: text\n    dtype: image\n"
     card = (folder / "README.md").read_text()

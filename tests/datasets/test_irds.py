@@ -31,10 +31,17 @@ def ir_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def register(tmp_path: Path, ir_datasets: Any) -> Register:
-    """`register("/test", qrels="...")`: a set under a fresh id that ends so; None leaves a part out."""
+    """`register("/test", qrels="...")`: a set under a fresh id that ends so; None leaves a part
+    out.
+    """
     base = f"ragbench-test-{next(_NUMBERS)}"
 
-    def make(end: str = "", docs: str | None = DOCS, queries: str | None = QUERIES, qrels: str | None = QRELS) -> str:
+    def make(
+        end: str = "",
+        docs: str | None = DOCS,
+        queries: str | None = QUERIES,
+        qrels: str | None = QRELS,
+    ) -> str:
         paths = []
         for what, content in (("docs", docs), ("queries", queries), ("qrels", qrels)):
             path = tmp_path / f"{base}{end}".replace("/", "_") / what
@@ -52,7 +59,10 @@ def test_documents_queries_and_judgements(register: Register) -> None:
     name = register()
     dataset = load_dataset(name)
     assert dataset.name == name
-    assert {doc_id: doc.text for doc_id, doc in dataset.corpus.items()} == {"d1": "Body one.", "d2": "Body two."}
+    assert {doc_id: doc.text for doc_id, doc in dataset.corpus.items()} == {
+        "d1": "Body one.",
+        "d2": "Body two.",
+    }
     assert dataset.queries == {"q1": "one?", "q2": "two?"}
     assert dataset.qrels == {"q1": {"d1": 2}, "q2": {"d2": 1, "d1": -1}}
 
@@ -72,7 +82,9 @@ def test_split_that_is_not_there(register: Register) -> None:
     register("/test")
     with pytest.raises(ConfigError, match=rf"for split 'train'; these do: {name[5:]}/test"):
         load_dataset(name, "train")
-    with pytest.raises(ConfigError, match=r"for split 'train'; these do: .*/test \(with the default split\)"):
+    with pytest.raises(
+        ConfigError, match=r"for split 'train'; these do: .*/test \(with the default split\)"
+    ):
         load_dataset(f"{name}/test", "train")
 
 
@@ -82,14 +94,18 @@ def test_unknown_id_names_the_nearest(ir_datasets: Any) -> None:
 
 
 def test_id_of_a_real_set_needs_no_network_to_be_checked(ir_datasets: Any) -> None:
-    with pytest.raises(ConfigError, match=r"irds:beir/nfcorpus has no .* for split 'validation'; these do: .*/dev"):
+    with pytest.raises(
+        ConfigError, match=r"irds:beir/nfcorpus has no .* for split 'validation'; these do: .*/dev"
+    ):
         load_dataset("irds:beir/nfcorpus", "validation")
 
 
 def test_missing_file_is_a_download_error(register: Register, tmp_path: Path) -> None:
     name = register()
     (tmp_path / name[5:] / "docs").unlink()
-    with pytest.raises(DownloadError, match=rf"the documents of {name} could not be fetched.*IR_DATASETS_HOME"):
+    with pytest.raises(
+        DownloadError, match=rf"the documents of {name} could not be fetched.*IR_DATASETS_HOME"
+    ):
         load_dataset(name)
 
 

@@ -1,4 +1,6 @@
-"""A corpus that stays on the disk is the one that is read into memory, and chunks of it are the same chunks."""
+"""A corpus that stays on the disk is the one that is read into memory, and chunks of it are the
+same chunks.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(folder: Path, lines: list[str]) -> Path:
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     (folder / "corpus.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "Do cats nap?"}\n{"_id": "q2", "text": "dog 7"}\n')
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "q1", "text": "Do cats nap?"}\n{"_id": "q2", "text": "dog 7"}\n'
+    )
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td3\t1\nq2\td7\t1\n")
     return folder
 
@@ -53,7 +57,9 @@ def both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Dataset, Datase
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_a_large_corpus_is_the_same_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+def test_a_large_corpus_is_the_same_mapping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
     folder = write(tmp_path / "set", documents())
     small, big = both(folder, monkeypatch)
     assert isinstance(small.corpus, dict)
@@ -104,7 +110,9 @@ def test_a_large_corpus_has_the_errors_of_a_small_one(
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_chunks_of_a_large_corpus_are_the_same_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_a_large_corpus_are_the_same_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write(tmp_path / "set", documents())
     small, big = both(folder, monkeypatch)
     for chunker in ("document", "recursive", "fixed", str.split):
@@ -122,15 +130,27 @@ def test_chunks_of_a_large_corpus_are_the_same_chunks(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_answers_from_a_large_corpus_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_from_a_large_corpus_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small, big = both(write(tmp_path / "set", documents()), monkeypatch)
     made = []
     for data in (small, big):
         chunks = chunk(data, "sentence", chunk_size=9)
         runs = [retrieve(make(chunks), data, chunks, depth=5) for make in (BM25, BM25Disk)]
         runs += [Hybrid(chunks, "wordllama").search(data.queries)]
-        runs += [rerank(runs[0], data.queries, chunks, lambda query, texts: [len(text) for text in texts], k=3)]
-        answers = [replace(one, latency_ms={}) for one in generate_answers(data, runs[0], chunks, k=2)]
+        runs += [
+            rerank(
+                runs[0],
+                data.queries,
+                chunks,
+                lambda query, texts: [len(text) for text in texts],
+                k=3,
+            )
+        ]
+        answers = [
+            replace(one, latency_ms={}) for one in generate_answers(data, runs[0], chunks, k=2)
+        ]
         made.append((runs, to_documents(runs[1], chunks), answers))
     assert made[0] == made[1]
     with pytest.raises(DataError, match="'d3#1-2' is not an id"):

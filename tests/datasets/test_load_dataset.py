@@ -23,7 +23,9 @@ def test_folder_as_path_or_string(write_folder: WriteFolder) -> None:
     assert rb.load_dataset is load_dataset
 
 
-def test_relative_and_home_folders(write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_and_home_folders(
+    write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_folder()
     monkeypatch.chdir(folder)
     assert load_dataset(".").name == "small"
@@ -44,12 +46,17 @@ def write_testset(folder: Path) -> Path:
     """A test set without documents, and a folder with them next to it."""
     (folder / "docs").mkdir()
     (folder / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
-    cases = "cases:\n  - {id: q1, query: How long do cats sleep?, expected_chunks: [{doc_id: cats.md}]}\n"
+    cases = (
+        "cases:\n  - {id: q1, query: How long do cats sleep?, expected_chunks: [{doc_id: "
+        "cats.md}]}\n"
+    )
     (folder / "my.yaml").write_text(cases, encoding="utf-8")
     return folder / "my.yaml"
 
 
-def test_the_documents_of_a_test_set_are_named_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documents_of_a_test_set_are_named_separately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     testset = write_testset(tmp_path)
     assert load_dataset(testset).corpus == {}
     monkeypatch.chdir(tmp_path)
@@ -94,12 +101,16 @@ def test_pydoc() -> None:
     ],
 )
 def test_unknown_name_gets_the_nearest(name: str, near: str) -> None:
-    with pytest.raises(ConfigError, match=rf"unknown dataset '{name}'; did you mean '{near}'\?.*'irds:<.*'hf:<"):
+    with pytest.raises(
+        ConfigError, match=rf"unknown dataset '{name}'; did you mean '{near}'\?.*'irds:<.*'hf:<"
+    ):
         load_dataset(name)
 
 
 def test_unknown_name_with_nothing_near_gets_the_forms() -> None:
-    with pytest.raises(ConfigError, match=r"unknown dataset 'qwertz'\. A dataset is named by .*'beir/<name>'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown dataset 'qwertz'\. A dataset is named by .*'beir/<name>'"
+    ):
         load_dataset("qwertz")
 
 
@@ -136,7 +147,8 @@ def test_split_of_a_wrong_type(split: object) -> None:
 def test_loading_a_folder_needs_no_heavy_package(write_folder: WriteFolder) -> None:
     code = (
         "import sys, ragbench; ragbench.load_dataset(sys.argv[1]);"
-        "print(sorted({'pandas', 'torch', 'datasets', 'ir_datasets', 'requests'} & set(sys.modules)))"
+        "print(sorted({'pandas', 'torch', 'datasets', 'ir_datasets', 'requests'} & "
+        "set(sys.modules)))"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(write_folder())]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -144,7 +156,9 @@ def test_loading_a_folder_needs_no_heavy_package(write_folder: WriteFolder) -> N
 
 
 def test_memory_grows_linearly_and_little(tmp_path: Path) -> None:
-    """300,000 short documents must fit together with chunks and index; here a tenth of them, as bytes per document."""
+    """300,000 short documents must fit together with chunks and index; here a tenth of them, as
+    bytes per document.
+    """
     import tracemalloc
 
     (tmp_path / "qrels").mkdir()
@@ -153,7 +167,10 @@ def test_memory_grows_linearly_and_little(tmp_path: Path) -> None:
     peaks = []
     for count in (10_000, 20_000):
         with (tmp_path / "corpus.jsonl").open("w") as file:
-            file.writelines(f'{{"_id": "d{i}", "title": "", "text": "{"word " * 20}{i}"}}\n' for i in range(count))
+            file.writelines(
+                f'{{"_id": "d{i}", "title": "", "text": "{"word " * 20}{i}"}}\n'
+                for i in range(count)
+            )
         tracemalloc.start()
         assert len(load_dataset(tmp_path).corpus) == count
         peaks.append(tracemalloc.get_traced_memory()[1] / count)

@@ -1,4 +1,6 @@
-"""The built-in questions: what the file promises, where quotes are found, what another edition of Python changes."""
+"""The built-in questions: what the file promises, where quotes are found, what another edition of
+Python changes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.metrics.answers import gold_fact_coverage
 from ragbench.types import Dataset
 
-CATEGORIES = ["factual_lookup", "multi_hop", "entity_specific", "comparison", "unanswerable", "temporal"]
+CATEGORIES = [
+    "factual_lookup",
+    "multi_hop",
+    "entity_specific",
+    "comparison",
+    "unanswerable",
+    "temporal",
+]
 QUERY_TYPES = {"comparison", "faq", "reference", "research", "troubleshooting"}
 FIELDS = {
     "query_id", "text", "category", "query_type", "reference_answer", "gold_facts", "evidence", "relevant",
@@ -51,7 +60,9 @@ def dataset() -> Dataset:
 
 
 def plain(text: str) -> str:
-    """Casefolded, one space between words, straight quotation marks: how a fact is looked for in an answer."""
+    """Casefolded, one space between words, straight quotation marks: how a fact is looked for in an
+    answer.
+    """
     return " ".join(text.translate(str.maketrans("‘’“”–—", "''\"\"--")).split()).casefold()
 
 
@@ -63,7 +74,8 @@ def by_id(record: dict[str, Any]) -> str:
     return str(record["query_id"])
 
 
-# ------------------------------------------------------------------------------------------------ what the file holds
+# ------------------------------------------------------------------------------------------------
+# what the file holds
 
 
 def test_each_category_has_twelve_questions_or_more() -> None:
@@ -74,7 +86,9 @@ def test_each_category_has_twelve_questions_or_more() -> None:
 
 
 def test_ids_count_up_and_texts_are_unique() -> None:
-    assert [record["query_id"] for record in RECORDS] == [f"p{i:03d}" for i in range(1, len(RECORDS) + 1)]
+    assert [record["query_id"] for record in RECORDS] == [
+        f"p{i:03d}" for i in range(1, len(RECORDS) + 1)
+    ]
     assert len({record["text"] for record in RECORDS}) == len(RECORDS)
 
 
@@ -93,8 +107,12 @@ def test_answerable_record_has_every_label(record: dict[str, Any]) -> None:
     assert max(record["relevant"].values()) == 3
     assert len(record["gold_facts"]) >= 2
     for item in record["evidence"]:
-        assert record["relevant"][item["doc_id"]] >= 2, f"{item['doc_id']} holds a quote and is graded lower than 2"
-        assert len(squeezed(item["quote"])) >= 20, f"{item['quote']!r} is too short to mean only one thing"
+        assert record["relevant"][item["doc_id"]] >= 2, (
+            f"{item['doc_id']} holds a quote and is graded lower than 2"
+        )
+        assert len(squeezed(item["quote"])) >= 20, (
+            f"{item['quote']!r} is too short to mean only one thing"
+        )
 
 
 @pytest.mark.parametrize("record", ANSWERABLE, ids=by_id)
@@ -106,23 +124,38 @@ def test_facts_are_in_the_reference_answer_and_in_the_evidence_but_not_in_the_qu
     evidence = plain(" ".join(item["quote"] for item in record["evidence"]))
     for fact in record["gold_facts"]:
         assert len(fact) == len({plain(alias) for alias in fact}), f"{fact} repeats itself"
-        assert any(plain(alias) in answer for alias in fact), f"{fact} is not in the reference answer"
-        assert any(plain(alias) in evidence for alias in fact), f"{fact} is not supported by the evidence"
-        assert not any(plain(alias) in question for alias in fact), f"{fact} is given away by the question"
+        assert any(plain(alias) in answer for alias in fact), (
+            f"{fact} is not in the reference answer"
+        )
+        assert any(plain(alias) in evidence for alias in fact), (
+            f"{fact} is not supported by the evidence"
+        )
+        assert not any(plain(alias) in question for alias in fact), (
+            f"{fact} is given away by the question"
+        )
     # the measure looks for whole words, so a plural is another wording
     assert gold_fact_coverage(record["reference_answer"], record["gold_facts"]) == 1
-    assert gold_fact_coverage("\n".join(item["quote"] for item in record["evidence"]), record["gold_facts"]) == 1
+    assert (
+        gold_fact_coverage(
+            "\n".join(item["quote"] for item in record["evidence"]), record["gold_facts"]
+        )
+        == 1
+    )
     assert gold_fact_coverage(record["text"], record["gold_facts"]) == 0
 
 
-@pytest.mark.parametrize("record", [r for r in ANSWERABLE if r["category"] == "temporal"], ids=by_id)
+@pytest.mark.parametrize(
+    "record", [r for r in ANSWERABLE if r["category"] == "temporal"], ids=by_id
+)
 def test_temporal_asks_for_a_release_and_for_what_it_changed(record: dict[str, Any]) -> None:
     releases = [fact for fact in record["gold_facts"] if re.fullmatch(r"3\.\d+", fact[0])]
     assert 1 <= len(releases) < len(record["gold_facts"])
     assert not re.search(r"\b3\.\d", record["text"])
 
 
-@pytest.mark.parametrize("record", [r for r in ANSWERABLE if r["category"] == "multi_hop"], ids=by_id)
+@pytest.mark.parametrize(
+    "record", [r for r in ANSWERABLE if r["category"] == "multi_hop"], ids=by_id
+)
 def test_multi_hop_needs_two_places(record: dict[str, Any]) -> None:
     assert len(record["evidence"]) >= 2
 
@@ -142,7 +175,9 @@ def content_words(text: str) -> set[str]:
 
 
 def test_questions_do_not_repeat_the_wording_of_their_evidence() -> None:
-    """Fraction of a question's stemmed content words that occur in its quotes: 0.16 on average, 0.5 at most."""
+    """Fraction of a question's stemmed content words that occur in its quotes: 0.16 on average, 0.5
+    at most.
+    """
     overlap = {}
     for record in ANSWERABLE:
         question = content_words(record["text"])
@@ -192,11 +227,14 @@ def test_question_shares_no_phrase_with_its_evidence(record: dict[str, Any]) -> 
         ("p110", "'ǆungla'.capitalize()[0]", "ǅ"),
     ],
 )  # fmt: skip
-def test_what_the_reference_answers_say_is_so(query_id: str, expression: str, expected: object) -> None:
+def test_what_the_reference_answers_say_is_so(
+    query_id: str, expression: str, expected: object
+) -> None:
     assert eval(expression) == expected
 
 
-# ------------------------------------------------------------------------------------------------------------ loading
+# ------------------------------------------------------------------------------------------------------------
+# loading
 
 
 def test_corpus_is_this_pythons_topics(dataset: Dataset) -> None:
@@ -213,7 +251,9 @@ def test_every_quote_is_located_on_this_python(dataset: Dataset) -> None:
         ]
         for item in record["evidence"]:
             assert (item["doc_id"], squeezed(item["quote"])) in texts
-        assert {text for _, text in texts} == {squeezed(item["quote"]) for item in record["evidence"]}
+        assert {text for _, text in texts} == {
+            squeezed(item["quote"]) for item in record["evidence"]
+        }
 
 
 def test_spans_begin_and_end_on_what_they_quote_and_do_not_overlap(dataset: Dataset) -> None:
@@ -223,12 +263,17 @@ def test_spans_begin_and_end_on_what_they_quote_and_do_not_overlap(dataset: Data
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             assert text == text.strip() != ""
         for one, two in pairwise(spans):
-            assert one.doc_id != two.doc_id or one.end <= two.start, f"{case.query_id}: {one} overlaps {two}"
+            assert one.doc_id != two.doc_id or one.end <= two.start, (
+                f"{case.query_id}: {one} overlaps {two}"
+            )
 
 
 def test_documents_that_hold_a_quote_are_graded_as_high_as_its_home(dataset: Dataset) -> None:
     for record, case in zip(RECORDS, dataset.cases, strict=True):
-        grades = {squeezed(item["quote"]): record["relevant"][item["doc_id"]] for item in record["evidence"]}
+        grades = {
+            squeezed(item["quote"]): record["relevant"][item["doc_id"]]
+            for item in record["evidence"]
+        }
         for span in case.evidence:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             assert dataset.qrels[case.query_id][span.doc_id] >= grades[squeezed(text)]
@@ -243,7 +288,9 @@ def test_quote_counts_in_every_topic_that_repeats_it(dataset: Dataset) -> None:
 def test_quote_counts_each_occurrence_in_one_topic(dataset: Dataset) -> None:
     topics = dict(own_topics)
     topics["with"] += "\n\n" + topics["with"]
-    (case,) = [case for case in load_pydoc(topics=topics).cases if "four files at once" in case.text]
+    (case,) = [
+        case for case in load_pydoc(topics=topics).cases if "four files at once" in case.text
+    ]
     assert Counter(span.doc_id for span in case.evidence) == {"with": 4, "compound": 2}
 
 
@@ -257,7 +304,14 @@ def test_topic_with_all_quotes_of_a_question_is_a_direct_answer(dataset: Dataset
 def test_cases_carry_the_labels_of_the_file(dataset: Dataset) -> None:
     for record, case in zip(RECORDS, dataset.cases, strict=True):
         assert case.gold_facts == tuple(tuple(fact) for fact in record["gold_facts"])
-        for name in ("query_id", "text", "category", "query_type", "reference_answer", "expected_outcome"):
+        for name in (
+            "query_id",
+            "text",
+            "category",
+            "query_type",
+            "reference_answer",
+            "expected_outcome",
+        ):
             assert getattr(case, name) == record[name]
         assert record["relevant"].keys() <= dataset.qrels[case.query_id].keys()
 
@@ -281,7 +335,9 @@ def test_unanswerable_question_is_not_answered_by_any_topic(record: dict[str, An
 
 def test_same_topics_same_fingerprint_in_any_order(dataset: Dataset) -> None:
     backwards = dict(reversed(own_topics.items()))
-    assert load_pydoc(topics=backwards).fingerprint == dataset.fingerprint == load_pydoc().fingerprint
+    assert (
+        load_pydoc(topics=backwards).fingerprint == dataset.fingerprint == load_pydoc().fingerprint
+    )
 
 
 def test_other_split_is_refused_by_name() -> None:
@@ -299,13 +355,18 @@ def test_topic_that_is_not_text_is_refused() -> None:
         load_pydoc(topics={"lambda": b"Lambdas"})  # type: ignore[dict-item]
 
 
-# ----------------------------------------------------------------------------------------------------- other editions
+# -----------------------------------------------------------------------------------------------------
+# other editions
 
 
 def test_rewrapped_text_with_straight_quotes_loses_nothing(dataset: Dataset) -> None:
     """Other line breaks (also after hyphens), other indentation, other quotation marks."""
     topics = {
-        name: "\n".join(textwrap.wrap(text.translate(str.maketrans("‘’“”", "''\"\"")), 57, subsequent_indent="    "))
+        name: "\n".join(
+            textwrap.wrap(
+                text.translate(str.maketrans("‘’“”", "''\"\"")), 57, subsequent_indent="    "
+            )
+        )
         for name, text in own_topics.items()
     }
     rewrapped = load_pydoc(topics=topics)
@@ -313,18 +374,25 @@ def test_rewrapped_text_with_straight_quotes_loses_nothing(dataset: Dataset) -> 
     for case, other in zip(dataset.cases, rewrapped.cases, strict=True):
         for span, moved in zip(case.evidence, other.evidence, strict=True):
             was = dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            assert squeezed(rewrapped.corpus[moved.doc_id].full_text[moved.start : moved.end]) == squeezed(was)
+            assert squeezed(
+                rewrapped.corpus[moved.doc_id].full_text[moved.start : moved.end]
+            ) == squeezed(was)
     assert rewrapped.fingerprint != dataset.fingerprint
 
 
 def test_missing_quote_is_dropped_with_one_warning_that_names_it(dataset: Dataset) -> None:
     (case,) = [case for case in dataset.cases if "sanity checks" in case.text]
-    topics = {**own_topics, "assert": own_topics["assert"].replace("emits no code", "leaves nothing")}
+    topics = {
+        **own_topics,
+        "assert": own_topics["assert"].replace("emits no code", "leaves nothing"),
+    }
     with pytest.warns(DataWarning) as caught:
         altered = load_pydoc(topics=topics)
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("pydoc: 1 quotes are not in this edition of the topics and were dropped: ")
+    assert message.startswith(
+        "pydoc: 1 quotes are not in this edition of the topics and were dropped: "
+    )
     assert f"{case.query_id} assert 'The current code generator emits no code" in message
     assert "without any evidence" not in message
     (left,) = [other for other in altered.cases if other.query_id == case.query_id]
@@ -336,7 +404,9 @@ def test_missing_quote_is_dropped_with_one_warning_that_names_it(dataset: Datase
 def test_question_without_any_evidence_left_stays_graded_and_is_named(dataset: Dataset) -> None:
     (case,) = [case for case in dataset.cases if "sanity checks" in case.text]
     topics = {name: text for name, text in own_topics.items() if name != "assert"}
-    with pytest.warns(DataWarning, match=rf"2 quotes .* Left without any evidence: {case.query_id}$"):
+    with pytest.warns(
+        DataWarning, match=rf"2 quotes .* Left without any evidence: {case.query_id}$"
+    ):
         altered = load_pydoc(topics=topics)
     (left,) = [other for other in altered.cases if other.query_id == case.query_id]
     assert left.evidence == ()
@@ -346,7 +416,9 @@ def test_question_without_any_evidence_left_stays_graded_and_is_named(dataset: D
 
 def test_warning_about_many_quotes_counts_them_and_names_the_first() -> None:
     total = sum(len(record["evidence"]) for record in RECORDS)
-    with pytest.warns(DataWarning, match=rf"pydoc: {total} quotes .*; and {total - 10} more\. Left") as caught:
+    with pytest.warns(
+        DataWarning, match=rf"pydoc: {total} quotes .*; and {total - 10} more\. Left"
+    ) as caught:
         load_pydoc(topics={"empty": ""})
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -356,15 +428,22 @@ def python_of(version: str) -> Path:
     """Another CPython, from PATH or from pyenv; skips where there is none that runs."""
     candidates = [shutil.which(f"python{version}")]
     if pyenv := shutil.which("pyenv"):
-        listed = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True).stdout.split()
+        listed = subprocess.run(
+            [pyenv, "versions", "--bare"], capture_output=True, text=True
+        ).stdout.split()
         for name in listed:
             if name.startswith(f"{version}."):
-                prefix = subprocess.run([pyenv, "prefix", name], capture_output=True, text=True).stdout.strip()
+                prefix = subprocess.run(
+                    [pyenv, "prefix", name], capture_output=True, text=True
+                ).stdout.strip()
                 candidates.append(str(Path(prefix) / "bin" / "python"))
     for candidate in candidates:
         if (
             candidate
-            and subprocess.run([candidate, "-c", "import pydoc_data.topics"], capture_output=True).returncode == 0
+            and subprocess.run(
+                [candidate, "-c", "import pydoc_data.topics"], capture_output=True
+            ).returncode
+            == 0
         ):
             return Path(candidate)
     pytest.skip(f"needs a Python {version} with pydoc_data, on PATH or in pyenv")
@@ -373,14 +452,18 @@ def python_of(version: str) -> Path:
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_edition_of_another_python_has_every_quote(version: str, dataset: Dataset) -> None:
     script = "import json, pydoc_data.topics as t; print(json.dumps(dict(t.topics)))"
-    printed = subprocess.run([python_of(version), "-c", script], capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        [python_of(version), "-c", script], capture_output=True, text=True, check=True
+    )
     topics = json.loads(printed.stdout)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         other = load_pydoc(topics=topics)
     assert [case.query_id for case in other.cases] == [case.query_id for case in dataset.cases]
     for record, case in zip(RECORDS, other.cases, strict=True):
-        assert {item["doc_id"] for item in record["evidence"]} <= {span.doc_id for span in case.evidence}
+        assert {item["doc_id"] for item in record["evidence"]} <= {
+            span.doc_id for span in case.evidence
+        }
         for word in record.get("absent", []):
             assert not any(word.casefold() in text.casefold() for text in topics.values())
     assert (other.fingerprint == dataset.fingerprint) == (topics == own_topics)

@@ -11,23 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, DataWarning
-from ragbench.testsets.answers import generated_label, labelled_folder, merge_answers, reference_origin
+from ragbench.testsets.answers import (
+    generated_label,
+    labelled_folder,
+    merge_answers,
+    reference_origin,
+)
 from ragbench.testsets.loader import load_dataset, validate_testset
 from ragbench.testsets.writer import is_by_hand, save_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 CORPUS = {
-    "d1": Document("d1", "Paris is the capital.\nIt lies on the Seine.", "France", {"date": "2024-05-01"}),
+    "d1": Document(
+        "d1", "Paris is the capital.\nIt lies on the Seine.", "France", {"date": "2024-05-01"}
+    ),
     "d2": Document("d2", 'Quotes "inside" and ünïcode 𝔘.'),
 }
 
 
 def generated(text: str) -> dict[str, object]:
-    return {"answer": text, "generated": generated_label(text, model="m", prompt="p", sources=[{"doc_id": "d1"}])}
+    return {
+        "answer": text,
+        "generated": generated_label(text, model="m", prompt="p", sources=[{"doc_id": "d1"}]),
+    }
 
 
 def dataset(*cases: Case, split: str = "test") -> Dataset:
-    return Dataset("set", split, CORPUS, cases, {case.query_id: {"d1": 2, "d2": 0} for case in cases})
+    return Dataset(
+        "set", split, CORPUS, cases, {case.query_id: {"d1": 2, "d2": 0} for case in cases}
+    )
 
 
 QUESTION = Case(
@@ -54,7 +66,9 @@ def test_round_trip_keeps_every_label_that_the_format_holds(tmp_path: Path) -> N
     assert again.cases == original.cases
     assert again.qrels == original.qrels
     assert again.fingerprint == original.fingerprint
-    assert "".join(CORPUS["d1"].full_text[s.start : s.end] for s in again.cases[0].evidence) == "Paris"
+    assert (
+        "".join(CORPUS["d1"].full_text[s.start : s.end] for s in again.cases[0].evidence) == "Paris"
+    )
 
 
 def test_an_unanswerable_question_comes_back(tmp_path: Path) -> None:
@@ -65,7 +79,9 @@ def test_an_unanswerable_question_comes_back(tmp_path: Path) -> None:
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(str.strip)
-ids = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8).filter(str.strip)
+ids = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8
+).filter(str.strip)
 
 
 @settings(max_examples=40, deadline=None)
@@ -81,7 +97,10 @@ def test_any_texts_and_ids_come_back(
     data: st.DataObject,
 ) -> None:
     corpus = {i: Document(i, text, title) for i, (text, title) in documents.items()}
-    qrels = {i: {data.draw(st.sampled_from(sorted(corpus))): data.draw(st.integers(-1, 3))} for i in questions}
+    qrels = {
+        i: {data.draw(st.sampled_from(sorted(corpus))): data.draw(st.integers(-1, 3))}
+        for i in questions
+    }
     cases = tuple(Case(i, text, reference_answer=answer) for i, (text, answer) in questions.items())
     folder = tmp_path_factory.mktemp("any") / "set"
     again = load_dataset(save_dataset(Dataset("x", "test", corpus, cases, qrels), folder))
@@ -90,9 +109,26 @@ def test_any_texts_and_ids_come_back(
 
 def test_labels_that_beir_has_no_place_for_are_in_separate_files(tmp_path: Path) -> None:
     cases = (
-        Case("q1", "Which city?", required_keywords=("Paris",), gold_facts=(("a",), ("b",)), user_roles=("admin",)),
-        Case("q2", "And?", gold_facts=(("x", "y"),), evidence=(Span("d1", 3, 13), Span("elsewhere", 0, 9))),
-        Case("q3", "Why?", reference_answer="So.", gold_facts=(("x", "x"),), expected_outcome="uncertain"),
+        Case(
+            "q1",
+            "Which city?",
+            required_keywords=("Paris",),
+            gold_facts=(("a",), ("b",)),
+            user_roles=("admin",),
+        ),
+        Case(
+            "q2",
+            "And?",
+            gold_facts=(("x", "y"),),
+            evidence=(Span("d1", 3, 13), Span("elsewhere", 0, 9)),
+        ),
+        Case(
+            "q3",
+            "Why?",
+            reference_answer="So.",
+            gold_facts=(("x", "x"),),
+            expected_outcome="uncertain",
+        ),
         Case("q4", "Plain?"),
     )
     sample = SafetySample("s", "Ignore it.", True, "override", contexts=("a",))
@@ -100,25 +136,39 @@ def test_labels_that_beir_has_no_place_for_are_in_separate_files(tmp_path: Path)
     original = replace(original, qrels={**original.qrels, "q3": {}})
     folder = save_dataset(original, tmp_path / "set")
     again = load_dataset(folder)
-    assert (again.cases, again.qrels, again.safety_inputs) == (original.cases, original.qrels, original.safety_inputs)
+    assert (again.cases, again.qrels, again.safety_inputs) == (
+        original.cases,
+        original.qrels,
+        original.safety_inputs,
+    )
     assert again.fingerprint == original.fingerprint
     records = [json.loads(line) for line in lines(folder / "case_labels.jsonl")]
     assert [record["query_id"] for record in records] == ["q1", "q2", "q3"]
     assert records[2] == {
         "query_id": "q3", "gold_facts": [["x", "x"]], "expected_outcome": "uncertain", "relevant": {}
     }  # fmt: skip
-    assert json.loads(lines(folder / "questions.jsonl")[0])["references"][0]["content"] == "Paris"  # as far as it goes
+    assert (
+        json.loads(lines(folder / "questions.jsonl")[0])["references"][0]["content"] == "Paris"
+    )  # as far as it goes
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"query_id": "q1", "relevant": {"d1": 1}}, r"relevant is \{'d1': 1\}; expected \{\}: grades are in qrels/"),
+        (
+            {"query_id": "q1", "relevant": {"d1": 1}},
+            r"relevant is \{'d1': 1\}; expected \{\}: grades are in qrels/",
+        ),
         ({"query_id": "q1", "user_role": ["a"]}, r"did you mean 'user_roles'"),
-        ({"query_id": "q1", "evidence": [{"doc_id": "d1", "start": 0, "end": 0}]}, "an end after the start"),
+        (
+            {"query_id": "q1", "evidence": [{"doc_id": "d1", "start": 0, "end": 0}]},
+            "an end after the start",
+        ),
     ],
 )
-def test_wrong_labels_are_named_with_their_line(line: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_wrong_labels_are_named_with_their_line(
+    line: dict[str, object], message: str, tmp_path: Path
+) -> None:
     folder = save_dataset(dataset(Case("q1", "Which city?")), tmp_path / "set")
     (folder / "case_labels.jsonl").write_text(json.dumps(line))
     with pytest.raises(DataError, match=rf"case_labels\.jsonl, line 1: .*{message}"):
@@ -134,7 +184,9 @@ def test_wrong_labels_are_named_with_their_line(line: dict[str, object], message
 
 
 def test_an_id_with_a_tab_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    broken = Dataset("x", "test", {"d\t1": Document("d\t1", "text")}, (Case("q", "?"),), {"q": {"d\t1": 1}})
+    broken = Dataset(
+        "x", "test", {"d\t1": Document("d\t1", "text")}, (Case("q", "?"),), {"q": {"d\t1": 1}}
+    )
     with pytest.raises(DataError, match="holds a tab"):
         save_dataset(broken, tmp_path / "set")
     assert list(tmp_path.iterdir()) == []
@@ -153,7 +205,9 @@ def test_force_replaces_no_foreign_folder_and_no_answer_of_a_person(tmp_path: Pa
     folder = save_dataset(dataset(QUESTION), tmp_path / "set")
     save_dataset(dataset(QUESTION), folder, force=True)  # a generated answer may be replaced
     answers = folder / "answers.jsonl"
-    answers.write_text(answers.read_text(encoding="utf-8").replace('"Paris."', '"It is Paris."'), encoding="utf-8")
+    answers.write_text(
+        answers.read_text(encoding="utf-8").replace('"Paris."', '"It is Paris."'), encoding="utf-8"
+    )
     with pytest.raises(DataError, match="1 answers that a person wrote or changed, first 'q1'"):
         save_dataset(dataset(QUESTION), folder, force=True)
     (tmp_path / "mine").mkdir()
@@ -178,7 +232,9 @@ def test_force_replaces_no_foreign_folder_and_no_answer_of_a_person(tmp_path: Pa
         ({"note": "why not"}, False),
     ],
 )
-def test_edits_by_a_person_are_detected_by_the_digest(change: dict[str, object], by_hand: bool) -> None:
+def test_edits_by_a_person_are_detected_by_the_digest(
+    change: dict[str, object], by_hand: bool
+) -> None:
     assert is_by_hand({"_id": "q1", **generated("Paris."), **change}) is by_hand
 
 
@@ -190,9 +246,14 @@ def test_a_line_without_an_answer_has_no_author() -> None:
 
 def test_origin_of_a_reference_answer_survives_the_disk(tmp_path: Path) -> None:
     folder = save_dataset(
-        dataset(QUESTION, Case("q2", "By whom?", reference_answer="Me."), Case("q3", "?")), tmp_path / "s"
+        dataset(QUESTION, Case("q2", "By whom?", reference_answer="Me."), Case("q3", "?")),
+        tmp_path / "s",
     )
-    assert [reference_origin(case) for case in load_dataset(folder).cases] == ["model", "person", "none"]
+    assert [reference_origin(case) for case in load_dataset(folder).cases] == [
+        "model",
+        "person",
+        "none",
+    ]
 
 
 def test_merging_keeps_a_persons_lines_to_the_byte(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What a retrieval gate rests on: passages that are attributable to a document, never a text that all of them hold."""
+"""What a retrieval gate rests on: passages that are attributable to a document, never a text that
+all of them hold.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +63,23 @@ def test_the_words_of_the_question_are_no_passage() -> None:
 
     def pairs(question: str) -> dict[str, object]:
         words = question.rstrip("?").split()
-        return {"answer": "x", "contexts": [f"{first} {second}" for first, second in pairwise(words)]}
+        return {
+            "answer": "x",
+            "contexts": [f"{first} {second}" for first, second in pairwise(words)],
+        }
 
     result = retrieved(PYDOC, pairs)
     assert value(result, "R@10") == 0
 
 
 @pytest.mark.parametrize(("held_by", "found"), [(1, 1.0), (2, 0.0), (3, 0.0), (4, 0.0), (6, 0.0)])
-def test_a_sentence_that_several_documents_hold_is_no_sign_of_the_relevant_one(held_by: int, found: float) -> None:
-    pages = {i: page if int(i) < held_by else Document(i, f"Page {i} is about topic {i}.") for i, page in PAGES.items()}
+def test_a_sentence_that_several_documents_hold_is_no_sign_of_the_relevant_one(
+    held_by: int, found: float
+) -> None:
+    pages = {
+        i: page if int(i) < held_by else Document(i, f"Page {i} is about topic {i}.")
+        for i, page in PAGES.items()
+    }
     data = Dataset("book", "test", pages, CASES[:1], {"q0": {"0": 1}})
     result = retrieved(data, constant(BOILERPLATE))
     assert value(result, "R@5") == found
@@ -79,20 +89,35 @@ def test_a_sentence_that_several_documents_hold_is_no_sign_of_the_relevant_one(h
         assert f"{1 / held_by:.3f} if each counts equally" in warning
 
 
-def test_the_verdict_of_the_command_names_passages_that_are_not_attributable(tmp_path: Path) -> None:
-    lines = [{"query_id": case.query_id, "answer": "x", "contexts": [BOILERPLATE]} for case in BOOK.cases]
+def test_the_verdict_of_the_command_names_passages_that_are_not_attributable(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        {"query_id": case.query_id, "answer": "x", "contexts": [BOILERPLATE]} for case in BOOK.cases
+    ]
     answers = tmp_path / "answers.jsonl"
     answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
     corpus, cases = tmp_path / "corpus", tmp_path / "tests.yaml"
     corpus.mkdir()
     for page in PAGES.values():
         (corpus / f"{page.doc_id}.md").write_text(page.text)
-    entries = [{"id": case.query_id, "query": case.text, "relevant": {f"{case.query_id[1:]}.md": 1}} for case in CASES]
+    entries = [
+        {"id": case.query_id, "query": case.text, "relevant": {f"{case.query_id[1:]}.md": 1}}
+        for case in CASES
+    ]
     cases.write_text(json.dumps({"cases": entries}))
     command = ["eval", "--test-set", str(cases), "--corpus", str(corpus), "--system", str(answers)]
     done = CliRunner().invoke(
         app,
-        [*command, "--perspective", "retrieval", "--fail-under", "Success@5=0.5", "--output", str(tmp_path / "out")],
+        [
+            *command,
+            "--perspective",
+            "retrieval",
+            "--fail-under",
+            "Success@5=0.5",
+            "--output",
+            str(tmp_path / "out"),
+        ],
     )
     assert done.exit_code == 1, done.output
     verdict = done.output[done.output.rindex("FAILED") :]
@@ -100,8 +125,13 @@ def test_the_verdict_of_the_command_names_passages_that_are_not_attributable(tmp
 
 
 def test_a_comparison_rests_on_the_lower_bound() -> None:
-    """Texts that several documents hold never make a system better than the same one with the ids of its documents."""
-    pages = {**PAGES, **{f"{i} again": Document(f"{i} again", page.text) for i, page in PAGES.items()}}
+    """Texts that several documents hold never make a system better than the same one with the ids
+    of its documents.
+    """
+    pages = {
+        **PAGES,
+        **{f"{i} again": Document(f"{i} again", page.text) for i, page in PAGES.items()},
+    }
     data = Dataset("book", "test", pages, CASES, BOOK.qrels)
     text_of = {case.text: PAGES[case.query_id[1:]].text for case in CASES}
     by_text = retrieved(data, lambda question: {"contexts": [text_of[question]]})
@@ -123,7 +153,10 @@ def test_ids_as_strings_score_as_the_retriever_that_gave_them() -> None:
     chunks = rb.chunk(PYDOC, "recursive")
     found = rb.retrieve(rb.make_retriever("bm25", chunks), PYDOC.queries)
     ids = {PYDOC.queries[query_id]: list(ranked) for query_id, ranked in found.items()}
-    ranks = {query_id: {one: 1 / rank for rank, one in enumerate(ranked, 1)} for query_id, ranked in found.items()}
+    ranks = {
+        query_id: {one: 1 / rank for rank, one in enumerate(ranked, 1)}
+        for query_id, ranked in found.items()
+    }
     result = retrieved(PYDOC, lambda question: ids[question])
     expected = rb.score_run(PYDOC.qrels, rb.to_documents(ranks, chunks), ["R@5", "RR"])
     for measure, mean in expected.groupby("measure")["value"].mean().items():

@@ -1,4 +1,6 @@
-"""A calibration gives a score its meaning in measures, verdicts, claims and reports; without one reports state it."""
+"""A calibration gives a score its meaning in measures, verdicts, claims and reports; without one
+reports state it.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,22 @@ from ragbench.report.page.sentences import figures
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 
 TEXT = "The tower opened in 1889. It is 330 metres high and stands in Paris."
-CASES = [Case(f"q{i}", "When did it open?", reference_answer="It opened in 1889.") for i in range(4)]
-DATA = Dataset("towers", "test", {"d": Document("d", TEXT)}, CASES, {case.query_id: {"d": 1} for case in CASES})
-TEXTS = ["The tower opened in 1889.", "It opened in 1889, and Paris is large.", "Cats sleep all day.", "It is high."]
-ANSWERS = [Answer(f"q{i}", text, contexts=("p",), passages=(Passage("p", TEXT, "d"),)) for i, text in enumerate(TEXTS)]
+CASES = [
+    Case(f"q{i}", "When did it open?", reference_answer="It opened in 1889.") for i in range(4)
+]
+DATA = Dataset(
+    "towers", "test", {"d": Document("d", TEXT)}, CASES, {case.query_id: {"d": 1} for case in CASES}
+)
+TEXTS = [
+    "The tower opened in 1889.",
+    "It opened in 1889, and Paris is large.",
+    "Cats sleep all day.",
+    "It is high.",
+]
+ANSWERS = [
+    Answer(f"q{i}", text, contexts=("p",), passages=(Passage("p", TEXT, "d"),))
+    for i, text in enumerate(TEXTS)
+]
 
 
 def of(measure: str, threshold: float, model: str = "minilm") -> Calibration:
@@ -61,7 +75,9 @@ def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
     assert note(report, "groundedness") == str(own)
     for case, value in zip(report.cases, supports, strict=True):
         assert value is not None
-        assert any(reason.startswith("hallucination") for reason in case.reasons) == (value < own.threshold)
+        assert any(reason.startswith("hallucination") for reason in case.reasons) == (
+            value < own.threshold
+        )
     assert "below 0.60, calibrated" in dict(figures(report))["Claims"]
     assert report.settings["calibration"]["claim_support"]["threshold"] == 0.6
     assert report.settings["cases"]["hallucination"] == pytest.approx(0.4)
@@ -71,12 +87,17 @@ def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
 
 
 def test_the_threshold_of_claims_is_that_of_the_calibration() -> None:
-    strict, lenient = (measured(of("claim_support", value)).counts["unsupported_claims"] for value in (0.999, 0.001))
+    strict, lenient = (
+        measured(of("claim_support", value)).counts["unsupported_claims"]
+        for value in (0.999, 0.001)
+    )
     assert strict > lenient == 0
 
 
 def test_a_target_can_name_the_calibrated_measure() -> None:
-    report = measured(of("claim_support", 0.6), targets=load_targets(fail_under="calibrated:claim_support=0.999"))
+    report = measured(
+        of("claim_support", 0.6), targets=load_targets(fail_under="calibrated:claim_support=0.999")
+    )
     assert "calibrated:claim_support" in report.missed
     assert not report.passed
 
@@ -99,7 +120,9 @@ def test_semantic_similarity_decides_by_its_calibration() -> None:
         (["nowhere.json"], "there is no file nowhere.json"),
     ],
 )
-def test_what_cannot_be_used_is_refused_before_anything_is_asked(calibrations: list[object], message: str) -> None:
+def test_what_cannot_be_used_is_refused_before_anything_is_asked(
+    calibrations: list[object], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         evaluate(DATA, "no-such-system", embedder="wordllama", calibration=calibrations)  # type: ignore[arg-type]
 
@@ -118,10 +141,15 @@ def test_a_calibrated_detector_decides_by_its_threshold() -> None:
 
 def test_a_calibration_of_other_coefficients_is_refused(tmp_path: Path) -> None:
     own = of("claim_support", 0.6)
-    assert own.version == score_version("claim_support", "minilm") != score_version("claim_support", "lexical")
+    assert (
+        own.version
+        == score_version("claim_support", "minilm")
+        != score_version("claim_support", "lexical")
+    )
     file = replace(own, version="0123456789ab").save(tmp_path / "old.json")
     with pytest.raises(
-        ConfigError, match=f"claim_support is for scores by coefficients 0123456789ab, .* {own.version}"
+        ConfigError,
+        match=f"claim_support is for scores by coefficients 0123456789ab, .* {own.version}",
     ):
         load_calibrations(file)
     with pytest.warns(DataWarning, match="claim_support does not record the coefficients"):

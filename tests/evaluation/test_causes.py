@@ -1,4 +1,6 @@
-"""diagnose: an example question per cause, one cause per failed question, and the ablations that test it."""
+"""diagnose: an example question per cause, one cause per failed question, and the ablations that
+test it.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ def case(**labels: object) -> Case:
 
 
 def scores(**values: float) -> pd.DataFrame:
-    return pd.DataFrame({"query_id": "q", "measure": list(values), "value": list(values.values())}).astype(
-        {"value": float}
-    )
+    return pd.DataFrame(
+        {"query_id": "q", "measure": list(values), "value": list(values.values())}
+    ).astype({"value": float})
 
 
 def row_of(
@@ -47,7 +49,15 @@ def row_of(
     **values: float,
 ) -> dict[str, object]:
     data = Dataset("tiny", "test", CORPUS, (one,), {"q": qrels} if qrels else {})
-    table = diagnose(data, run or {}, [answer] if answer else [], judgements, scores(**values), CHUNKS, depth=depth)
+    table = diagnose(
+        data,
+        run or {},
+        [answer] if answer else [],
+        judgements,
+        scores(**values),
+        CHUNKS,
+        depth=depth,
+    )
     assert len(table) == 1
     return {str(name): value for name, value in table.iloc[0].items()}
 
@@ -78,7 +88,10 @@ def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_
     assert cause_of(case(), ASTRAY, run=run, depth=2, gold_fact_coverage=0.0) == "not_retrieved"
     row = row_of(case(), ASTRAY, run=run, depth=3, gold_fact_coverage=0.0)
     assert row["cause"] == "below_cut"
-    assert row["evidence"] == "0% of the evidence in the context, 100% of the evidence in the best 3 chunks"
+    assert (
+        row["evidence"]
+        == "0% of the evidence in the context, 100% of the evidence in the best 3 chunks"
+    )
 
 
 def test_evidence_that_the_token_budget_cut() -> None:
@@ -86,21 +99,30 @@ def test_evidence_that_the_token_budget_cut() -> None:
     row = row_of(case(), answer, gold_fact_coverage=0.0)
     assert row["cause"] == "cut_by_budget"
     assert row["evidence"] == (
-        "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the budget cut"
+        "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the "
+        "budget cut"
     )
 
 
 def test_a_passage_split_at_a_chunk_boundary() -> None:
     answer = Answer("q", "Some.", ("rail#1",), outcome="success")
     run = {"q": {"rail#1": 2.0, "rail#2": 1.0}}
-    assert cause_of(case(evidence=CLIMB), answer, run=run, gold_fact_coverage=0.0) == "split_by_border"
+    assert (
+        cause_of(case(evidence=CLIMB), answer, run=run, gold_fact_coverage=0.0) == "split_by_border"
+    )
     both = Answer("q", "Some.", ("rail#1", "rail#2"), outcome="success")
     assert cause_of(case(evidence=CLIMB), both, run=run, gold_fact_coverage=0.0) == "not_used"
 
 
 def test_with_the_evidence_in_the_context_the_generator_is_to_blame() -> None:
-    assert cause_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout")) == "request_failed"
-    assert row_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout"))["evidence"] == "timeout"
+    assert (
+        cause_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout"))
+        == "request_failed"
+    )
+    assert (
+        row_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout"))["evidence"]
+        == "timeout"
+    )
     assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="no_results")) == "refused"
     assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="blocked")) == "refused"
     assert cause_of(case(), WRONG, gold_fact_coverage=0.0) == "not_used"
@@ -111,9 +133,17 @@ def test_with_the_evidence_in_the_context_the_generator_is_to_blame() -> None:
     ("text", "labels", "cause"),
     [
         ("In 1900.", {}, "contradicts"),
-        ("It was in 1900 that it opened.", {"reference_answer": "It opened in 1881."}, "contradicts"),
+        (
+            "It was in 1900 that it opened.",
+            {"reference_answer": "It opened in 1881."},
+            "contradicts",
+        ),
         ("It never opened.", {"reference_answer": "It opened in 1881."}, "contradicts"),
-        ("John Smith opened it.", {"reference_answer": "Mary Jones opened it.", "gold_facts": ()}, "contradicts"),
+        (
+            "John Smith opened it.",
+            {"reference_answer": "Mary Jones opened it.", "gold_facts": ()},
+            "contradicts",
+        ),
         ("In 1900.", {"gold_facts": ()}, "contradicts"),  # by the evidence alone
         ("Tea is grown on hills.", {}, "not_used"),
         ("Nothing is known of that.", {"reference_answer": "It opened in 1881."}, "not_used"),
@@ -129,7 +159,9 @@ def test_a_wrong_answer_from_the_right_context_contradicts_it_or_does_not_use_it
     assert cause_of(case(**labels), answer, llm_correctness=0.0, claim_support=0.9) == "not_used"
 
 
-def test_an_invention_is_fabricated_where_no_label_names_the_evidence_and_a_forbidden_claim_contradicts() -> None:
+def test_an_invention_is_fabricated_where_no_label_names_the_evidence_and_a_forbidden_claim_contradicts() -> (
+    None
+):
     bare = case(evidence=())
     assert cause_of(bare, WRONG, gold_fact_coverage=0.0, claim_support=0.2) == "fabricated"
     assert cause_of(bare, WRONG, gold_fact_coverage=0.0, claim_support=0.9) == "not_used"
@@ -138,7 +170,9 @@ def test_an_invention_is_fabricated_where_no_label_names_the_evidence_and_a_forb
     assert row["cause"] == "contradicts"
     assert str(row["evidence"]).startswith("llm_faithfulness is 0.00")
     assert str(row["evidence"]).endswith("the judge: No document gives 1900.")
-    assert cause_of(case(), GOOD, gold_fact_coverage=0.0, forbidden_claims_absent=0.0) == "contradicts"
+    assert (
+        cause_of(case(), GOOD, gold_fact_coverage=0.0, forbidden_claims_absent=0.0) == "contradicts"
+    )
 
 
 def test_a_label_is_in_doubt_where_a_judge_agrees_with_the_answer_against_it() -> None:
@@ -173,7 +207,9 @@ def test_a_label_is_in_doubt_where_several_systems_agree_against_it() -> None:
     doubt = "label_in_doubt"
     assert three("In 1881.", "It opened in 1881.", "1881") == [doubt] * 3
     assert three("In 1881.", "It opened in 1881.", "1881", "In 1907.") == [doubt] * 3 + ["not_used"]
-    assert three("In 1881.", "It opened in 1881.") == ["not_used"] * 2, "two may have the same fault"
+    assert three("In 1881.", "It opened in 1881.") == ["not_used"] * 2, (
+        "two may have the same fault"
+    )
     assert three("In 1881.", "In 1882.", "In 1883.") == ["not_used"] * 3
     assert three("In 1881.", "In 1881.", "In 1881.", cause="not_retrieved") == ["not_retrieved"] * 3
     assert three(*["no answer found in the documents"] * 3) == ["not_used"] * 3
@@ -182,14 +218,20 @@ def test_a_label_is_in_doubt_where_several_systems_agree_against_it() -> None:
 def test_retrieval_comes_before_generation_as_data_flows() -> None:
     refused = Answer("q", "No.", ("tea#0",), outcome="no_results")
     assert cause_of(case(), refused) == "not_retrieved"
-    assert cause_of(case(), Answer("q", "", ("tea#0",), outcome="failed", error="x")) == "not_retrieved"
+    assert (
+        cause_of(case(), Answer("q", "", ("tea#0",), outcome="failed", error="x"))
+        == "not_retrieved"
+    )
 
 
 def test_a_judge_against_the_labels_is_the_suspect() -> None:
     judge = Judgement("q", "correctness", 0.0, "I think not.")
     row = row_of(case(), GOOD, judgements=(judge,), llm_correctness=0.0, gold_fact_coverage=1.0)
     assert row["cause"] == "judge_suspected"
-    assert row["evidence"] == "the judge gives 0.00, but every gold fact is stated; the judge: I think not."
+    assert (
+        row["evidence"]
+        == "the judge gives 0.00, but every gold fact is stated; the judge: I think not."
+    )
     assert cause_of(case(), GOOD, llm_correctness=0.0, token_f1=0.85) == "judge_suspected"
     assert cause_of(case(), WRONG, llm_correctness=0.0, gold_fact_coverage=0.5) == "not_used"
 
@@ -210,32 +252,57 @@ def test_the_same_words_in_two_documents_are_one_passage() -> None:
     copied = {**CORPUS, "copy": Document("copy", TEXT)}
     both = case(evidence=(*OPENED, Span("copy", 4, 27)))
     table = diagnose(
-        Dataset("tiny", "test", copied, (both,), {}), {}, [WRONG], [], scores(gold_fact_coverage=0.0), CHUNKS
+        Dataset("tiny", "test", copied, (both,), {}),
+        {},
+        [WRONG],
+        [],
+        scores(gold_fact_coverage=0.0),
+        CHUNKS,
     )
-    assert table["cause"].tolist() == ["not_used"], "one copy is in the context, the other is not needed"
+    assert table["cause"].tolist() == ["not_used"], (
+        "one copy is in the context, the other is not needed"
+    )
 
 
 def test_one_of_two_relevant_documents_blames_no_one() -> None:
-    row = row_of(case(evidence=(), gold_facts=(("1889",),)), WRONG, qrels={"rail": 1, "tea": 1}, gold_fact_coverage=0.0)
+    row = row_of(
+        case(evidence=(), gold_facts=(("1889",),)),
+        WRONG,
+        qrels={"rail": 1, "tea": 1},
+        gold_fact_coverage=0.0,
+    )
     assert row["cause"] == "unknown_chunk"
     assert row["evidence"] == (
-        "gold_fact_coverage is 0.00; the context has chunks of 1 of 2 relevant documents (1 of 2 relevant documents in "
-        "the best 100), and no label says whether they hold what the answer needs"
+        "gold_fact_coverage is 0.00; the context has chunks of 1 of 2 relevant documents (1 of 2 "
+        "relevant documents in the best 100), and no label says whether they hold what the "
+        "answer needs"
     )
 
 
-def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_or_its_facts_are_not() -> None:
+def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_or_its_facts_are_not() -> (
+    None
+):
     labels = {"evidence": (), "gold_facts": (("1889",),)}
     one = Answer("q", "In 1900.", ("rail#2",), outcome="success")
-    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0) == "unknown_chunk"
+    assert (
+        cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0) == "unknown_chunk"
+    )
     silent = Answer("q", "No.", ("rail#2",), outcome="no_results")
     assert cause_of(case(**labels), silent, qrels={"rail": 1}) == "unknown_chunk"
     every = Answer("q", "In 1900.", ("rail#0", "rail#1", "rail#2"), outcome="success")
     row = row_of(case(**labels), every, qrels={"rail": 1}, gold_fact_coverage=0.0)
     assert row["cause"] == "not_used"
-    assert row["evidence"] == "gold_fact_coverage is 0.00 although the context holds 1 of 1 relevant document"
-    assert cause_of(case(evidence=()), WRONG, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_used"  # it says 1881
-    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0, claim_support=0.1) == "fabricated"
+    assert (
+        row["evidence"]
+        == "gold_fact_coverage is 0.00 although the context holds 1 of 1 relevant document"
+    )
+    assert (
+        cause_of(case(evidence=()), WRONG, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_used"
+    )  # it says 1881
+    assert (
+        cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0, claim_support=0.1)
+        == "fabricated"
+    )
 
 
 def test_documents_as_labels_are_lost_where_no_chunk_of_them_came() -> None:
@@ -248,14 +315,22 @@ def test_documents_as_labels_are_lost_where_no_chunk_of_them_came() -> None:
 
 def test_a_system_with_passages_of_its_own_is_looked_at_by_documents() -> None:
     def answer(text: str, doc_id: str) -> Answer:
-        return Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", text, doc_id=doc_id),))
+        return Answer(
+            "q",
+            "In 1900.",
+            ("p1",),
+            outcome="success",
+            passages=(Passage("p1", text, doc_id=doc_id),),
+        )
 
     assert cause_of(case(), answer(TEXT, "rail"), gold_fact_coverage=0.0) == "not_used"
     assert cause_of(case(), answer("...", "rail"), gold_fact_coverage=0.0) == "unknown_chunk"
     assert cause_of(case(), answer("...", "tea"), gold_fact_coverage=0.0) == "not_retrieved"
 
 
-SENTENCE = "The committee opened the new railway across the hills in the spring of 1881."  # 14 words
+SENTENCE = (
+    "The committee opened the new railway across the hills in the spring of 1881."  # 14 words
+)
 
 
 def test_a_sentence_that_holds_a_short_reference_is_right() -> None:
@@ -280,14 +355,22 @@ def test_whether_a_long_answer_is_right_is_not_estimated() -> None:
 def test_an_unclear_estimate_of_a_sentence_decides_nothing() -> None:
     reference = "The committee of the town opened it."
     answer = Answer("q", "It was the committee, in the spring.", ("rail#0",))
-    row = row_of(case(reference_answer=reference, gold_facts=()), answer, semantic_similarity=0.6, token_f1=0.4)
+    row = row_of(
+        case(reference_answer=reference, gold_facts=()),
+        answer,
+        semantic_similarity=0.6,
+        token_f1=0.4,
+    )
     assert (row["failed"], row["measure"]) == (False, "")
 
 
 def test_a_judge_decides_before_a_calibration_and_that_before_the_estimate() -> None:
     values = [i / 40 for i in range(41)]
     calibration = replace(
-        calibrate_threshold(values, [value > 0.5 for value in values], measure="semantic_similarity"), threshold=0.9
+        calibrate_threshold(
+            values, [value > 0.5 for value in values], measure="semantic_similarity"
+        ),
+        threshold=0.9,
     )
 
     def failed(**values: float) -> object:
@@ -299,7 +382,10 @@ def test_a_judge_decides_before_a_calibration_and_that_before_the_estimate() -> 
 
     assert failed(semantic_similarity=0.8, token_f1=1.0) == ["semantic_similarity", True]
     assert failed(semantic_similarity=0.95, token_f1=1.0) == ["semantic_similarity", False]
-    assert failed(semantic_similarity=0.8, token_f1=1.0, llm_correctness=1.0) == ["llm_correctness", False]
+    assert failed(semantic_similarity=0.8, token_f1=1.0, llm_correctness=1.0) == [
+        "llm_correctness",
+        False,
+    ]
     assert failed(token_f1=1.0) == ["correctness_estimate", False]
 
 
@@ -310,9 +396,21 @@ def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None
 
 
 def test_ablations_test_the_cause() -> None:
-    right = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=1.0, empty_gold_fact_coverage=0.0)
+    right = row_of(
+        case(),
+        ASTRAY,
+        gold_fact_coverage=0.0,
+        oracle_gold_fact_coverage=1.0,
+        empty_gold_fact_coverage=0.0,
+    )
     assert right["test"] == "right from the gold evidence alone"
-    wrong = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=0.0, empty_gold_fact_coverage=1.0)
+    wrong = row_of(
+        case(),
+        ASTRAY,
+        gold_fact_coverage=0.0,
+        oracle_gold_fact_coverage=0.0,
+        empty_gold_fact_coverage=1.0,
+    )
     assert wrong["test"] == "wrong even from the gold evidence alone; right without any document"
 
 
@@ -323,7 +421,10 @@ def test_ablations_test_a_refusal_too() -> None:
 
 
 def test_the_first_measure_that_is_scored_decides() -> None:
-    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "correctness_estimate"
+    assert (
+        row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"]
+        == "correctness_estimate"
+    )
     assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=float("nan"))["failed"]
     assert row_of(case(), GOOD, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
 
@@ -354,12 +455,18 @@ def test_counts_are_in_the_order_of_the_flow_and_sum_to_all() -> None:
     evidence=st.sampled_from([(), OPENED, CLIMB, OPENED + CLIMB]),
     answerable=st.booleans(),
     values=st.dictionaries(
-        st.sampled_from(["llm_correctness", "gold_fact_coverage", "semantic_similarity", "claim_support"]),
+        st.sampled_from(
+            ["llm_correctness", "gold_fact_coverage", "semantic_similarity", "claim_support"]
+        ),
         st.sampled_from([0.0, 0.5, 1.0]),
     ),
 )
 def test_each_failed_question_has_exactly_one_cause_with_evidence(
-    contexts: list[str], outcome: str | None, evidence: tuple[Span, ...], answerable: bool, values: dict[str, float]
+    contexts: list[str],
+    outcome: str | None,
+    evidence: tuple[Span, ...],
+    answerable: bool,
+    values: dict[str, float],
 ) -> None:
     one = case(evidence=evidence, expected_outcome=None if answerable else "no_results")
     row = row_of(one, Answer("q", "x", tuple(contexts), outcome=outcome), **values)  # type: ignore[arg-type]
@@ -377,7 +484,14 @@ def test_evidence_in_a_document_that_is_not_there() -> None:
 
 def test_scores_of_a_nullable_column_may_be_missing() -> None:
     frame = scores(token_f1=0.0).assign(value=pd.array([None], dtype="Float64"))
-    table = diagnose(Dataset("d", "t", CORPUS, [case()], {}), {}, [Answer("q", "x", ("rail#0",))], [], frame, CHUNKS)
+    table = diagnose(
+        Dataset("d", "t", CORPUS, [case()], {}),
+        {},
+        [Answer("q", "x", ("rail#0",))],
+        [],
+        frame,
+        CHUNKS,
+    )
     assert table["value"].isna().all()
 
 

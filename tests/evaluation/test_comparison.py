@@ -9,12 +9,22 @@ import pytest
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import check_comparable, compare_reports
-from ragbench.evaluation.records import CaseResult, MeasureResult, Perspective, Report, SampleResult, TestSet
+from ragbench.evaluation.records import (
+    CaseResult,
+    MeasureResult,
+    Perspective,
+    Report,
+    SampleResult,
+    TestSet,
+)
 from ragbench.statistics import compare, required_queries
 
 
 def report_of(
-    values: Sequence[float | None], passed: Sequence[bool | None] = (), measure: str = "RR", name: str = "one"
+    values: Sequence[float | None],
+    passed: Sequence[bool | None] = (),
+    measure: str = "RR",
+    name: str = "one",
 ) -> Report:
     good = passed or [None] * len(values)
     cases = tuple(
@@ -90,7 +100,10 @@ def test_unchanged_measures_take_no_part_in_the_correction() -> None:
 
     def with_still(report: Report) -> Report:
         constant = dict.fromkeys(still, 1.0)
-        return replace(report, cases=tuple(replace(one, scores={**one.scores, **constant}) for one in report.cases))
+        return replace(
+            report,
+            cases=tuple(replace(one, scores={**one.scores, **constant}) for one in report.cases),
+        )
 
     found = compare_reports(with_still(before), with_still(after))
     change = next(one for one in found.changes if one.measure == "RR")
@@ -99,7 +112,11 @@ def test_unchanged_measures_take_no_part_in_the_correction() -> None:
     assert {one.p_adjusted for one in found.changes if one.measure != "RR"} == {1.0}
     questions, samples = found.pass_fail
     assert questions.p_value == pytest.approx(2 / 2**6)
-    assert (questions.verdict, samples.p_value, samples.verdict) == ("regression", 1.0, "no difference shown")
+    assert (questions.verdict, samples.p_value, samples.verdict) == (
+        "regression",
+        1.0,
+        "no difference shown",
+    )
 
 
 def test_safety_samples_are_paired_by_id() -> None:
@@ -118,7 +135,9 @@ def test_the_order_of_cases_does_not_matter() -> None:
 
 
 def test_other_questions_are_refused_and_named() -> None:
-    with pytest.raises(ComparisonError, match=r"3 questions in the baseline, 2 here; only the baseline has 'q2'"):
+    with pytest.raises(
+        ComparisonError, match=r"3 questions in the baseline, 2 here; only the baseline has 'q2'"
+    ):
         compare_reports(report_of([1.0, 1.0, 1.0]), report_of([1.0, 1.0]))
 
 
@@ -131,7 +150,9 @@ def test_other_data_is_refused() -> None:
 
 def test_another_embedder_is_refused() -> None:
     report = report_of([1.0, 0.5])
-    with pytest.raises(ComparisonError, match="measured with the embedder 'minilm' and this with 'wordllama'"):
+    with pytest.raises(
+        ComparisonError, match="measured with the embedder 'minilm' and this with 'wordllama'"
+    ):
         check_comparable(report, "f" * 64, ["q0", "q1"], {"embedder": "wordllama"})
 
 
@@ -140,22 +161,33 @@ def test_other_thresholds_leave_passed_questions_out_with_a_note() -> None:
     other = replace(report, settings={**report.settings, "cases": {"semantic": 0.5}})
     found = compare_reports(report, other)
     assert found.pass_fail == ()
-    assert found.notes == ("passed questions are not compared: other thresholds (semantic 0.7 there, 0.5 here)",)
+    assert found.notes == (
+        "passed questions are not compared: other thresholds (semantic 0.7 there, 0.5 here)",
+    )
 
 
 def test_rankings_of_other_chunks_are_left_out_with_a_note() -> None:
     aimed = (MeasureResult("span:RR", "retrieval", 0.5, None, None, 1, 1, target=0.5),)
     one = replace(report_of([0.9] * 20, measure="span:RR"), system={"name": "a", "chunking": "abc"})
-    two = replace(report_of([0.1] * 20, measure="span:RR"), measures=aimed, system={"name": "b", "chunking": "def"})
+    two = replace(
+        report_of([0.1] * 20, measure="span:RR"),
+        measures=aimed,
+        system={"name": "b", "chunking": "def"},
+    )
     found = compare_reports(one, two)
     assert (found.changes, found.regressions) == ((), ())
-    assert found.notes[0].startswith("span:RR cannot be compared: the documents are cut differently")
+    assert found.notes[0].startswith(
+        "span:RR cannot be compared: the documents are cut differently"
+    )
     same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
     assert same.regressions == ("span:RR",)
 
 
 def test_each_difference_has_its_p_and_the_questions_that_it_would_need() -> None:
-    before, after = report_of([0.4, 0.5, 0.6, 0.5, 0.3, 0.7]), report_of([0.5, 0.5, 0.5, 0.6, 0.4, 0.7])
+    before, after = (
+        report_of([0.4, 0.5, 0.6, 0.5, 0.3, 0.7]),
+        report_of([0.5, 0.5, 0.5, 0.6, 0.4, 0.7]),
+    )
     [change] = compare_reports(before, after).changes
     assert change.difference == pytest.approx(0.2 / 6)
     assert change.p_value == pytest.approx(compare(before.scores, after.scores)["p_value"].iloc[0])

@@ -36,9 +36,27 @@ CORPUS = {
     "fish": Document("fish", "Fish breathe under water through gills."),
 }
 CASES = (
-    Case("q1", "How long do cats sleep?", "cats", reference_answer="Most of the day.", expected_outcome="success"),
-    Case("q2", "What do dogs guard?", "dogs", reference_answer="The house.", required_keywords=("house",)),
-    Case("q3", "How do fish breathe?", "fish", reference_answer="Through gills.", expected_outcome="success"),
+    Case(
+        "q1",
+        "How long do cats sleep?",
+        "cats",
+        reference_answer="Most of the day.",
+        expected_outcome="success",
+    ),
+    Case(
+        "q2",
+        "What do dogs guard?",
+        "dogs",
+        reference_answer="The house.",
+        required_keywords=("house",),
+    ),
+    Case(
+        "q3",
+        "How do fish breathe?",
+        "fish",
+        reference_answer="Through gills.",
+        expected_outcome="success",
+    ),
     Case("q4", "Who is the president of the moon?", "nobody", expected_outcome="no_results"),
 )
 QRELS = {"q1": {"cats": 1}, "q2": {"dogs": 1}, "q3": {"fish": 1}, "q4": {}}
@@ -50,19 +68,37 @@ def passage(doc_id: str) -> Passage:
 
 
 ANSWERS = (
-    Answer("q1", "Most of the day [1].", ("cats",), ("cats",), outcome="success", passages=(passage("cats"),)),
-    Answer("q2", "They bark.", ("cats", "dogs"), outcome="success", passages=(passage("cats"), passage("dogs"))),
+    Answer(
+        "q1",
+        "Most of the day [1].",
+        ("cats",),
+        ("cats",),
+        outcome="success",
+        passages=(passage("cats"),),
+    ),
+    Answer(
+        "q2",
+        "They bark.",
+        ("cats", "dogs"),
+        outcome="success",
+        passages=(passage("cats"), passage("dogs")),
+    ),
     Answer("q3", "", outcome="failed", error="the server returned 500"),
     Answer("q4", "no answer found in the documents", outcome="no_results"),
 )
 
 
 def light(
-    dataset: Dataset = DATA, answers: Sequence[Answer] = ANSWERS, perspectives: Sequence[str] = (), **options: object
+    dataset: Dataset = DATA,
+    answers: Sequence[Answer] = ANSWERS,
+    perspectives: Sequence[str] = (),
+    **options: object,
 ) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(dataset, answers, perspectives=perspectives, embedder="wordllama", **options).report  # type: ignore[arg-type]
+        return evaluate(
+            dataset, answers, perspectives=perspectives, embedder="wordllama", **options
+        ).report  # type: ignore[arg-type]
 
 
 def values(report: Report) -> dict[str, float | None]:
@@ -71,7 +107,9 @@ def values(report: Report) -> dict[str, float | None]:
 
 def test_retrieval_by_hand() -> None:
     found = values(light(perspectives=["retrieval"]))
-    assert found["RR"] == pytest.approx((1 + 0.5 + 0) / 3)  # q3 failed, so found nothing; q4 has nothing to find
+    assert found["RR"] == pytest.approx(
+        (1 + 0.5 + 0) / 3
+    )  # q3 failed, so found nothing; q4 has nothing to find
     assert found["Success@5"] == pytest.approx(2 / 3)
     assert found["nDCG@5"] == pytest.approx((1 + 1 / math.log2(3) + 0) / 3, abs=1e-6)
 
@@ -81,7 +119,11 @@ def test_every_case_has_every_measure_and_what_is_unscored_is_none() -> None:
     names = {tuple(case.scores) for case in report.cases}
     assert len(names) == 1
     assert report.cases[2].scores["semantic_similarity"] is None
-    assert all(value is None or math.isfinite(value) for case in report.cases for value in case.scores.values())
+    assert all(
+        value is None or math.isfinite(value)
+        for case in report.cases
+        for value in case.scores.values()
+    )
 
 
 def test_coverage_is_reported_with_each_mean() -> None:
@@ -109,7 +151,10 @@ def test_categories_and_retrieved_are_in_the_report() -> None:
 
 
 def test_the_same_inputs_give_the_same_bytes_but_for_made() -> None:
-    one, two = (replace(light(), made=replace(light().made, at="", seconds={}, latency=())) for _ in range(2))
+    one, two = (
+        replace(light(), made=replace(light().made, at="", seconds={}, latency=()))
+        for _ in range(2)
+    )
     assert report_json(one) == report_json(two)
 
 
@@ -136,9 +181,13 @@ def test_a_system_that_fails_on_each_case() -> None:
 
 
 def test_retrieval_is_not_measured_where_no_answer_has_a_context() -> None:
-    report = evaluate(DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama").report
+    report = evaluate(
+        DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama"
+    ).report
     reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
-    assert reasons["retrieval"].startswith("no answer came with contexts; they are read from 'contexts', 'context',")
+    assert reasons["retrieval"].startswith(
+        "no answer came with contexts; they are read from 'contexts', 'context',"
+    )
     assert not {"nDCG@5", "RR", "context_recall"} & set(values(report))
     assert values(report)["answered"] == 1.0
 
@@ -147,7 +196,8 @@ def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Pa
     copies = {**CORPUS, "again": replace(CORPUS["cats"], doc_id="again")}
     data = replace(DATA, corpus=copies, cases=CASES[:1], qrels={"q1": {"again": 1}})
     report = evaluate(
-        data, FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]})
+        data,
+        FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]}),
     ).report
     [warning] = [one.warning for one in report.perspectives if one.name == "retrieval"]
     assert "1 of 2 passages (50%) are in two or three documents" in warning
@@ -155,7 +205,9 @@ def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Pa
     assert "1 of 2 passages (50%) are not attributable to a document" in warning
     folder = write_report(report, tmp_path / "report")
     for name in ("report.json", "report.md", "report.html"):
-        assert "passages (50%) are in two or three documents" in (folder / name).read_text(encoding="utf-8")
+        assert "passages (50%) are in two or three documents" in (folder / name).read_text(
+            encoding="utf-8"
+        )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +220,9 @@ def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Pa
         ("All day, also in room B-1200.", 1.0),
     ],
 )
-def test_ids_of_the_runs_own_documents_are_leaks_unless_they_are_cited_or_are_content(text: str, clean: float) -> None:
+def test_ids_of_the_runs_own_documents_are_leaks_unless_they_are_cited_or_are_content(
+    text: str, clean: float
+) -> None:
     corpus = {
         "note-0017": Document("note-0017", "Cats sleep most of the day."),
         "covid-19": Document("covid-19", "COVID-19 makes cats sleep more."),
@@ -176,13 +230,21 @@ def test_ids_of_the_runs_own_documents_are_leaks_unless_they_are_cited_or_are_co
     }
     case = Case("q1", "How long do cats in room B-1200 sleep?", reference_answer="All day.")
     data = Dataset("notes", "test", corpus, [case], {"q1": {"note-0017": 1}})
-    found = Answer("q1", text, ("note-0017#0",), outcome="success", passages=(Passage("note-0017#0", "Cats sleep."),))
+    found = Answer(
+        "q1",
+        text,
+        ("note-0017#0",),
+        outcome="success",
+        passages=(Passage("note-0017#0", "Cats sleep."),),
+    )
     report = light(data, [found], ["safety"])
     assert values(report)["answer_leak_free"] == clean
 
 
 @pytest.mark.parametrize("name", ["squad", "clapnq", "pubmedqa"])
-def test_fewer_than_one_in_a_hundred_ordinary_answers_with_citations_are_leaks(shared_data: Path, name: str) -> None:
+def test_fewer_than_one_in_a_hundred_ordinary_answers_with_citations_are_leaks(
+    shared_data: Path, name: str
+) -> None:
     data = load_dataset(str(shared_data / name))
     data = data.select([case.query_id for case in data.cases if case.reference_answer][:300])
     assert len(data.cases) == 300
@@ -192,7 +254,9 @@ def test_fewer_than_one_in_a_hundred_ordinary_answers_with_citations_are_leaks(s
         cited = ("[1]", f"[{doc_id}]", f"(source: {doc_id})")[number % 3]
         found = Passage(doc_id, data.corpus[doc_id].full_text, doc_id)
         text = f"{case.reference_answer} {cited}."
-        answers.append(Answer(case.query_id, text, (doc_id,), (doc_id,), outcome="success", passages=(found,)))
+        answers.append(
+            Answer(case.query_id, text, (doc_id,), (doc_id,), outcome="success", passages=(found,))
+        )
     clean = values(light(data, answers, ["safety"]))["answer_leak_free"]
     assert clean is not None
     assert clean > 0.99
@@ -223,7 +287,9 @@ def test_retrieval_alone_decides_by_what_was_found() -> None:
     report = light(perspectives=["retrieval"])
     assert [case.passed for case in report.cases] == [True, True, False, None]
     assert report.cases[2].reasons == ("failed: the server returned 500",)
-    found = light(answers=[*ANSWERS[:2], replace(ANSWERS[1], query_id="q3")], perspectives=["retrieval"])
+    found = light(
+        answers=[*ANSWERS[:2], replace(ANSWERS[1], query_id="q3")], perspectives=["retrieval"]
+    )
     assert found.cases[2].reasons == ("nothing relevant among the first 5 retrieved",)
 
 
@@ -237,12 +303,16 @@ def test_answers_to_other_questions_are_refused() -> None:
         evaluate(DATA, [Answer("x9", "?")])
     with pytest.raises(DataError, match="two answers to query 'q1'"):
         evaluate(DATA, [ANSWERS[0], ANSWERS[0]])
-    with pytest.raises(DataError, match=r"none of the 1 answers of 'log' belongs to a question of 'pets': .* 'x9'"):
+    with pytest.raises(
+        DataError, match=r"none of the 1 answers of 'log' belongs to a question of 'pets': .* 'x9'"
+    ):
         answer_all(DATA, RecordedSystem([Answer("x9", "?")], name="log"))
 
 
 def test_recorded_answers_to_other_questions_are_named() -> None:
-    with pytest.warns(DataWarning, match=r"log: 1 answers do not belong to a question of 'pets'.*\(first: 'x9'\)"):
+    with pytest.warns(
+        DataWarning, match=r"log: 1 answers do not belong to a question of 'pets'.*\(first: 'x9'\)"
+    ):
         answered = answer_all(DATA, RecordedSystem([*ANSWERS, Answer("x9", "?")], name="log"))
     assert [one.query_id for one in answered.answers] == list(DATA.queries)
 
@@ -254,7 +324,9 @@ def test_missing_answers_count_as_failed() -> None:
 
 
 def test_unknown_perspectives_are_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown perspective 'retreival'; did you mean 'retrieval'"):
+    with pytest.raises(
+        ConfigError, match="unknown perspective 'retreival'; did you mean 'retrieval'"
+    ):
         evaluate(DATA, "bm25", perspectives=["retreival"])
 
 
@@ -267,10 +339,19 @@ def test_gates_are_refused_before_anything_is_asked() -> None:
 
     wide = {f"q{i}": {f"d{j}": 1 for j in range(10)} for i in (1, 2, 3)}
     many = Dataset("many", "test", CORPUS, CASES[:3], wide)
-    with pytest.raises(ConfigError, match=r"could never pass on this test set: R@5=0\.9 \(at most 0\.500"):
+    with pytest.raises(
+        ConfigError, match=r"could never pass on this test set: R@5=0\.9 \(at most 0\.500"
+    ):
         evaluate(many, Untouched(), targets=load_targets(fail_under="R@5=0.9"))
-    with pytest.raises(ConfigError, match="names claim_support, of the perspective 'groundedness', which is not"):
-        evaluate(DATA, Untouched(), perspectives=["retrieval"], targets=load_targets(fail_under="claim_support=0.9"))
+    with pytest.raises(
+        ConfigError, match="names claim_support, of the perspective 'groundedness', which is not"
+    ):
+        evaluate(
+            DATA,
+            Untouched(),
+            perspectives=["retrieval"],
+            targets=load_targets(fail_under="claim_support=0.9"),
+        )
     bare = Dataset("bare", "test", CORPUS, (Case("q1", "?"),), {"q1": {}})
     with pytest.raises(ConfigError, match=r"names RR, which this test set cannot show: no labels"):
         evaluate(bare, Untouched(), targets=load_targets(fail_under="RR=0.9"))
@@ -347,7 +428,10 @@ def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
     assert (len(smoke.cases), len(smoke.safety_inputs)) == (40, 120)
     assert {case.category for case in smoke.cases} == {"c0", "c1", "c2", "c3", "c4"}
     assert sum(one.harmful for one in smoke.safety_inputs) == 60
-    assert select_suite(replace(data, cases=tuple(reversed(cases))), "smoke").queries.keys() == smoke.queries.keys()
+    assert (
+        select_suite(replace(data, cases=tuple(reversed(cases))), "smoke").queries.keys()
+        == smoke.queries.keys()
+    )
     assert select_suite(data, "full") is data
     with pytest.raises(ConfigError, match="unknown suite 'smok'; did you mean 'smoke'"):
         select_suite(data, "smok")
@@ -355,8 +439,12 @@ def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
 
 def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     key = "sk-" + "ant-api03-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
-    leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
-    answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
+    leaking = Passage(
+        "dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs"
+    )
+    answer = Answer(
+        "q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None
+    )
     broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
     report, output = evaluated([ANSWERS[0], answer, broken, ANSWERS[3]])
     folder = write_report(report, tmp_path / "mine")
@@ -385,13 +473,21 @@ def test_measures_of_a_judge_are_their_own_perspective() -> None:
         report = light(judge=ScriptedLLM([verdicts] * 20))
     judged = [one for one in report.perspectives if one.name == "judge"]
     assert len(judged) == 1
-    assert all(row.measure.startswith("llm_") for row in report.measures if row.perspective == "judge")
+    assert all(
+        row.measure.startswith("llm_") for row in report.measures if row.perspective == "judge"
+    )
     assert report.settings["judge"].startswith("scripted")
 
 
 def test_safety_samples_give_figures_targets_and_rows() -> None:
-    attacks = [SafetySample(f"a{i}", "bad" if i < 8 else "good", harmful=i < 8, category="x") for i in range(16)]
-    leaks = [SafetySample("o1", "Card 4111 1111 1111 1111", True, "card"), SafetySample("o2", "Fine.", False)]
+    attacks = [
+        SafetySample(f"a{i}", "bad" if i < 8 else "good", harmful=i < 8, category="x")
+        for i in range(16)
+    ]
+    leaks = [
+        SafetySample("o1", "Card 4111 1111 1111 1111", True, "card"),
+        SafetySample("o2", "Fine.", False),
+    ]
     data = Dataset("safe", "test", {}, (), {}, safety_inputs=attacks, safety_outputs=leaks)
     report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1).report
     rows = {row.measure: row for row in report.measures}
@@ -423,15 +519,22 @@ def test_traces_of_a_language_model_hold_its_prompt() -> None:
 def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
     start = CORPUS["fish"].full_text.index("through gills")
     case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
-    report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"]).report
+    report = evaluate(
+        replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"]
+    ).report
     assert report.perspectives[0].note == "rankings judged by documents, gold evidence"
     assert values(report)["Success@5"] == values(report)["span:Success@5"] == 1.0
     assert values(report)["context_evidence_recall"] == 1.0
 
 
 def test_latency_budgets_are_held_per_question() -> None:
-    cases = (replace(CASES[0], latency_budget_ms={"total": 1e-6}), replace(CASES[1], latency_budget_ms={"total": 1e6}))
-    report = evaluate(replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"]).report
+    cases = (
+        replace(CASES[0], latency_budget_ms={"total": 1e-6}),
+        replace(CASES[1], latency_budget_ms={"total": 1e6}),
+    )
+    report = evaluate(
+        replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"]
+    ).report
     assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
     assert [one.budget for one in report.made.latency if one.stage == "total"] == [
         None
@@ -439,7 +542,9 @@ def test_latency_budgets_are_held_per_question() -> None:
 
 
 def test_cost_is_counted_per_question_part_and_model() -> None:
-    usage = Completion("Most of the day [1].", "anthropic:claude-haiku-4-5", 1_000, 200)  # 0.002 dollars
+    usage = Completion(
+        "Most of the day [1].", "anthropic:claude-haiku-4-5", 1_000, 200
+    )  # 0.002 dollars
     answers = [replace(ANSWERS[0], usage=usage), replace(ANSWERS[1], usage=usage), *ANSWERS[2:]]
     verdict = json.dumps({"correctness": {"reason": "", "verdict": True}})
     judge = ScriptedLLM([Completion(verdict, "anthropic:claude-haiku-4-5", 2_000, 0)] * 4)
@@ -460,7 +565,9 @@ def test_doubtful_claims_are_counted_and_listed_by_question() -> None:
     case = report.cases[0]
     assert case.unsupported_claims == ("Cats build rockets in 1889.",)
     assert case.fabricated_numbers == ("1889",)
-    assert report.counts["unsupported_claims"] == sum(len(one.unsupported_claims) for one in report.cases)
+    assert report.counts["unsupported_claims"] == sum(
+        len(one.unsupported_claims) for one in report.cases
+    )
     assert report.counts["fabricated_numbers"] == 1
     assert "invented_claims" not in report.counts
 
@@ -478,7 +585,10 @@ def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
     report = evaluate(DATA, "bm25", perspectives=["retrieval"]).report
     assert report.chunks["chunks"] == 3
     assert set(report.chunks) >= {"tokens_mean", "tokens_median", "overlap_ratio", "coherence"}
-    assert (report.chunks["tokens_median"], report.chunks["overlap_ratio"]) == (11, 0)  # cats 13, dogs 11, fish 7 or 8
+    assert (report.chunks["tokens_median"], report.chunks["overlap_ratio"]) == (
+        11,
+        0,
+    )  # cats 13, dogs 11, fish 7 or 8
     assert light(perspectives=["retrieval"]).chunks == {}
 
 

@@ -18,23 +18,36 @@ from ragbench.report.page import banner
 from ragbench.types import Case, Completion, Dataset, Document
 
 N = 100
-CORPUS = {"rail": Document("rail", "The railway of the valley was opened in the year 1881 after ten years of work.")}
+CORPUS = {
+    "rail": Document(
+        "rail", "The railway of the valley was opened in the year 1881 after ten years of work."
+    )
+}
 CASES = tuple(
-    Case(f"q{i:03}", f"When was line {i} opened?", reference_answer="It was opened in 1881.") for i in range(N)
+    Case(f"q{i:03}", f"When was line {i} opened?", reference_answer="It was opened in 1881.")
+    for i in range(N)
 )
 RIGHT, OTHER = "It was opened in 1881.", "Bananas are yellow and grow in warm places."
 pytestmark = pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 
 
 def evaluated(judge: object, text: str = RIGHT, n: int = 4, **options: object) -> rb.Result:
-    data = Dataset("rail", "test", CORPUS, CASES[:n], {case.query_id: {"rail": 1} for case in CASES[:n]})
+    data = Dataset(
+        "rail", "test", CORPUS, CASES[:n], {case.query_id: {"rail": 1} for case in CASES[:n]}
+    )
     answer = {"answer": text, "contexts": [{"id": "rail", "text": CORPUS["rail"].text}]}
-    options = {"perspectives": ["answer", "retrieval"], "criteria": ["correctness"], "embedder": "wordllama"} | options
+    options = {
+        "perspectives": ["answer", "retrieval"],
+        "criteria": ["correctness"],
+        "embedder": "wordllama",
+    } | options
     return rb.evaluate(data, lambda question: answer, judge=judge, **options)  # type: ignore[arg-type]
 
 
 def verdicts(*found: bool) -> ScriptedLLM:
-    return ScriptedLLM([json.dumps({"correctness": {"reason": "r", "verdict": verdict}}) for verdict in found])
+    return ScriptedLLM(
+        [json.dumps({"correctness": {"reason": "r", "verdict": verdict}}) for verdict in found]
+    )
 
 
 def row(result: rb.Result, measure: str) -> MeasureResult:
@@ -46,7 +59,10 @@ def test_a_false_verdict_fails_an_answer_that_is_like_the_reference() -> None:
     assert row(result, "semantic_similarity").value == pytest.approx(1)
     assert result.report.counts["passed"] == 0
     assert result.report.cases[0].reasons == ("correctness by the judge 0.00 < 0.50",)
-    assert (row(result, "llm_correctness").verdict, row(result, "pass_rate").verdict) == ("missed", "missed")
+    assert (row(result, "llm_correctness").verdict, row(result, "pass_rate").verdict) == (
+        "missed",
+        "missed",
+    )
     assert not result.passed
     assert banner(result.report)[0] == "failed"
 
@@ -59,8 +75,12 @@ def test_a_true_verdict_passes_an_answer_in_other_words() -> None:
 
 
 def test_the_verdict_takes_the_place_of_the_likeness_in_the_overall() -> None:
-    by_case = evaluated(verdicts(True, False, True, False)).scores.pivot(index="query_id", columns="measure")["value"]
-    assert by_case["overall"].tolist() == pytest.approx([1, 20 / 60, 1, 20 / 60])  # the other part: the right document
+    by_case = evaluated(verdicts(True, False, True, False)).scores.pivot(
+        index="query_id", columns="measure"
+    )["value"]
+    assert by_case["overall"].tolist() == pytest.approx(
+        [1, 20 / 60, 1, 20 / 60]
+    )  # the other part: the right document
     assert by_case["overall_llm_correctness"].tolist() == [1, 0, 1, 0]
     assert "overall_semantic" not in by_case
 
@@ -84,11 +104,15 @@ class Failing:
             return Completion('{"correctness": {"reason": "r", "verdict": true}}', self.name)
         if self.unreadable:
             return Completion("Well.", self.name)
-        return Completion("", self.name, error="401: the key is refused", failure=FailureKind.REFUSED)
+        return Completion(
+            "", self.name, error="401: the key is refused", failure=FailureKind.REFUSED
+        )
 
 
 @pytest.mark.parametrize("unreadable", [False, True])
-@pytest.mark.parametrize(("n_failed", "passed"), [(0, True), (19, True), (20, True), (21, False), (100, False)])
+@pytest.mark.parametrize(
+    ("n_failed", "passed"), [(0, True), (19, True), (20, True), (21, False), (100, False)]
+)
 def test_a_judge_that_fails_on_more_than_a_fifth_lets_nothing_pass(
     n_failed: int, passed: bool, unreadable: bool
 ) -> None:
@@ -111,14 +135,21 @@ def test_the_answers_that_a_judge_failed_on_are_not_decided_by_their_likeness() 
 def test_a_wrong_document_still_fails_where_the_judge_did() -> None:
     data = Dataset("rail", "test", CORPUS, CASES[:1], {CASES[0].query_id: {"elsewhere": 1}})
     answer = {"answer": RIGHT, "contexts": [{"id": "rail", "text": CORPUS["rail"].text}]}
-    report = rb.evaluate(data, lambda question: answer, judge=Failing(1), criteria=["correctness"]).report
-    assert (report.cases[0].passed, report.cases[0].reasons) == (False, ("expected document not retrieved: elsewhere",))
+    report = rb.evaluate(
+        data, lambda question: answer, judge=Failing(1), criteria=["correctness"]
+    ).report
+    assert (report.cases[0].passed, report.cases[0].reasons) == (
+        False,
+        ("expected document not retrieved: elsewhere",),
+    )
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[int, str]]:
     """Run `ragbench eval` on ten right answers with a judge of the module `judges`."""
-    cases = [{"id": case.query_id, "query": case.text, "reference_answer": RIGHT} for case in CASES[:10]]
+    cases = [
+        {"id": case.query_id, "query": case.text, "reference_answer": RIGHT} for case in CASES[:10]
+    ]
     (tmp_path / "tests.yaml").write_text(json.dumps({"cases": cases}))
     lines = [
         json.dumps({"query_id": case.query_id, "answer": RIGHT, "contexts": [CORPUS["rail"].text]})
@@ -137,10 +168,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tu
 
     def run(judge: str) -> tuple[int, str]:
         command = (
-            "eval --test-set tests.yaml --corpus docs --system answers.jsonl --perspective answer --force --output out"
+            "eval --test-set tests.yaml --corpus docs --system answers.jsonl --perspective "
+            "answer --force --output out"
         )
         done = CliRunner().invoke(
-            app, [*command.split(), "--judge", f"judges_of_this_test:{judge}", "--criteria", "correctness"]
+            app,
+            [
+                *command.split(),
+                "--judge",
+                f"judges_of_this_test:{judge}",
+                "--criteria",
+                "correctness",
+            ],
         )
         return done.exit_code, " ".join(done.output.split())
 
@@ -155,4 +194,7 @@ def test_the_exit_status_of_a_judge_that_fails(files: Callable[[str], tuple[int,
         code, shown = files(judge)
         assert code == 2, shown
         assert f"he judge failed on {n_failed} of 10 answers" in shown[shown.rindex("FAILED") :]
-        assert f"{n_failed} of 10 judgements failed ({n_failed * 10}%), the first: 401: the key is refused" in shown
+        assert (
+            f"{n_failed} of 10 judgements failed ({n_failed * 10}%), the first: 401: the key is "
+            "refused" in shown
+        )

@@ -1,4 +1,6 @@
-"""Latency: budgets of a question and of the whole set, and figures that do not hold the time of a queue."""
+"""Latency: budgets of a question and of the whole set, and figures that do not hold the time of a
+queue.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,18 @@ CORPUS = {"cats": Document("cats", "Cats sleep most of the day.")}
 
 
 def dataset(n: int, **budget: float) -> Dataset:
-    cases = [Case(f"q{i}", "How long do cats sleep?", latency_budget_ms=budget, min_citations=0) for i in range(n)]
+    cases = [
+        Case(f"q{i}", "How long do cats sleep?", latency_budget_ms=budget, min_citations=0)
+        for i in range(n)
+    ]
     return Dataset("pets", "test", CORPUS, cases, {case.query_id: {"cats": 1} for case in cases})
 
 
 def recorded(*milliseconds: dict[str, float]) -> list[Answer]:
     return [
-        Answer(f"q{i}", "Most of the day [1].", ("cats",), ("cats",), outcome="success", latency_ms=own)
+        Answer(
+            f"q{i}", "Most of the day [1].", ("cats",), ("cats",), outcome="success", latency_ms=own
+        )
         for i, own in enumerate(milliseconds)
     ]
 
@@ -36,20 +43,32 @@ def recorded(*milliseconds: dict[str, float]) -> list[Answer]:
 def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, answers, perspectives=["pipeline"], embedder="wordllama", **options).report  # type: ignore[arg-type]
+        return evaluate(
+            data, answers, perspectives=["pipeline"], embedder="wordllama", **options
+        ).report  # type: ignore[arg-type]
 
 
 def test_a_percentile_is_one_of_the_total_over_the_set() -> None:
     report = evaluated(dataset(1, p95=5000), recorded({"total": 90_000.0}))
-    [row] = [row for row in report.measures if row.target is not None and row.measure != "pass_rate"]
-    assert (row.measure, row.value, row.target, row.verdict) == ("latency_p95_ms", 90_000, 5000, "missed")
+    [row] = [
+        row for row in report.measures if row.target is not None and row.measure != "pass_rate"
+    ]
+    assert (row.measure, row.value, row.target, row.verdict) == (
+        "latency_p95_ms",
+        90_000,
+        5000,
+        "missed",
+    )
     assert not report.passed
     assert "missed: latency_p95_ms" in banner(report)[1]
     # 20 answers: the 95th percentile is the 19th, so one slow answer is within it, two are not
     for slow, verdict in ((1, "passed"), (2, "missed")):
         times = [{"total": 100.0}] * (20 - slow) + [{"total": 9000.0}] * slow
         report = evaluated(dataset(20, p95=5000), recorded(*times))
-        assert next(row.verdict for row in report.measures if row.measure == "latency_p95_ms") == verdict
+        assert (
+            next(row.verdict for row in report.measures if row.measure == "latency_p95_ms")
+            == verdict
+        )
         assert all(case.passed for case in report.cases), "the set is too slow, not a question"
 
 
@@ -63,12 +82,18 @@ def test_a_missed_budget_fails_the_question(tmp_path: Path) -> None:
     assert [case.passed for case in report.cases] == [True, True]
 
 
-@pytest.mark.parametrize(("budget", "stage"), [("retrieve", "search"), ("search", "retrieve"), ("search", "search")])
+@pytest.mark.parametrize(
+    ("budget", "stage"), [("retrieve", "search"), ("search", "retrieve"), ("search", "search")]
+)
 def test_retrieve_and_search_are_one_stage(budget: str, stage: str) -> None:
     report = evaluated(dataset(1, **{budget: 100.0}), recorded({stage: 300.0, "total": 400.0}))
     assert report.cases[0].reasons == ("latency: retrieve 300 ms > 100 ms",)
     rows = {row.stage: row for row in report.made.latency}
-    assert (rows["retrieve"].p50, rows["retrieve"].budget, rows["retrieve"].verdict) == (300, 100, "over")
+    assert (rows["retrieve"].p50, rows["retrieve"].budget, rows["retrieve"].verdict) == (
+        300,
+        100,
+        "over",
+    )
     assert "search" not in rows
 
 
@@ -84,9 +109,17 @@ def test_mean_median_and_percentile_are_in_every_report() -> None:
 def test_a_target_may_name_a_percentile() -> None:
     targets = load_targets(fail_under="latency_p50_ms=150,latency_mean_ms=500")
     bare = dataset(3)
-    data = replace(bare, cases=[replace(case, min_citations=None) for case in bare.cases])  # no label is needed
-    report = evaluated(data, recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}), targets=targets)
-    rows = {row.measure: f"{row.value:g} {row.verdict}" for row in report.measures if row.value is not None}
+    data = replace(
+        bare, cases=[replace(case, min_citations=None) for case in bare.cases]
+    )  # no label is needed
+    report = evaluated(
+        data, recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}), targets=targets
+    )
+    rows = {
+        row.measure: f"{row.value:g} {row.verdict}"
+        for row in report.measures
+        if row.value is not None
+    }
     assert rows["latency_p50_ms"] == "200 missed"
     assert rows["latency_mean_ms"] == "300 passed"
     silent = evaluated(data, recorded({}, {}, {}), targets=targets)
@@ -121,8 +154,12 @@ def test_latency_is_timed_without_a_queue_and_no_question_is_asked_twice() -> No
 
 def test_questions_with_a_budget_are_asked_one_at_a_time() -> None:
     data = dataset(8)
-    data = replace(data, cases=[replace(case, latency_budget_ms={"total": 60}) for case in data.cases])
-    report = evaluate(data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama").report
+    data = replace(
+        data, cases=[replace(case, latency_budget_ms={"total": 60}) for case in data.cases]
+    )
+    report = evaluate(
+        data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama"
+    ).report
     assert [case.scores["latency_in_budget"] for case in report.cases] == [1.0] * 8
     assert [(row.n, row.concurrency) for row in report.made.latency] == [(8, 1)]
     assert "one at a time" in report_markdown(report)

@@ -1,4 +1,6 @@
-"""A measure of one's own: from a function to the report, its targets, its comparison and the command line."""
+"""A measure of one's own: from a function to the report, its targets, its comparison and the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def answers(text: str) -> list[Answer]:
     own = (rb.Passage("p", "Cats sleep.", "cats"),)
     texts = [f"{text * (1 + i % 3)} {'very ' * i}" for i in range(len(CASES))]
-    return [Answer(case.query_id, one, ("p",), passages=own) for case, one in zip(CASES, texts, strict=True)]
+    return [
+        Answer(case.query_id, one, ("p",), passages=own)
+        for case, one in zip(CASES, texts, strict=True)
+    ]
 
 
 def evaluated(text: str = "Yes!", **options: Any) -> Any:
@@ -63,7 +68,13 @@ def test_a_function_becomes_a_row_with_a_target() -> None:
     mine = rb.Measure("quoted", quoted, meaning="contexts quoted")
     report = evaluated(measures=[mine], targets=load_targets(fail_under="quoted=0.5"))
     row = next(row for row in report.measures if row.measure == "quoted")
-    assert (row.value, row.n_scored, row.n, row.verdict, row.perspective) == (1.0, 11, 12, "passed", "own")
+    assert (row.value, row.n_scored, row.n, row.verdict, row.perspective) == (
+        1.0,
+        11,
+        12,
+        "passed",
+        "own",
+    )
     assert (rb.measures().set_index("measure").loc["quoted", "meaning"]) == "contexts quoted"
 
 
@@ -105,7 +116,9 @@ def test_names_and_values_are_checked() -> None:
     for name, message in (("ndcg@5", "is a measure of ragbench"), ("my words", "cannot be named")):
         with pytest.raises(ConfigError, match=message):
             rb.Measure(name, lambda case, answer, contexts: 1.0)
-    with pytest.raises(DataError, match=r"twice is 2.0 at query 'q0'; expected a number within \(0.0, 1.0\)"):
+    with pytest.raises(
+        DataError, match=r"twice is 2.0 at query 'q0'; expected a number within \(0.0, 1.0\)"
+    ):
         evaluated(measures=[rb.Measure("twice", lambda case, answer, contexts: 2.0)])
     with pytest.raises(DataError, match="broken failed at query 'q0': ZeroDivisionError"):
         evaluated(measures=[rb.Measure("broken", lambda case, answer, contexts: 1 / 0)])

@@ -1,4 +1,6 @@
-"""The parameters cell of a notebook: a misspelt name and a value of another type are refused by name."""
+"""The parameters cell of a notebook: a misspelt name and a value of another type are refused by
+name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import pytest
 from ragbench.errors import ConfigError
 
 CELL = "k: int = 5\nshare: float = 0.5\nname: str = ''\n"
-CALL = "from ragbench.evaluation import notebook_parameters\np = notebook_parameters(k=int, share=float, name=str)\n"
+CALL = (
+    "from ragbench.evaluation import notebook_parameters\np = notebook_parameters(k=int, "
+    "share=float, name=str)\n"
+)
 
 
 def test_parameters_come_in_the_order_asked_for_as_papermill_left_them() -> None:

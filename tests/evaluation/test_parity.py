@@ -1,4 +1,6 @@
-"""The same name is the same number in `evaluate` and in an executed notebook, to the last digit that is kept."""
+"""The same name is the same number in `evaluate` and in an executed notebook, to the last digit
+that is kept.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,24 @@ from ragbench.types import Dataset
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
 CONFIGURATIONS = [
     {"retriever": "bm25", "chunker": "recursive", "chunk_size": 256, "max_queries": 20},
-    {"retriever": "dense:wordllama", "chunker": "fixed", "chunk_size": 128, "k": 3, "max_queries": 10},
+    {
+        "retriever": "dense:wordllama",
+        "chunker": "fixed",
+        "chunk_size": 128,
+        "k": 3,
+        "max_queries": 10,
+    },
     pytest.param({"retriever": "bm25"}, marks=pytest.mark.simulation, id="whole set"),
 ]
 
 
 def notebook_scores(**parameters: Any) -> pd.DataFrame:
     """The scores of the result of evaluate.ipynb, whose first cells are run with these parameters."""
-    code = [cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    code = [
+        cell
+        for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
     names: dict[str, Any] = {}
     for i, cell in enumerate(code[:3]):
         exec(compile("".join(cell["source"]), "evaluate.ipynb", "exec"), names)
@@ -42,9 +54,13 @@ def notebook_scores(**parameters: Any) -> pd.DataFrame:
 
 
 def differences(one: pd.DataFrame, other: pd.DataFrame) -> tuple[list[str], int]:
-    """The measures of which any shared value differs in the 12 digits of files, and how many values are shared."""
+    """The measures of which any shared value differs in the 12 digits of files, and how many values
+    are shared.
+    """
     both = one.merge(other, on=["query_id", "measure"], validate="one_to_one")
-    both[["value_x", "value_y"]] = both[["value_x", "value_y"]].map(lambda value: float(f"{value:.12g}"))
+    both[["value_x", "value_y"]] = both[["value_x", "value_y"]].map(
+        lambda value: float(f"{value:.12g}")
+    )
     same = (both["value_x"] == both["value_y"]) | (both["value_x"].isna() & both["value_y"].isna())
     return sorted(set(both.loc[~same, "measure"])), len(both)
 
@@ -55,25 +71,37 @@ def data() -> Dataset:
     return built_in
 
 
-@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")  # of sentences longer than the model reads
+@pytest.mark.filterwarnings(
+    "ignore::ragbench.errors.DataWarning"
+)  # of sentences longer than the model reads
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda one: str(one["retriever"]))
-def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configuration: dict[str, Any]) -> None:
+def test_a_configuration_has_the_same_numbers_everywhere(
+    data: Dataset, configuration: dict[str, Any]
+) -> None:
     notebook = notebook_scores(**configuration)
     own = configuration.copy()
     data = data.select(list(data.queries)[: own.pop("max_queries", None)])
     evaluated = rb.evaluate(data, Pipeline(data, own.pop("retriever"), **own)).scores
-    assert differences(notebook, evaluated) == ([], len(notebook)), "evaluate has every number of the notebook"
+    assert differences(notebook, evaluated) == ([], len(notebook)), (
+        "evaluate has every number of the notebook"
+    )
     for name in {*notebook["measure"], *evaluated["measure"]}:
         assert measure_of(name).name == name
         assert measure_of(name).perspective
-    depths = {int(name.rpartition("@")[2]) for name in evaluated["measure"] if name.rpartition("@")[2].isdigit()}
+    depths = {
+        int(name.rpartition("@")[2])
+        for name in evaluated["measure"]
+        if name.rpartition("@")[2].isdigit()
+    }
     assert depths == set(KS)
     budgets = {int(name) for name in evaluated["measure"].str.extract(r"@(\d+)tok")[0].dropna()}
     assert budgets == set(BUDGETS)
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_every_surface_gives_the_same_numbers(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_surface_gives_the_same_numbers(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     testset = save_dataset(data.select(list(data.queries)[:8]), tmp_path / "testsets" / "eight")
     library = rb.evaluate(testset, "bm25").scores
     monkeypatch.chdir(tmp_path)
@@ -85,7 +113,9 @@ def test_every_surface_gives_the_same_numbers(data: Dataset, tmp_path: Path, mon
     assert done.exit_code == 1, "targets are missed"
     served = rb.load_result(tmp_path / "results" / "eval" / "served").scores
     assert differences(served, library) == ([], len(library)), "in the digits that a file holds"
-    (tmp_path / "one.toml").write_text(f"[fixed]\nretriever = 'bm25'\ndataset = '{testset}'\n[axes]\nk = [5]\n")
+    (tmp_path / "one.toml").write_text(
+        f"[fixed]\nretriever = 'bm25'\ndataset = '{testset}'\n[axes]\nk = [5]\n"
+    )
     rb.sweep(tmp_path / "one.toml", jobs=1)
     [swept] = rb.load_results(tmp_path / "results" / "one")
     assert differences(swept.scores, library) == ([], len(notebook))
@@ -101,11 +131,18 @@ def test_a_system_by_http_has_the_same_numbers(
 
     def reply(asked: Any) -> Any:
         answer = pipeline.answer("q", asked.body["query"])
-        found = [{"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id} for one in answer.contexts]
-        return wire.Answered({"answer": answer.text, "contexts": found, "citations": list(answer.citations)})
+        found = [
+            {"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id}
+            for one in answer.contexts
+        ]
+        return wire.Answered(
+            {"answer": answer.text, "contexts": found, "citations": list(answer.citations)}
+        )
 
     url = f"{loopback(reply).url}/ask"
-    (tmp_path / "service.toml").write_text(f'[http]\nurl = "{url}"\nbody = {{ query = "{{query}}" }}\n')
+    (tmp_path / "service.toml").write_text(
+        f'[http]\nurl = "{url}"\nbody = {{ query = "{{query}}" }}\n'
+    )
     evaluated = rb.evaluate(data, HttpSystem(url, body={"query": "{query}"})).scores
     notebook = notebook_scores(system=str(tmp_path / "service.toml"), max_queries=10)
     assert differences(notebook, evaluated) == ([], len(notebook))
@@ -115,7 +152,11 @@ def test_labels_of_chunks_do_not_change_the_scores_of_documents(data: Dataset) -
     data = data.select(list(data.queries)[:10])
     bare = replace(data, cases=[replace(case, evidence=()) for case in data.cases])
     pipeline = Pipeline(data, "bm25")
-    with_spans, without = (rb.evaluate(one, pipeline, perspectives=["retrieval"]).scores for one in (data, bare))
-    assert differences(with_spans, without)[0] in ([], ["pass_rate"]), "the finest labels decide what passes"
+    with_spans, without = (
+        rb.evaluate(one, pipeline, perspectives=["retrieval"]).scores for one in (data, bare)
+    )
+    assert differences(with_spans, without)[0] in ([], ["pass_rate"]), (
+        "the finest labels decide what passes"
+    )
     assert any(with_spans["measure"].str.startswith("span:nDCG"))
     assert not any(without["measure"].str.startswith("span"))

@@ -85,14 +85,18 @@ def test_an_uncertain_answer_fails_where_success_was_expected(tmp_path: Path) ->
     case = replace(CASE, expected_outcome="success")
     unsure = replace(RIGHT, confidence=0.2)
     assert one(evaluated(RIGHT, case)).passed
-    assert one(evaluated(unsure, case)).reasons == ("outcome uncertain (confidence 0.20) where success was expected",)
+    assert one(evaluated(unsure, case)).reasons == (
+        "outcome uncertain (confidence 0.20) where success was expected",
+    )
     (tmp_path / "mine.toml").write_text("[cases]\noutcome = 0\n")
     assert one(evaluated(unsure, case, targets=load_targets(tmp_path / "mine.toml"))).passed
 
 
 def test_the_wrong_document_costs_a_fifth_of_the_overall_and_fails() -> None:
     right = evaluated(RIGHT, replace(CASE, expected_citations=()))
-    copied = Passage("bananas", CORPUS["vacation"].text, "bananas")  # the words of the right document, in a wrong one
+    copied = Passage(
+        "bananas", CORPUS["vacation"].text, "bananas"
+    )  # the words of the right document, in a wrong one
     wrong = evaluated(
         replace(RIGHT, contexts=("bananas",), citations=("bananas",), passages=(copied,)),
         replace(CASE, expected_citations=()),
@@ -122,12 +126,14 @@ def test_a_part_that_is_switched_off_leaves_the_overall(tmp_path: Path) -> None:
 
 def test_the_judges_hallucination_takes_part_where_a_judge_ran(tmp_path: Path) -> None:
     reply = (
-        '{"correctness": {"reason": "same", "verdict": "correct"}, "relevance": {"reason": "yes", "score": 1},'
-        ' "faithfulness": {"claims": [{"claim": "25 days", "supported": true, "document": 1},'
-        ' {"claim": "each year", "supported": false, "document": null}]}}'
+        '{"correctness": {"reason": "same", "verdict": "correct"}, "relevance": {"reason": '
+        '"yes", "score": 1}, "faithfulness": {"claims": [{"claim": "25 days", "supported": true, '
+        '"document": 1}, {"claim": "each year", "supported": false, "document": null}]}}'
     )
     judged = evaluated(RIGHT, judge=ScriptedLLM([reply] * 5))
-    assert value(judged, "llm_faithfulness") == 0.5, [row for row in judged.measures if row.perspective == "judge"]
+    assert value(judged, "llm_faithfulness") == 0.5, [
+        row for row in judged.measures if row.perspective == "judge"
+    ]
     assert value(judged, "overall_llm_hallucination") == 0.5
     assert value(judged, "overall_hallucination") is None
     assert value(judged, "overall") == pytest.approx(0.9, abs=0.02)
@@ -135,12 +141,24 @@ def test_the_judges_hallucination_takes_part_where_a_judge_ran(tmp_path: Path) -
 
 
 def test_an_unanswered_question_counts_0_in_the_overall() -> None:
-    cases = (CASE, replace(CASE, query_id="q2"), Case("q3", "Who rules the moon?", expected_outcome="no_results"))
-    data = Dataset("staff", "test", CORPUS, cases, {"q1": {"vacation": 1}, "q2": {"vacation": 1}, "q3": {}})
-    silent = Answer(
-        "q2", "no answer found in the documents", ("vacation",), outcome="no_results", passages=RIGHT.passages
+    cases = (
+        CASE,
+        replace(CASE, query_id="q2"),
+        Case("q3", "Who rules the moon?", expected_outcome="no_results"),
     )
-    report = evaluate(data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama").report
+    data = Dataset(
+        "staff", "test", CORPUS, cases, {"q1": {"vacation": 1}, "q2": {"vacation": 1}, "q3": {}}
+    )
+    silent = Answer(
+        "q2",
+        "no answer found in the documents",
+        ("vacation",),
+        outcome="no_results",
+        passages=RIGHT.passages,
+    )
+    report = evaluate(
+        data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama"
+    ).report
     row = next(row for row in report.measures if row.measure == "overall")
     assert row.value == pytest.approx(0.5, abs=0.01)
     assert (row.n_scored, row.n) == (2, 3)

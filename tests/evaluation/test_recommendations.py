@@ -39,7 +39,10 @@ TARGETS = {
 
 def summary(**means: float) -> pd.DataFrame:
     """As from `summarise`, with an interval of 0.02 on both sides; "@" is written "_at_"."""
-    rows = [(name.replace("_at_", "@"), mean, mean - 0.02, mean + 0.02, 40, 50) for name, mean in means.items()]
+    rows = [
+        (name.replace("_at_", "@"), mean, mean - 0.02, mean + 0.02, 40, 50)
+        for name, mean in means.items()
+    ]
     return pd.DataFrame(rows, columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"])
 
 
@@ -49,12 +52,24 @@ def titles(**means: float) -> list[str]:
 
 def test_nothing_where_everything_meets_its_target() -> None:
     good = {name: (1.0 if higher_is_better(name) else 0.1) for name in TARGETS}
-    frame = pd.DataFrame([(name, mean, mean, mean, 9, 9) for name, mean in good.items()], columns=summary().columns)
+    frame = pd.DataFrame(
+        [(name, mean, mean, mean, 9, 9) for name, mean in good.items()], columns=summary().columns
+    )
     abstentions = pd.DataFrame(
-        [[95, 5, 0], [1, 19, 0]], ["answerable", "unanswerable"], ["answered", "abstained", "failed"]
+        [[95, 5, 0], [1, 19, 0]],
+        ["answerable", "unanswerable"],
+        ["answered", "abstained", "failed"],
     )
     latency = pd.DataFrame(
-        {"stage": ["total"], "n": 9, "p50": 1.0, "p95": 2.0, "budget": 3.0, "over": 0.0, "verdict": "within"}
+        {
+            "stage": ["total"],
+            "n": 9,
+            "p50": 1.0,
+            "p95": 2.0,
+            "budget": 3.0,
+            "over": 0.0,
+            "verdict": "within",
+        }
     )
     assert recommend(frame, TARGETS, latency=latency, abstentions=abstentions) == []
     assert recommend(summary(), TARGETS) == []
@@ -78,9 +93,15 @@ def test_nothing_where_everything_meets_its_target() -> None:
         ({"R_at_5": 0.9, "RR": 0.3}, "The needed evidence is retrieved, but ranked too low"),
         ({"P_at_5": 0.1}, "Much of what is retrieved is not relevant"),
         ({"ngram_redundancy": 0.4, "unique_token_ratio": 0.4}, "The context repeats itself"),
-        ({"ngram_redundancy": 0.1, "unique_token_ratio": 0.4}, "Few of the context's words are new"),
+        (
+            {"ngram_redundancy": 0.1, "unique_token_ratio": 0.4},
+            "Few of the context's words are new",
+        ),
         ({"fact_dispersion": 4.0}, "The facts are spread over many chunks"),
-        ({"diversity_fits": 0.4}, "The diversity of the context does not suit the kind of question"),
+        (
+            {"diversity_fits": 0.4},
+            "The diversity of the context does not suit the kind of question",
+        ),
         ({"citation_form": 0.5}, "Citations name what was not retrieved"),
         ({"citation_content": 0.5}, "Cited passages do not support the statements that cite them"),
         ({"citation_coverage": 0.5}, "Many claims carry no citation"),
@@ -100,7 +121,8 @@ def test_one_pattern_one_recommendation(means: dict[str, float], title: str) -> 
 def test_bad_retrieval_explains_what_follows_from_it() -> None:
     assert titles(R_at_5=0.3, claim_support=0.5, gold_fact_coverage=0.2) == [
         "The needed evidence is not retrieved",
-        "Answers state what their context does not support, and the context lacks the needed evidence",
+        "Answers state what their context does not support, and the context lacks the needed "
+        "evidence",
         "Answers leave out what is expected, and so does the context",
     ]
 
@@ -110,8 +132,8 @@ def test_the_figures_name_target_interval_and_number_scored() -> None:
     assert advice.evidence == ("fact_dispersion 4.000 [3.980, 4.020] > 3 (40 of 50 scored)",)
     (advice,) = recommend(summary(citation_form=0.94), TARGETS)
     assert advice.evidence == (
-        "citation_form 0.940 [0.920, 0.960] < 0.95 (40 of 50 scored; the interval includes the target: evaluate "
-        "more questions)",
+        "citation_form 0.940 [0.920, 0.960] < 0.95 (40 of 50 scored; the interval includes the "
+        "target: evaluate more questions)",
     )
 
 
@@ -121,7 +143,9 @@ def test_a_single_question_has_no_interval() -> None:
 
 
 def test_what_is_unscored_or_has_no_target_is_left_out() -> None:
-    frame = pd.DataFrame([("R@5", pd.NA, pd.NA, pd.NA, 0, 9), ("AP", 0.0, 0.0, 0.0, 9, 9)], columns=summary().columns)
+    frame = pd.DataFrame(
+        [("R@5", pd.NA, pd.NA, pd.NA, 0, 9), ("AP", 0.0, 0.0, 0.0, 9, 9)], columns=summary().columns
+    )
     assert recommend(frame, TARGETS) == []
 
 
@@ -134,7 +158,11 @@ def test_a_target_out_of_reach_is_not_blamed_on_the_system() -> None:
 
 
 def counts(answerable: list[int], unanswerable: list[int]) -> pd.DataFrame:
-    return pd.DataFrame([answerable, unanswerable], ["answerable", "unanswerable"], ["answered", "abstained", "failed"])
+    return pd.DataFrame(
+        [answerable, unanswerable],
+        ["answerable", "unanswerable"],
+        ["answered", "abstained", "failed"],
+    )
 
 
 def test_abstentions_and_failures_by_hand() -> None:
@@ -146,10 +174,15 @@ def test_abstentions_and_failures_by_hand() -> None:
     ]
     assert found[0].evidence == ("2 of 52 questions failed",)
     # Wilson: 10/42
-    assert found[1].evidence[0] == "10 of 42 answerable questions abstained from: 0.238 [0.135, 0.385] > 0.1"
+    assert (
+        found[1].evidence[0]
+        == "10 of 42 answerable questions abstained from: 0.238 [0.135, 0.385] > 0.1"
+    )
     assert found[1].evidence[1].startswith("R@5 0.900")
     assert found[1].cause.startswith("the system is more careful")
-    assert found[2].evidence == ("9 of 10 unanswerable questions answered: 0.900 [0.596, 0.982] > 0.1",)
+    assert found[2].evidence == (
+        "9 of 10 unanswerable questions answered: 0.900 [0.596, 0.982] > 0.1",
+    )
     weak = recommend(summary(R_at_5=0.3), TARGETS, abstentions=counts([30, 10, 0], [0, 0, 0]))
     assert weak[1].cause == "the context lacks the answer"
 
@@ -162,7 +195,9 @@ def test_slow_stages() -> None:
         "p95": [1500.0, 9.0],
         "p99": [1600.0, 9.0],
     }
-    frame = pd.DataFrame({**rows, "budget": [900.0, 5.0], "over": [0.25, 0.5], "verdict": ["over", "over"]})
+    frame = pd.DataFrame(
+        {**rows, "budget": [900.0, 5.0], "over": [0.25, 0.5], "verdict": ["over", "over"]}
+    )
     found = recommend(summary(), TARGETS, latency=frame)
     assert found[0].title == "The stage 'generate' is slower than its budget"
     assert found[0].evidence == ("p50 600 ms, p95 1500 ms > 900 ms (n = 20)",)
@@ -173,7 +208,9 @@ def test_slow_stages() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(TARGETS)), st.floats(0, 5), max_size=12))
 def test_never_without_a_figure_that_misses_its_target(means: dict[str, float]) -> None:
-    frame = pd.DataFrame([(name, mean, mean, mean, 9, 9) for name, mean in means.items()], columns=summary().columns)
+    frame = pd.DataFrame(
+        [(name, mean, mean, mean, 9, 9) for name, mean in means.items()], columns=summary().columns
+    )
     found = recommend(frame, TARGETS)
     missed = {
         name

@@ -1,4 +1,6 @@
-"""EvaluationSpec: an option is declared once, and every surface has it; bad values name the value and the way out."""
+"""EvaluationSpec: an option is declared once, and every surface has it; bad values name the value
+and the way out.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_a_new_field_is_an_option_everywhere(tmp_path: Path) -> None:
     code = WIDER.replace("PACKAGED", repr(str(notebook)))
     root = str(Path(__file__).parents[2])
     path = f"import sys; sys.path.insert(0, {root!r})"
-    done = subprocess.run([sys.executable, "-c", f"{path}\n{code}"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{path}\n{code}"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -93,7 +97,10 @@ def test_every_default_can_be_written_as_text() -> None:
 def test_options_have_different_names_and_a_help_text() -> None:
     fields = EvaluationSpec.model_fields
     assert len({option_name(name, field) for name, field in fields.items()}) == len(fields)
-    assert all(field.description and plain_type(field) in (bool, int, float, str) for field in fields.values())
+    assert all(
+        field.description and plain_type(field) in (bool, int, float, str)
+        for field in fields.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,9 @@ def test_options_have_different_names_and_a_help_text() -> None:
     ],
     ids=str,
 )
-def test_a_value_that_no_evaluation_can_use_is_named(options: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_a_value_that_no_evaluation_can_use_is_named(
+    options: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError) as error:
         EvaluationSpec(**options)
     for part in parts:

@@ -16,7 +16,9 @@ from ragbench.metrics.groundedness import claim_support
 from ragbench.types import Answer, Case, Dataset, Document, Passage
 
 TEXT = "The tower opened in Paris."
-DATA = Dataset("mine", "test", {"d": Document("d", TEXT)}, [Case("q", "Is the tower tall?")], {"q": {"d": 1}})
+DATA = Dataset(
+    "mine", "test", {"d": Document("d", TEXT)}, [Case("q", "Is the tower tall?")], {"q": {"d": 1}}
+)
 ANSWERS = [Answer("q", "The tower is tall.", passages=(Passage("p", TEXT, "d"),))]
 
 
@@ -37,7 +39,9 @@ def test_the_default_is_minilm_with_any_embedder() -> None:
     assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT])
 
 
-def test_a_model_that_cannot_be_one_is_refused_before_the_system_is_asked(nli_encoder: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_one_is_refused_before_the_system_is_asked(
+    nli_encoder: Path, tmp_path: Path
+) -> None:
     asked = []
 
     class Watched:
@@ -68,9 +72,18 @@ def test_the_command_line_takes_it(nli_encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "docs" / "d.md").write_text(TEXT, encoding="utf-8")
     questions = {"test_cases": [{"id": "q", "query": "Where did the tower open?"}]}
     (tmp_path / "tests.json").write_text(json.dumps(questions), encoding="utf-8")
-    command = ["eval", "--test-set", str(tmp_path / "tests.json"), "--corpus", str(tmp_path / "docs"), "--json"]
+    command = [
+        "eval",
+        "--test-set",
+        str(tmp_path / "tests.json"),
+        "--corpus",
+        str(tmp_path / "docs"),
+        "--json",
+    ]
     done = CliRunner().invoke(
-        app, [*command, "--output", str(tmp_path / "out"), "--support-model", str(nli_encoder)], catch_exceptions=False
+        app,
+        [*command, "--output", str(tmp_path / "out"), "--support-model", str(nli_encoder)],
+        catch_exceptions=False,
     )
     assert json.loads(done.stdout)["settings"]["support_model"] == str(nli_encoder), done.stderr
     done = CliRunner().invoke(app, [*command, "--support-model", "mini-lm"])
@@ -80,5 +93,9 @@ def test_the_command_line_takes_it(nli_encoder: Path, tmp_path: Path) -> None:
 
 def test_an_old_baseline_without_the_setting_is_compared() -> None:
     report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
-    old = replace(report, settings={k: v for k, v in report.settings.items() if k != "support_model"})
-    assert evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama", baseline=old).report.comparison
+    old = replace(
+        report, settings={k: v for k, v in report.settings.items() if k != "support_model"}
+    )
+    assert evaluate(
+        DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama", baseline=old
+    ).report.comparison

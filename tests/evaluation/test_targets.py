@@ -29,7 +29,9 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert targets.gates == frozenset()
 
 
-def test_a_preset_has_the_default_targets_of_its_design_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_has_the_default_targets_of_its_design_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
     assert dict(load_targets("guide").measures) == {
         "P@5": 0.7, "R@5": 0.8, "RR": 0.8, "Success@5": 0.9, "llm_faithfulness": 0.9, "llm_relevance": 0.8,
@@ -41,7 +43,9 @@ def test_a_preset_has_the_default_targets_of_its_design_and_no_others(monkeypatc
         "attack_auc": 0.85, "attack_tpr@fpr1%": 0.7, "attack_tpr@fpr5%": 0.85, "leak_detection": 0.95,
         "forbidden_claims_absent": 1, "numeric_support": 1, "pass_rate": 0.9,
     }.items()  # fmt: skip
-    assert set(framework.named) == set(framework.measures)  # also where ragbench's own targets do not apply
+    assert set(framework.named) == set(
+        framework.measures
+    )  # also where ragbench's own targets do not apply
     phase4 = load_targets("phase4")
     assert dict(phase4.measures) == {}
     assert {name: phase4.cases[name] for name in ("semantic", "keyword", "expected_document", "llm_hallucination")} == {
@@ -54,9 +58,15 @@ def test_a_preset_has_the_default_targets_of_its_design_and_no_others(monkeypatc
 def test_a_file_may_begin_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", "0.5")
     file = tmp_path / "mine.toml"
-    file.write_text('preset = "guide"\n[targets]\n"P@5" = 0.3\nRR = false\n[cases]\nsemantic = 0.5\n')
+    file.write_text(
+        'preset = "guide"\n[targets]\n"P@5" = 0.3\nRR = false\n[cases]\nsemantic = 0.5\n'
+    )
     targets = load_targets(file, fail_under="R@5=0.9")
-    assert [targets.measures[name] for name in ("P@5", "R@5", "citation_coverage")] == [0.3, 0.9, 0.5]
+    assert [targets.measures[name] for name in ("P@5", "R@5", "citation_coverage")] == [
+        0.3,
+        0.9,
+        0.5,
+    ]
     assert "RR" not in targets.measures
     assert "nDCG@5" not in targets.measures
     assert targets.cases["semantic"] == 0.5
@@ -74,7 +84,9 @@ def test_a_file_may_begin_with_a_preset(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_changes_single_values(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text('[targets]\n"Recall@5" = 0.3\nclaim_support = false\nRR = 1\n[cases]\nsemantic = 0.5\n')
+    file.write_text(
+        '[targets]\n"Recall@5" = 0.3\nclaim_support = false\nRR = 1\n[cases]\nsemantic = 0.5\n'
+    )
     targets = load_targets(file)
     assert targets.measures["R@5"] == 0.3
     assert targets.measures["RR"] == 1.0
@@ -98,7 +110,10 @@ def test_gates_come_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[targets]\nclaim_suport = 1", "unknown measure 'claim_suport'; did you mean 'claim_support'"),
+        (
+            "[targets]\nclaim_suport = 1",
+            "unknown measure 'claim_suport'; did you mean 'claim_support'",
+        ),
         ('[targets]\n"nDGC@5" = 1', "did you mean 'nDCG@5'"),
         ("[target]\nRR = 1", "unknown table 'target'; did you mean 'targets'"),
         ("[cases]\nsemantics = 1", "unknown part 'semantics'; did you mean 'semantic'"),
@@ -106,7 +121,10 @@ def test_gates_come_last(tmp_path: Path) -> None:
         ("[cases]\nsemantic = 7", "semantic"),
         ("[weights]\nsemantics = 1", "unknown part 'semantics'; did you mean 'semantic'"),
         ("[weights]\nsemantic = -1", "expected a number of 0 or more"),
-        ("[weights]\n" + "".join(f"{part} = 0\n" for part in WEIGHTS), "all weights of the overall are 0"),
+        (
+            "[weights]\n" + "".join(f"{part} = 0\n" for part in WEIGHTS),
+            "all weights of the overall are 0",
+        ),
         ("targets = 3", "targets is 3; expected a table"),
         ("[targets]\nRR = true", "RR = True; expected a finite number"),
         ('[targets]\nRR = "0.5"', "RR = '0.5'; expected a finite number"),
@@ -125,13 +143,19 @@ def test_errors_in_a_file(text: str, message: str, tmp_path: Path) -> None:
 def test_all_errors_are_named_at_once(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[targets]\nRRR = 1\nclaim_support = []\n[other]\n")
-    with pytest.raises(ConfigError, match=r"mine\.toml: .*'RRR'.*claim_support = \[\].*table 'other'"):
+    with pytest.raises(
+        ConfigError, match=r"mine\.toml: .*'RRR'.*claim_support = \[\].*table 'other'"
+    ):
         load_targets(file)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace")))
-def test_any_file_gives_targets_or_one_clear_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+@given(
+    st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace"))
+)
+def test_any_file_gives_targets_or_one_clear_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     file = tmp_path_factory.mktemp("targets") / "fuzzed.toml"
     file.write_bytes(content)
     message = ""
@@ -173,7 +197,11 @@ def test_any_gates_give_targets_or_one_clear_error(text: str) -> None:
         targets = load_targets(fail_under=text)
     except ConfigError as exc:
         message = str(exc)
-    assert ("--fail-under" in message or "measure" in message) if message else targets.gates <= set(targets.measures)
+    assert (
+        ("--fail-under" in message or "measure" in message)
+        if message
+        else targets.gates <= set(targets.measures)
+    )
 
 
 def test_verdicts() -> None:
@@ -188,7 +216,9 @@ def test_verdicts() -> None:
 
 
 def test_gates_beyond_the_ceiling_and_unmeasured_gates_are_refused() -> None:
-    targets = Targets({"P@5": 0.9, "fact_dispersion": 0.5}, {}, frozenset({"P@5", "fact_dispersion"}))
+    targets = Targets(
+        {"P@5": 0.9, "fact_dispersion": 0.5}, {}, frozenset({"P@5", "fact_dispersion"})
+    )
     with pytest.raises(ConfigError, match=r"P@5=0\.9 \(at most 0\.400 can be reached\)"):
         check_reachable(targets, {"P@5": 0.4})
     with pytest.raises(ConfigError, match=r"fact_dispersion=0\.5 \(at least 1\.000"):

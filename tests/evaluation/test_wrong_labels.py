@@ -1,4 +1,6 @@
-"""Wrong labels, found through what users call: by a judge, and by several systems that agree against them."""
+"""Wrong labels, found through what users call: by a judge, and by several systems that agree
+against them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from ragbench.types import Case, Completion, Dataset, Document, Span
 
 YEARS = {f"q{i}": 1880 + i for i in range(14)}
 CORPUS = {
-    q: Document(q, f"The railway number {q} of the valley opened in {year}, as planned.") for q, year in YEARS.items()
+    q: Document(q, f"The railway number {q} of the valley opened in {year}, as planned.")
+    for q, year in YEARS.items()
 }
 
 
@@ -36,16 +39,29 @@ class Fair:
             return year in prompt.partition(f"<{tag}")[2].partition(f"</{tag}")[0]
 
         year = prompt.partition("<answer")[2].partition("opened in ")[2][:4]
-        claim = {"number": 1, "claim": "c", "reason": "r", "document": 1, "supported": has(year, "document")}
+        claim = {
+            "number": 1,
+            "claim": "c",
+            "reason": "r",
+            "document": 1,
+            "supported": has(year, "document"),
+        }
         correctness = {"reason": "r", "verdict": has(year, "reference")}
-        verdicts = {"correctness": correctness, "faithfulness": {"claims": [claim]}, "relevance": {"score": 1}}
+        verdicts = {
+            "correctness": correctness,
+            "faithfulness": {"claims": [claim]},
+            "relevance": {"score": 1},
+        }
         return Completion(json.dumps(verdicts), self.name)
 
 
 def system(answer: str, *, later: int = 0):  # type: ignore[no-untyped-def]
     def respond(question: str) -> dict[str, object]:
         q = question.split()[-2]
-        return {"answer": answer.format(YEARS[q] + later), "contexts": [{"id": q, "text": CORPUS[q].text}]}
+        return {
+            "answer": answer.format(YEARS[q] + later),
+            "contexts": [{"id": q, "text": CORPUS[q].text}],
+        }
 
     return rb.FunctionSystem(respond, name=answer)
 
@@ -58,28 +74,49 @@ def causes(result: rb.Result) -> set[str]:
 
 @pytest.mark.parametrize(
     ("wrong", "later", "cause"),
-    [(False, 0, ""), (True, 0, "label_in_doubt"), (False, 7, "contradicts"), (True, 7, "contradicts")],
+    [
+        (False, 0, ""),
+        (True, 0, "label_in_doubt"),
+        (False, 7, "contradicts"),
+        (True, 7, "contradicts"),
+    ],
 )
-def test_a_judge_names_labels_that_the_right_context_contradicts(wrong: bool, later: int, cause: str) -> None:
-    result = rb.evaluate(data(wrong=wrong), system("It opened in {}.", later=later), judge=Fair(), embedder="wordllama")
+def test_a_judge_names_labels_that_the_right_context_contradicts(
+    wrong: bool, later: int, cause: str
+) -> None:
+    result = rb.evaluate(
+        data(wrong=wrong),
+        system("It opened in {}.", later=later),
+        judge=Fair(),
+        embedder="wordllama",
+    )
     assert causes(result) == {cause}
 
 
 @pytest.mark.parametrize(
-    ("judge", "later", "cause"), [(Fair(), 0, "label_in_doubt"), ("", 0, "not_used"), (Fair(), 7, "contradicts")]
+    ("judge", "later", "cause"),
+    [(Fair(), 0, "label_in_doubt"), ("", 0, "not_used"), (Fair(), 7, "contradicts")],
 )
-def test_a_passage_that_quotes_the_evidence_is_the_right_context(judge: object, later: int, cause: str) -> None:
+def test_a_passage_that_quotes_the_evidence_is_the_right_context(
+    judge: object, later: int, cause: str
+) -> None:
     longer = {
-        q: replace(document, text=f"{document.text} {'It is still in use. ' * 20}") for q, document in CORPUS.items()
+        q: replace(document, text=f"{document.text} {'It is still in use. ' * 20}")
+        for q, document in CORPUS.items()
     }
     whole = system("It opened in {}.", later=later)
 
     def respond(question: str) -> dict[str, object]:
         q = question.split()[-2]
         answer = whole.answer(q, question)
-        return {"answer": answer.text, "contexts": [{"id": f"{q}-1", "doc_id": q, "text": CORPUS[q].text}]}
+        return {
+            "answer": answer.text,
+            "contexts": [{"id": f"{q}-1", "doc_id": q, "text": CORPUS[q].text}],
+        }
 
-    result = rb.evaluate(replace(data(wrong=True), corpus=longer), respond, judge=judge, embedder="wordllama")  # type: ignore[arg-type]
+    result = rb.evaluate(
+        replace(data(wrong=True), corpus=longer), respond, judge=judge, embedder="wordllama"
+    )  # type: ignore[arg-type]
     assert causes(result) == {cause}
 
 
@@ -87,11 +124,15 @@ def test_a_passage_that_quotes_the_evidence_is_the_right_context(judge: object, 
 def test_systems_that_agree_against_the_labels_put_them_in_doubt() -> None:
     answers = ["It opened in {}.", "The railway opened in {}.", "In {}."]
     results = rb.Results(
-        rb.evaluate(data(wrong=True), system(text), embedder="wordllama", name=text) for text in answers
+        rb.evaluate(data(wrong=True), system(text), embedder="wordllama", name=text)
+        for text in answers
     )
-    assert all("label_in_doubt" not in causes(result) for result in results), "one system alone cannot know"
+    assert all("label_in_doubt" not in causes(result) for result in results), (
+        "one system alone cannot know"
+    )
     assert all(set(table["cause"]) == {"label_in_doubt"} for table in results.diagnoses.values())
     right = rb.Results(
-        rb.evaluate(data(wrong=False), system(text), embedder="wordllama", name=text) for text in answers
+        rb.evaluate(data(wrong=False), system(text), embedder="wordllama", name=text)
+        for text in answers
     )
     assert all(set(table["cause"]) == {""} for table in right.diagnoses.values())

@@ -1,11 +1,13 @@
-"""Fits the coefficients of `ragbench.metrics.correctness`, and prints how well they do on answers not seen.
+"""Fits the coefficients of `ragbench.metrics.correctness`, and prints how well they do on answers
+not seen.
 
 Run from the repository, with the collections of ../shared/data next to it (minutes on two cores):
 
     python -m tests.fitting.correctness ../shared/data [--write]
 
-There are no verdicts of people in these collections, so right and wrong answers are made from what people wrote:
-`squad_answers`, `clapnq_answers` and `pubmedqa_answers` say how. All answers to one question are in one fold.
+There are no verdicts of people in these collections, so right and wrong answers are made from what
+people wrote: `squad_answers`, `clapnq_answers` and `pubmedqa_answers` say how. All answers to one
+question are in one fold.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ import numpy as np
 
 from ragbench.metrics import correctness
 from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1, words
-from ragbench.metrics.correctness import LONG, MAX_WORDS, SIGNALS, UNDECIDED, overlaps, signal_inputs
+from ragbench.metrics.correctness import (
+    LONG,
+    MAX_WORDS,
+    SIGNALS,
+    UNDECIDED,
+    overlaps,
+    signal_inputs,
+)
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.text import sentence_spans
 
@@ -48,7 +57,9 @@ class Proxy:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    return [
+        json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()
+    ]
 
 
 def sentences(text: str) -> list[str]:
@@ -64,11 +75,13 @@ def overlap(one: str, other: str) -> bool:
 
 
 def squad_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
-    """Short gold answers, alone or as the reference for the sentence that holds them, and the reverse.
+    """Short gold answers, alone or as the reference for the sentence that holds them, and the
+    reverse.
 
-    Right: the gold answer, the sentence of the passage that holds it, that sentence and the next, the question with the
-    answer behind it, for names of several words the last one. Wrong: the same with the gold answer to another question
-    on the passage in its place, a sentence that does not hold the answer, and a refusal to commit.
+    Right: the gold answer, the sentence of the passage that holds it, that sentence and the next,
+    the question with the answer behind it, for names of several words the last one. Wrong: the same
+    with the gold answer to another question on the passage in its place, a sentence that does not
+    hold the answer, and a refusal to commit.
     """
     texts = {row["_id"]: row["text"] for row in lines(folder / "corpus.jsonl")}
     asked = {row["_id"]: row["text"] for row in lines(folder / "queries.jsonl")}
@@ -104,22 +117,30 @@ def squad_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
             pairs.append(("last name", gold.split()[-1], gold, True))
         if lacking:
             chosen = rng.choice(lacking)
-            pairs += [("another sentence", chosen, gold, False), ("another sentence for long", chosen, sentence, False)]
+            pairs += [
+                ("another sentence", chosen, gold, False),
+                ("another sentence for long", chosen, sentence, False),
+            ]
         for kind, answer, reference, right in pairs:
             yield Proxy("squad", row["_id"], kind, answer, reference, ((gold,),), right)
 
 
 def tidy(text: str) -> str:
     """Natural Questions' text without the spaces of its tokens."""
-    return re.sub(r"\s+([.,;:!?)%])", r"\1", re.sub(r"(``|'')\s*", '"', text)).replace(" 's", "'s").replace("( ", "(")
+    return (
+        re.sub(r"\s+([.,;:!?)%])", r"\1", re.sub(r"(``|'')\s*", '"', text))
+        .replace(" 's", "'s")
+        .replace("( ", "(")
+    )
 
 
 def clapnq_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
     """Answers of some sentences that people wrote from a passage; the reference is one person's.
 
-    Right: another person's, the sentences that the answer rests on, these among others of the passage. Wrong: the most
-    similar answer to another question, sentences of the passage that the answer does not rest on, the answer itself
-    with its names and numbers exchanged for those of another answer.
+    Right: another person's, the sentences that the answer rests on, these among others of the
+    passage. Wrong: the most similar answer to another question, sentences of the passage that the
+    answer does not rest on, the answer itself with its names and numbers exchanged for those of
+    another answer.
     """
     rows = [row for row in lines(folder / "answers.jsonl") if row["answerable"]]
     given = [tidy(row["answers"][0]["answer"]) for row in rows]
@@ -130,7 +151,10 @@ def clapnq_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
         parts = [tidy(part) for group in row["sentences"] for part in group]
         chosen = [tidy(part) for part in row["answers"][0]["selected_sentences"]]
         rest = [part for part in parts if part not in chosen]
-        pairs = [("selected", " ".join(chosen), True), ("similar question", given[nearest[i]], False)]
+        pairs = [
+            ("selected", " ".join(chosen), True),
+            ("similar question", given[nearest[i]], False),
+        ]
         pairs += [("other person", tidy(one["answer"]), True) for one in row["answers"][1:]]
         if rest:
             pairs.append(("selected and more", " ".join([*chosen, rng.choice(rest)]), True))
@@ -144,20 +168,26 @@ def clapnq_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
 def pubmedqa_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
     """The authors' conclusion is the reference.
 
-    Right: it in other words (see `REWORDED`), its sentences in another order, its longest sentence. Wrong: it denied,
-    the most similar conclusion of another paper, a sentence of the paper's background or methods, other numbers.
+    Right: it in other words (see `REWORDED`), its sentences in another order, its longest sentence.
+    Wrong: it denied, the most similar conclusion of another paper, a sentence of the paper's
+    background or methods, other numbers.
     """
     rows = lines(folder / "answers.jsonl")[:PUBMEDQA_QUESTIONS]
     given = [row["answer"] for row in rows]
     nearest = most_similar(given)
     sections: dict[str, list[str]] = {}
     for section in lines(folder / "sections.jsonl"):
-        if re.search(r"(?i)background|objective|aim|method|design|setting", str(section.get("label", ""))):
+        if re.search(
+            r"(?i)background|objective|aim|method|design|setting", str(section.get("label", ""))
+        ):
             sections.setdefault(section["doc_id"], []).extend(sentences(section["text"]))
     for i, row in enumerate(rows):
         reference, parts = given[i], sentences(given[i])
         facts = tuple((one,) for one in marked(reference)[:3])
-        pairs = [("reworded", reworded(reference), True), ("similar paper", given[nearest[i]], False)]
+        pairs = [
+            ("reworded", reworded(reference), True),
+            ("similar paper", given[nearest[i]], False),
+        ]
         if len(parts) > 1:
             pairs.append(("reordered", " ".join([*parts[1:], parts[0]]), True))
             pairs.append(("longest sentence", max(parts, key=len), True))
@@ -189,15 +219,21 @@ def reworded(text: str) -> str:
 
 def opposed(text: str) -> str:
     """The text with its first verb denied, or no more denied."""
-    found = re.search(r"\b(does not|did not|do not|is not|was not|are not|were not|cannot|may not)\b", text)
+    found = re.search(
+        r"\b(does not|did not|do not|is not|was not|are not|were not|cannot|may not)\b", text
+    )
     if found:
         return text.replace(found[0], found[0].removesuffix(" not").replace("cannot", "can"), 1)
-    return re.sub(r"\b(is|was|are|were|can|may|should|has|have|does|did)\b", r"\1 not", text, count=1)
+    return re.sub(
+        r"\b(is|was|are|were|can|may|should|has|have|does|did)\b", r"\1 not", text, count=1
+    )
 
 
 def marked(text: str) -> list[str]:
     """Its numbers and names (capitals inside a sentence), each once."""
-    return list(dict.fromkeys(re.findall(r"\d[\d,.]*\d|\d|(?<=[a-z,] )[A-Z][\w-]+(?: [A-Z][\w-]+)*", text)))
+    return list(
+        dict.fromkeys(re.findall(r"\d[\d,.]*\d|\d|(?<=[a-z,] )[A-Z][\w-]+(?: [A-Z][\w-]+)*", text))
+    )
 
 
 def exchanged(text: str, other: str) -> str:
@@ -226,7 +262,8 @@ def signals_of(rows: Sequence[Proxy]) -> list[dict[str, float]]:
     place = {text: i for i, text in enumerate(texts)}
     vectors = np.asarray(load_embedder("minilm").encode(texts))
     near = semantic_similarity(
-        vectors[[place[row.answer] for row in rows]], vectors[[place[row.reference] for row in rows]]
+        vectors[[place[row.answer] for row in rows]],
+        vectors[[place[row.reference] for row in rows]],
     )
     return [
         {
@@ -240,7 +277,9 @@ def signals_of(rows: Sequence[Proxy]) -> list[dict[str, float]]:
 
 
 def thinned(signals: Sequence[dict[str, float]], rng: random.Random) -> list[dict[str, float]]:
-    """Without the facts of half of the rows, and one of the other signals of a fifth: as test sets have them."""
+    """Without the facts of half of the rows, and one of the other signals of a fifth: as test sets
+    have them.
+    """
     found = []
     for row in signals:
         left = dict(row)
@@ -265,7 +304,9 @@ def fitted(inputs: Any, rows: Sequence[Proxy]) -> Any:
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
     labels = [row.right for row in rows]
-    return LogisticRegression(C=PENALTY, max_iter=5000).fit(inputs, labels, sample_weight=weights_of(rows))
+    return LogisticRegression(C=PENALTY, max_iter=5000).fit(
+        inputs, labels, sample_weight=weights_of(rows)
+    )
 
 
 def main(data: Path, write: bool) -> None:
@@ -276,7 +317,9 @@ def main(data: Path, write: bool) -> None:
     labels = np.array([row.right for row in rows])
     sources = np.array([row.source for row in rows])
     kinds = np.array([f"{row.source}: {row.kind}" for row in rows])
-    full, bare = (np.array([signal_inputs(one) for one in some]) for some in (whole, without_facts(whole)))
+    full, bare = (
+        np.array([signal_inputs(one) for one in some]) for some in (whole, without_facts(whole))
+    )
     training = np.array([signal_inputs(one) for one in thinned(whole, random.Random(1))])
     training, doubled = np.vstack([full, bare, training]), [*rows, *rows, *rows]
     of_row = np.tile(np.arange(len(rows)), 3)
@@ -298,24 +341,32 @@ def main(data: Path, write: bool) -> None:
         good, bad = member & labels, member & ~labels
         return float((guess[good].mean() + (~guess[bad]).mean()) / 2)
 
-    print(f"{len(rows)} answers, {labels.sum()} right; balanced accuracy, facts given / not given / sim / F1")
+    print(
+        f"{len(rows)} answers, {labels.sum()} right; balanced accuracy, facts given / not given "
+        "/ sim / F1"
+    )
     for source in ("squad", "clapnq", "pubmedqa"):
         member = sources == source
         figures = [
-            accuracy(guess, member) for guess in (with_facts >= 0.5, no_facts >= 0.5, similarity >= 0.7, f1 >= 0.5)
+            accuracy(guess, member)
+            for guess in (with_facts >= 0.5, no_facts >= 0.5, similarity >= 0.7, f1 >= 0.5)
         ]
         held = np.zeros(len(rows))
         held[member] = predicted(member)[1]
         print(
-            source, member.sum(), *(f"{one:.3f}" for one in figures), f"left out: {accuracy(held >= 0.5, member):.3f}"
+            source,
+            member.sum(),
+            *(f"{one:.3f}" for one in figures),
+            f"left out: {accuracy(held >= 0.5, member):.3f}",
         )
     length = np.array([max(len(row.answer.split()), len(row.reference.split())) for row in rows])
     for low, high in ((1, LONG - 1), (LONG, MAX_WORDS - 1), (MAX_WORDS, 10_000)):
         member = (length >= low) & (length <= high)
         decided = member & ((no_facts <= UNDECIDED[0]) | (no_facts >= UNDECIDED[1]))
         print(
-            f"longer text of {low} to {high} words: {accuracy(no_facts >= 0.5, member):.3f} (n={member.sum()}), "
-            f"decided {decided.sum() / member.sum():.2f}, of these {accuracy(no_facts >= 0.5, decided):.3f}"
+            f"longer text of {low} to {high} words: {accuracy(no_facts >= 0.5, member):.3f} "
+            f"(n={member.sum()}), decided {decided.sum() / member.sum():.2f}, of "
+            f"these {accuracy(no_facts >= 0.5, decided):.3f}"
         )
     for kind in dict.fromkeys(kinds):
         member = kinds == kind
@@ -330,7 +381,10 @@ def main(data: Path, write: bool) -> None:
     everything = np.ones(len(rows), dtype=bool)
     print(
         "all:",
-        *(f"{accuracy(g, everything):.3f}" for g in (with_facts >= 0.5, no_facts >= 0.5, similarity >= 0.7, f1 >= 0.5)),
+        *(
+            f"{accuracy(g, everything):.3f}"
+            for g in (with_facts >= 0.5, no_facts >= 0.5, similarity >= 0.7, f1 >= 0.5)
+        ),
     )
     model = fitted(training, doubled)
     weights = {
@@ -344,7 +398,10 @@ def main(data: Path, write: bool) -> None:
 
 
 def without_facts(signals: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    return [{name: value for name, value in row.items() if name != "gold_fact_coverage"} for row in signals]
+    return [
+        {name: value for name, value in row.items() if name != "gold_fact_coverage"}
+        for row in signals
+    ]
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
-"""Fits the weights of `injection_score` to injection_training.jsonl, and prints how well they do on what was not seen.
+"""Fits the weights of `injection_score` to injection_training.jsonl, and prints how well they do on
+what was not seen.
 
 Run from the repository; with --write the weights of the package are replaced:
 
     python -m tests.fitting.injection ../shared/data [--write]
 
-All training texts are our own: attacks (also inside documents, as code, in role play, in twenty languages), and
-harmless texts with the same words (questions, documents, harmless personas, code). Figures: cross-validation in which
-near-duplicates are in one fold, over all texts, among texts of like length, and by kind; the built-in samples, which
-are not trained on; the rate of alarms on real questions. The alarms on them were looked at once before 27 sentences of
-their kind (sayings, titles of songs) were added, and the errors on the built-in samples before the last 1,699 texts
-were written: their figures are kinder than those of a set that nobody looked at. A batch of 262 texts, written before
-its scores were seen, had an AUC of 0.93 with weights fitted to the others (0.90 with signs and embeddings of the first
-3,741 texts alone).
+All training texts are our own: attacks (also inside documents, as code, in role play, in twenty
+languages), and harmless texts with the same words (questions, documents, harmless personas, code).
+Figures: cross-validation in which near-duplicates are in one fold, over all texts, among texts of
+like length, and by kind; the built-in samples, which are not trained on; the rate of alarms on real
+questions. The alarms on them were looked at once before 27 sentences of their kind (sayings, titles
+of songs) were added, and the errors on the built-in samples before the last 1,699 texts were
+written: their figures are kinder than those of a set that nobody looked at. A batch of 262 texts,
+written before its scores were seen, had an AUC of 0.93 with weights fitted to the others (0.90 with
+signs and embeddings of the first 3,741 texts alone).
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ THRESHOLD_LOGIT = 1.4
 
 def training_sentences() -> list[dict[str, Any]]:
     """text, harmful, category, language."""
-    return [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").split("\n") if line.strip()]
+    return [
+        json.loads(line)
+        for line in SENTENCES.read_text(encoding="utf-8").split("\n")
+        if line.strip()
+    ]
 
 
 class Inputs:
@@ -54,7 +60,9 @@ class Inputs:
         self.embedded = injection._embed_stored(sentences)
         self.signs = np.vstack([read.rows for read in self.reads])
         self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
-        for row, (places, values) in enumerate(pair for read in self.reads for pair in read.words()):
+        for row, (places, values) in enumerate(
+            pair for read in self.reads for pair in read.words()
+        ):
             np.add.at(self.words[row], places, values)
 
     def scores(self, head: Mapping[str, Any]) -> Any:
@@ -72,16 +80,20 @@ class Inputs:
 def fit_head(inputs: Inputs, harmful: Any, member: Any) -> dict[str, Any]:
     """The weights as injection_head.json holds them, fitted to the texts that are a `member`.
 
-    Logistic regression with an L2 penalty; of an attack of several sentences, the second of two rounds learns from the
-    one that the first round found worst. Deterministic but for rounding.
+    Logistic regression with an L2 penalty; of an attack of several sentences, the second of two
+    rounds learns from the one that the first round found worst. Deterministic but for rounding.
     """
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
-    rows = np.hstack([inputs.embedded * EMBEDDING_SCALE, inputs.words * WORD_SCALE, inputs.signs]).astype(np.float32)
+    rows = np.hstack(
+        [inputs.embedded * EMBEDDING_SCALE, inputs.words * WORD_SCALE, inputs.signs]
+    ).astype(np.float32)
     labels, used = harmful[inputs.owner], member[inputs.owner]
     chosen = used
     for _ in range(2):
-        model = LogisticRegression(C=INVERSE_PENALTY, max_iter=500, tol=1e-3).fit(rows[chosen], labels[chosen])
+        model = LogisticRegression(C=INVERSE_PENALTY, max_iter=500, tol=1e-3).fit(
+            rows[chosen], labels[chosen]
+        )
         logits = model.decision_function(rows)
         worst = np.full(len(harmful), -np.inf)
         np.maximum.at(worst, inputs.owner, logits)
@@ -90,7 +102,10 @@ def fit_head(inputs: Inputs, harmful: Any, member: Any) -> dict[str, Any]:
     dimension, first_sign = inputs.embedded.shape[1], len(found) - len(FEATURE_NAMES)
     return {
         "bias": round(float(model.intercept_[0]) - THRESHOLD_LOGIT, 4),
-        "signs": {name: round(float(w), 4) for name, w in zip(FEATURE_NAMES, found[first_sign:], strict=True)},
+        "signs": {
+            name: round(float(w), 4)
+            for name, w in zip(FEATURE_NAMES, found[first_sign:], strict=True)
+        },
         "words": [round(float(w) * WORD_SCALE, 3) for w in found[dimension:first_sign]],
         "embedding": [round(float(w) * EMBEDDING_SCALE, 4) for w in found[:dimension]],
     }
@@ -107,7 +122,10 @@ def groups_of(inputs: Inputs) -> Any:
 
 
 def figures(texts: Sequence[str], harmful: Sequence[bool], scores: Any) -> str:
-    samples = [SafetySample(str(i), text, bool(bad)) for i, (text, bad) in enumerate(zip(texts, harmful, strict=True))]
+    samples = [
+        SafetySample(str(i), text, bool(bad))
+        for i, (text, bad) in enumerate(zip(texts, harmful, strict=True))
+    ]
     table = detection_report(samples, [float(score) for score in scores])
     found = table[table["split"] == "all"].set_index("measure")["value"]
     area = ("auc_length_matched", "auc", "length_auc", "tpr_at_fpr_1", "tpr_at_fpr_5")
@@ -120,7 +138,9 @@ def cross_validated(inputs: Inputs, harmful: Any, groups: Any) -> Any:
 
     scores = np.zeros(len(harmful))
     for kept, held in GroupKFold(5).split(groups, harmful, groups):
-        scores[held] = inputs.scores(fit_head(inputs, harmful, np.isin(np.arange(len(harmful)), kept)))[held]
+        scores[held] = inputs.scores(
+            fit_head(inputs, harmful, np.isin(np.arange(len(harmful)), kept))
+        )[held]
     return scores
 
 
@@ -150,21 +170,31 @@ def main(data: Path, write: bool) -> None:
     for name, member in parts.items():
         print(
             f"cross-validation, {name}:",
-            figures([t for t, m in zip(texts, member, strict=True) if m], harmful[member], scores[member]),
+            figures(
+                [t for t, m in zip(texts, member, strict=True) if m],
+                harmful[member],
+                scores[member],
+            ),
         )
     kinds = np.array([row["category"] for row in rows])
     for kind in sorted(set(kinds)):
         bad = bool(harmful[kinds == kind].all())
         member = (kinds == kind) | (harmful != bad)  # against all of the other label
-        rates = [f"{tpr_at_fpr(harmful[member], scores[member], rate):.2f}" for rate in (0.01, 0.05)]
+        rates = [
+            f"{tpr_at_fpr(harmful[member], scores[member], rate):.2f}" for rate in (0.01, 0.05)
+        ]
         area = roc_auc(harmful[member], scores[member])
         print(
-            f"  {kind} (n = {(kinds == kind).sum()}, harmful {bad}): AUC {area:.3f}, TPR at 1, 5 %: {', '.join(rates)}"
+            f"  {kind} (n = {(kinds == kind).sum()}, harmful {bad}): AUC {area:.3f}, TPR at 1, 5 "
+            f"%: {', '.join(rates)}"
         )
     head = fit_head(inputs, harmful, np.ones(len(rows), dtype=bool))
     held = load_safety_samples()[0]
     held_inputs, held_labels = Inputs([one.text for one in held]), [one.harmful for one in held]
-    print("built-in samples:", figures([one.text for one in held], held_labels, held_inputs.scores(head)))
+    print(
+        "built-in samples:",
+        figures([one.text for one in held], held_labels, held_inputs.scores(head)),
+    )
     old = json.loads(HEAD.read_text(encoding="utf-8"))
     print(
         "built-in samples, weights of the package:",
@@ -179,12 +209,17 @@ def main(data: Path, write: bool) -> None:
             for limit in (0.4, 0.5):
                 hit = alarms >= limit
                 halves = f"{hit[::2].sum()} in the first half, {hit[1::2].sum()} in the other"
-                print(f"weights {name}: {hit.sum()} of {len(hit)} real questions from {limit} on; {halves}")
+                print(
+                    f"weights {name}: {hit.sum()} of {len(hit)} real questions from {limit} "
+                    f"on; {halves}"
+                )
         found = asked.scores(head)
         logits = np.log(found / (1 - found))
         for shift in (-0.4, -0.2, 0.0, 0.2):
             alarms = int((logits[::2] - shift >= np.log(0.4 / 0.6)).sum())
-            print(f"THRESHOLD_LOGIT {THRESHOLD_LOGIT + shift:.1f}: {alarms} alarms in the first half")
+            print(
+                f"THRESHOLD_LOGIT {THRESHOLD_LOGIT + shift:.1f}: {alarms} alarms in the first half"
+            )
         for i in np.argsort(-found)[:12]:
             print(f"  {found[i]:.3f} {questions[i][:100]}")
     if write:

@@ -36,14 +36,21 @@ def test_oracle_shows_the_evidence_alone_best_chunks_whole_chunks_and_empty_noth
     assert found.answers["best_chunks"][0].contexts == ("rail#1",)
     assert found.answers["empty"][0].contexts == ()
     assert found.answers["empty"][0].citations == ("invalid:1",)
-    assert {chunk.chunk_id for chunk in found.chunks} == {"rail#0", "rail#1", "tea#0", "rail#gold-28-57"}
+    assert {chunk.chunk_id for chunk in found.chunks} == {
+        "rail#0",
+        "rail#1",
+        "tea#0",
+        "rail#gold-28-57",
+    }
     gold = next(chunk for chunk in found.chunks if chunk.chunk_id == "rail#gold-28-57")
     assert gold.text == CORPUS["rail"].full_text[gold.start : gold.end]
 
 
 def test_best_chunks_stop_when_all_evidence_is_covered() -> None:
     case = Case("q", "How high?", evidence=(Span("rail", 28, 57),))
-    found = answer_ablations(dataset(case), [*CHUNKS, Chunk("rail#2", "rail", 45, 57, TEXT[45:57])], k=5)
+    found = answer_ablations(
+        dataset(case), [*CHUNKS, Chunk("rail#2", "rail", 45, 57, TEXT[45:57])], k=5
+    )
     assert found.answers["best_chunks"][0].contexts == ("rail#1", "rail#0"), "rail#2 adds nothing"
 
 
@@ -59,12 +66,17 @@ def test_oracle_from_judged_documents_without_best_chunks() -> None:
     data = dataset(Case("q", "Which colour?"), qrels={"q": {"rail": 1, "tea": 2, "lost": 3}})
     found = answer_ablations(data, CHUNKS, llm, k=1)
     assert list(found.answers) == ["oracle", "empty"]
-    assert found.answers["oracle"][0].contexts == ("tea#gold-0-18",), "the highest grade that is in the corpus"
+    assert found.answers["oracle"][0].contexts == ("tea#gold-0-18",), (
+        "the highest grade that is in the corpus"
+    )
 
 
 def test_questions_without_gold_labels_are_left_out() -> None:
     llm = ScriptedLLM(lambda prompt: "Yes.")
-    cases = Case("q1", "?", evidence=(Span("rail", 0, 27),), expected_outcome="no_results"), Case("q2", "?")
+    cases = (
+        Case("q1", "?", evidence=(Span("rail", 0, 27),), expected_outcome="no_results"),
+        Case("q2", "?"),
+    )
     found = answer_ablations(dataset(*cases), CHUNKS, llm)
     assert llm.prompts == []
     assert set(found.answers) == {"oracle", "empty"}
@@ -76,7 +88,10 @@ def test_the_extractive_baseline_has_no_closed_book_answers() -> None:
         dataset(Case("q", "When was the railway opened?", evidence=(Span("rail", 0, 27),))), CHUNKS
     )
     assert found.answers["oracle"][0].outcome == "success"
-    assert (found.answers["empty"][0].text, found.answers["empty"][0].outcome) == (NO_ANSWER, "no_results")
+    assert (found.answers["empty"][0].text, found.answers["empty"][0].outcome) == (
+        NO_ANSWER,
+        "no_results",
+    )
 
 
 def test_evidence_in_a_missing_document_is_ignored() -> None:

@@ -1,4 +1,6 @@
-"""Answers by language models: context, citations, abstentions, failures, and what is recorded about each."""
+"""Answers by language models: context, citations, abstentions, failures, and what is recorded about
+each.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ TEXTS = {
     "rail#1": "It climbs two thousand metres.",
     "tea#0": "The best tea of Assam is picked in June.",
 }
-CHUNKS = [Chunk(chunk_id, chunk_id.split("#")[0], 0, len(text), text) for chunk_id, text in TEXTS.items()]
+CHUNKS = [
+    Chunk(chunk_id, chunk_id.split("#")[0], 0, len(text), text) for chunk_id, text in TEXTS.items()
+]
 CORPUS = {"rail": Document("rail", "..."), "tea": Document("tea", "...")}
 RUN = {"q0": {"rail#0": 3.0, "tea#0": 2.0, "rail#1": 1.0}}
 
 
 def dataset(*questions: str) -> Dataset:
-    return Dataset("tiny", "test", CORPUS, tuple(Case(f"q{i}", text) for i, text in enumerate(questions)), {})
+    return Dataset(
+        "tiny", "test", CORPUS, tuple(Case(f"q{i}", text) for i, text in enumerate(questions)), {}
+    )
 
 
 def answer_of(reply: str | Completion, **options: object) -> Answer:
@@ -48,7 +54,11 @@ def test_the_request_shows_question_and_numbered_documents_in_fences() -> None:
     llm = ScriptedLLM(["x"])
     generate_answers(dataset("When?"), RUN, CHUNKS, llm, k=2)
     prompt = llm.prompts[0]
-    assert prompt.index("[1]\n<document-") < prompt.index(TEXTS["rail#0"]) < prompt.index("[2]\n<document-")
+    assert (
+        prompt.index("[1]\n<document-")
+        < prompt.index(TEXTS["rail#0"])
+        < prompt.index("[2]\n<document-")
+    )
     assert "When?\n</question-" in prompt
     assert TEXTS["rail#1"] not in prompt, "k is 2"
     assert llm.systems == [GENERATION_SYSTEM]
@@ -63,7 +73,9 @@ def test_the_same_request_is_the_same_text_so_that_the_reply_store_finds_it() ->
 
 def test_a_prompt_of_ones_own() -> None:
     llm = ScriptedLLM(["x"])
-    generate_answers(dataset("When?"), RUN, CHUNKS, llm, prompt="Q {question} C {context} Reply in verse.")
+    generate_answers(
+        dataset("When?"), RUN, CHUNKS, llm, prompt="Q {question} C {context} Reply in verse."
+    )
     assert llm.prompts[0].startswith("Q <question-")
     assert llm.prompts[0].endswith("Reply in verse.")
 
@@ -139,15 +151,23 @@ def test_the_outcome_is_recognised_by_its_wording(reply: str | Completion, outco
     ],
     ids=["request", "empty", "only thoughts"],
 )
-def test_a_failure_is_an_answer_with_its_reason_and_one_warning(reply: Completion, error: str) -> None:
-    with pytest.warns(DataWarning, match=rf"1 of 1 answers failed, the first for query 'q0': {error}"):
+def test_a_failure_is_an_answer_with_its_reason_and_one_warning(
+    reply: Completion, error: str
+) -> None:
+    with pytest.warns(
+        DataWarning, match=rf"1 of 1 answers failed, the first for query 'q0': {error}"
+    ):
         answer = answer_of(reply)
     assert (answer.outcome, answer.text, answer.usage) == ("failed", "", reply)
     assert answer.contexts == ("rail#0", "tea#0", "rail#1")
 
 
 def test_one_failure_does_not_lose_the_others() -> None:
-    replies: list[str | Completion] = ["1881 [1].", Completion("", "m", error="timed out"), "June [1]."]
+    replies: list[str | Completion] = [
+        "1881 [1].",
+        Completion("", "m", error="timed out"),
+        "June [1].",
+    ]
     run = {f"q{i}": {"rail#0": 1.0} for i in range(3)}
     with pytest.warns(DataWarning, match="1 of 3 answers failed"):
         answers = generate_answers(dataset("a", "b", "c"), run, CHUNKS, ScriptedLLM(replies))
@@ -181,7 +201,10 @@ def test_the_context_is_cut_at_whole_chunks_and_what_was_cut_is_recorded() -> No
 
 
 def test_the_first_chunk_that_does_not_fit_ends_the_context() -> None:
-    short, long = Chunk("d#0", "d", 0, 5, "Short"), Chunk("d#1", "d", 0, 20, "far too long to fit in")
+    short, long = (
+        Chunk("d#0", "d", 0, 5, "Short"),
+        Chunk("d#1", "d", 0, 20, "far too long to fit in"),
+    )
     kept, cut = cut_to_budget({"q": [short, long, short]}, 3)
     assert kept == {"q": [short]}
     assert cut == {"q": ("d#1", "d#0")}
@@ -190,7 +213,8 @@ def test_the_first_chunk_that_does_not_fit_ends_the_context() -> None:
 def test_a_budget_that_leaves_nothing_warns_and_asks_nothing() -> None:
     llm = ScriptedLLM([])
     with pytest.warns(
-        DataWarning, match=r"max_context_tokens=2 leaves 1 of 1 questions without any context, first 'q0'"
+        DataWarning,
+        match=r"max_context_tokens=2 leaves 1 of 1 questions without any context, first 'q0'",
     ):
         answer = generate_answers(dataset("When?"), RUN, CHUNKS, llm, max_context_tokens=2)[0]
     assert answer.contexts == ()
@@ -216,7 +240,9 @@ def test_the_extractive_baseline_is_cut_to_the_same_budget() -> None:
         ({"k": 0}, "k is 0; expected"),
     ],
 )
-def test_bad_options_are_refused_before_any_request(options: dict[str, object], message: str) -> None:
+def test_bad_options_are_refused_before_any_request(
+    options: dict[str, object], message: str
+) -> None:
     llm = ScriptedLLM([])
     with pytest.raises(ConfigError, match=message):
         generate_answers(dataset("?"), RUN, CHUNKS, **{"llm": llm, **options})  # type: ignore[arg-type]

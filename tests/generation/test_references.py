@@ -17,7 +17,9 @@ from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Completion, Dataset, Document, Span
 
 CORPUS = {
-    "river": Document("river", "The Seine flows through Paris and reaches the sea at Le Havre.", "Seine"),
+    "river": Document(
+        "river", "The Seine flows through Paris and reaches the sea at Le Havre.", "Seine"
+    ),
     "tower": Document("tower", "The Eiffel tower was built in 1889 for a world fair."),
     "metro": Document("metro", "The first metro line of Paris opened in July 1900."),
     "tax": Document("tax", "Income tax is due in May."),
@@ -25,7 +27,9 @@ CORPUS = {
 
 
 def make(*cases: Case, qrels: dict[str, dict[str, int]] | None = None) -> Dataset:
-    return Dataset("set", "test", CORPUS, cases, qrels or {case.query_id: {"tower": 1} for case in cases})
+    return Dataset(
+        "set", "test", CORPUS, cases, qrels or {case.query_id: {"tower": 1} for case in cases}
+    )
 
 
 def of(data: Dataset, k: int = 5) -> dict[str, list[str]]:
@@ -36,15 +40,22 @@ def of(data: Dataset, k: int = 5) -> dict[str, list[str]]:
 def test_grades_come_first_then_closeness_then_the_order_of_the_corpus() -> None:
     grades = {"tax": 1, "metro": 1, "river": 2, "tower": 0, "empty": 3, "not there": 3}
     asked = Case("q", "When did the first metro line of Paris open?")
-    data = Dataset("set", "test", {**CORPUS, "empty": Document("empty", "")}, (asked,), {"q": grades})
+    data = Dataset(
+        "set", "test", {**CORPUS, "empty": Document("empty", "")}, (asked,), {"q": grades}
+    )
     assert of(data) == {"q": ["river", "metro", "tax"]}
     assert of(data, k=2) == {"q": ["river", "metro"]}
     twins = {name: Document(name, "The same text.") for name in ("b", "a")}
-    assert of(Dataset("x", "test", twins, (Case("q", "Which?"),), {"q": {"a": 1, "b": 1}})) == {"q": ["b", "a"]}
+    assert of(Dataset("x", "test", twins, (Case("q", "Which?"),), {"q": {"a": 1, "b": 1}})) == {
+        "q": ["b", "a"]
+    }
 
 
 def test_of_a_long_document_the_part_with_the_evidence_is_taken() -> None:
-    text = " ".join(f"Sentence number {i} says nothing." for i in range(200)) + " The key is under the mat."
+    text = (
+        " ".join(f"Sentence number {i} says nothing." for i in range(200))
+        + " The key is under the mat."
+    )
     corpus = {"long": Document("long", text)}
     start = text.index("The key")
     held = Case("held", "Zebra?", evidence=(Span("long", start, start + 26),))
@@ -62,7 +73,9 @@ def test_of_a_long_document_the_part_with_the_evidence_is_taken() -> None:
 
 def test_windows_cover_a_document_to_its_end() -> None:
     text = " ".join(f"word{i}" for i in range(97))
-    windows = references._windows(Dataset("x", "t", {"d": Document("d", text)}, (), {}), ["d"], 10)[0]
+    windows = references._windows(Dataset("x", "t", {"d": Document("d", text)}, (), {}), ["d"], 10)[
+        0
+    ]
     covered = {position for window in windows for position in range(window.start, window.end)}
     assert {position for position, sign in enumerate(text) if sign != " "} <= covered
 
@@ -73,7 +86,12 @@ def test_who_gets_an_answer() -> None:
         Case("person", "Answered?", reference_answer="Yes, by me."),
         Case("nothing", "Unanswerable?", expected_outcome="no_results"),
         Case("unjudged", "Without a document?"),
-        qrels={"none": {"tower": 1}, "person": {"tower": 1}, "nothing": {"tower": 1}, "unjudged": {"tower": 0}},
+        qrels={
+            "none": {"tower": 1},
+            "person": {"tower": 1},
+            "nothing": {"tower": 1},
+            "unjudged": {"tower": 0},
+        },
     )
     assert references.choose_queries(data) == ["none"]
     assert references.choose_queries(data, written_by=["person", "none"]) == ["none", "person"]
@@ -112,13 +130,18 @@ def test_an_answer_records_model_prompt_and_sources(tmp_path: Path) -> None:
         (Completion("I will not.", "m", finish="refusal"), "blocked"),
     ],
 )
-def test_only_successful_answers_are_written(tmp_path: Path, reply: str | Completion, outcome: str) -> None:
+def test_only_successful_answers_are_written(
+    tmp_path: Path, reply: str | Completion, outcome: str
+) -> None:
     data = make(Case("q", "When?"), Case("r", "Who?"))
     sources = references.reference_sources(data, ["q", "r"])
-    answers = references.write_references(tmp_path, data, sources, ScriptedLLM([reply, "Gustave Eiffel."]))
+    answers = references.write_references(
+        tmp_path, data, sources, ScriptedLLM([reply, "Gustave Eiffel."])
+    )
     assert answers[0].outcome == outcome
     written = [
-        json.loads(line)["_id"] for line in (tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["_id"]
+        for line in (tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert written == ["r"]
 
@@ -131,7 +154,9 @@ def test_a_persons_change_made_while_the_model_writes_is_kept(tmp_path: Path) ->
         path.write_text('{"_id": "q", "answer": "Mine."}\n', encoding="utf-8")
         return "The model's."
 
-    references.write_references(tmp_path, data, references.reference_sources(data, ["q"]), ScriptedLLM(slow))
+    references.write_references(
+        tmp_path, data, references.reference_sources(data, ["q"]), ScriptedLLM(slow)
+    )
     assert path.read_text(encoding="utf-8") == '{"_id": "q", "answer": "Mine."}\n'
 
 
@@ -141,20 +166,28 @@ def test_replacing_asks_for_the_models_own_answers_only(tmp_path: Path) -> None:
     sources = references.reference_sources(data, ["mine", "its"])
     references.write_references(folder, data, sources, ScriptedLLM(["In 1889.", "Eiffel."]))
     path = folder / "answers.jsonl"
-    path.write_text(path.read_text(encoding="utf-8").replace("In 1889.", "In March 1889."), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("In 1889.", "In March 1889."), encoding="utf-8"
+    )
     again = load_dataset(folder)
     assert references.choose_queries(again, written_by=["none", "model"]) == ["its"]
     references.write_references(folder, again, sources, ScriptedLLM(["1889!", "Koechlin."]))
-    assert [case.reference_answer for case in load_dataset(folder).cases] == ["In March 1889.", "Koechlin."]
+    assert [case.reference_answer for case in load_dataset(folder).cases] == [
+        "In March 1889.",
+        "Koechlin.",
+    ]
 
 
 def test_a_batch_without_replies_stops_and_keeps_earlier_answers(tmp_path: Path) -> None:
     cases = [Case(f"q{i}", f"Question {i}?") for i in range(40)]
     data = make(*cases)
     sources = references.reference_sources(data, list(data.queries))
-    replies = [f"Answer {i}." for i in range(32)] + [Completion("", "m", error="the key is wrong")] * 8
+    replies = [f"Answer {i}." for i in range(32)] + [
+        Completion("", "m", error="the key is wrong")
+    ] * 8
     with pytest.raises(
-        ModelError, match=r"all of 8 requests for reference answers failed; 32 earlier .*the key is wrong"
+        ModelError,
+        match=r"all of 8 requests for reference answers failed; 32 earlier .*the key is wrong",
     ):
         references.write_references(tmp_path, data, sources, ScriptedLLM(replies), concurrency=1)
     assert len((tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()) == 32
@@ -164,10 +197,15 @@ def test_a_prompt_of_ones_own_is_checked_and_recorded() -> None:
     data = make(Case("q", "When?"))
     sources = references.reference_sources(data, ["q"])
     with pytest.raises(ConfigError, match=r"lacks \{context\}"):
-        references.generate_references(data, sources, ScriptedLLM(["x"]), prompt="Answer {question} now")
+        references.generate_references(
+            data, sources, ScriptedLLM(["x"]), prompt="Answer {question} now"
+        )
     own = "{context}\nSay it in one word: {question}"
     answers = references.generate_references(data, sources, ScriptedLLM(["1889"]), prompt=own)
-    assert references.reference_lines(data, sources, answers, prompt=own)["q"]["generated"]["prompt"] == own
+    assert (
+        references.reference_lines(data, sources, answers, prompt=own)["q"]["generated"]["prompt"]
+        == own
+    )
 
 
 def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
@@ -185,6 +223,9 @@ def test_a_line_marked_as_reviewed_is_kept(tmp_path: Path) -> None:
     sources = references.reference_sources(data, ["q"])
     references.write_references(tmp_path, data, sources, ScriptedLLM(["In 1889."]))
     path = tmp_path / "answers.jsonl"
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "reviewed": True}), encoding="utf-8")
+    path.write_text(
+        json.dumps({**json.loads(path.read_text(encoding="utf-8")), "reviewed": True}),
+        encoding="utf-8",
+    )
     answers = references.generate_references(data, sources, ScriptedLLM(["Later."]))
     assert merge_answers(path, references.reference_lines(data, sources, answers)).kept == ("q",)

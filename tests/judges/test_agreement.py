@@ -16,9 +16,13 @@ def judgements(criterion: str, values: list[float | None]) -> list[Judgement]:
 
 
 def test_two_valued_verdicts_by_hand() -> None:
-    """4 of 6 agree, and both say 1 three times: chance gives 1/2, so kappa is (4/6 - 1/2) / (1 - 1/2)."""
+    """4 of 6 agree, and both say 1 three times: chance gives 1/2, so kappa is (4/6 - 1/2) / (1 -
+    1/2).
+    """
     first, second = [1, 1, 0, 0, 1, 0], [1, 0, 0, 0, 1, 1]
-    row = agreement(judgements("correctness", [*first]), judgements("correctness", [*second])).iloc[0]
+    row = agreement(judgements("correctness", [*first]), judgements("correctness", [*second])).iloc[
+        0
+    ]
     assert row["n"] == row["n_both"] == 6
     assert row["same"] == pytest.approx(4 / 6)
     assert row["difference"] == pytest.approx(2 / 6)
@@ -26,7 +30,9 @@ def test_two_valued_verdicts_by_hand() -> None:
 
 
 def test_shares_have_means_and_differences_and_no_kappa() -> None:
-    row = agreement(judgements("faithfulness", [0.5, 1.0, 0.2]), judgements("faithfulness", [0.75, 1.0, 0.3])).iloc[0]
+    row = agreement(
+        judgements("faithfulness", [0.5, 1.0, 0.2]), judgements("faithfulness", [0.75, 1.0, 0.3])
+    ).iloc[0]
     assert row["mean_first"] == pytest.approx(1.7 / 3)
     assert row["mean_second"] == pytest.approx(2.05 / 3)
     assert row["same"] == pytest.approx(1 / 3)
@@ -36,7 +42,9 @@ def test_shares_have_means_and_differences_and_no_kappa() -> None:
 
 
 def test_unscored_pairs_are_counted_and_left_out() -> None:
-    table = agreement(judgements("relevance", [1.0, None, 0.5]), judgements("relevance", [1.0, 1.0, None]))
+    table = agreement(
+        judgements("relevance", [1.0, None, 0.5]), judgements("relevance", [1.0, 1.0, None])
+    )
     assert table[["n", "n_both", "same"]].to_numpy().tolist() == [[3, 1, 1.0]]
     none = agreement(judgements("relevance", [None]), judgements("relevance", [1.0]))
     assert none.loc[0, "n_both"] == 0
@@ -52,7 +60,13 @@ def test_pairs_do_not_depend_on_the_order() -> None:
 
 
 def test_all_equal_verdicts_have_no_kappa() -> None:
-    assert agreement(judgements("correctness", [1.0, 1.0]), judgements("correctness", [1.0, 1.0]))["kappa"].isna().all()
+    assert (
+        agreement(judgements("correctness", [1.0, 1.0]), judgements("correctness", [1.0, 1.0]))[
+            "kappa"
+        ]
+        .isna()
+        .all()
+    )
 
 
 def test_nothing_in_common_and_repeated_judgements_are_refused() -> None:

@@ -16,7 +16,10 @@ from ragbench.judges import AUDIT_BOUNDS, audit, judge_audit
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Answer, Case, Completion, Dataset
 
-CASES = tuple(Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.") for i in range(100, 110))
+CASES = tuple(
+    Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.")
+    for i in range(100, 110)
+)
 DATA = Dataset("numbers", "test", {}, CASES, {})
 ANSWERS = [Answer(case.query_id, f"After {i} comes {i + 1}.") for i, case in enumerate(CASES, 100)]
 
@@ -30,7 +33,10 @@ def part(prompt: str, kind: str) -> str:
 
 
 def right(answer: str, reference: str) -> bool:
-    return reference.removeprefix("It is ").rstrip(".") in answer.split(" (")[0].replace(".", "").split()
+    return (
+        reference.removeprefix("It is ").rstrip(".")
+        in answer.split(" (")[0].replace(".", "").split()
+    )
 
 
 def scripted(judge: Judge, choose: Callable[[str, str], str] | None = None) -> ScriptedLLM:
@@ -70,7 +76,9 @@ def test_an_honest_judge_passes() -> None:
     audit = audited(scripted(right))
     assert audit["probe"].tolist() == list(AUDIT_BOUNDS)
     assert audit["verdict"].tolist() == ["pass"] * 7
-    assert (audit["ci_high"] > audit["bound"]).all(), "ten questions without a fault do not prove that there is none"
+    assert (audit["ci_high"] > audit["bound"]).all(), (
+        "ten questions without a fault do not prove that there is none"
+    )
     assert not audit["certain"].any()
     assert audit["value"].tolist() == [0.0] * 7
     assert audit["n"].tolist() == [10, 20, 20, 20, 10, 10, 10]
@@ -80,7 +88,12 @@ def test_an_honest_judge_passes() -> None:
 @pytest.mark.parametrize(
     ("probe", "judge"),
     [
-        ("padded", lambda answer, reference: right(answer, reference) or (len(answer) > 200 and "judge" not in answer)),
+        (
+            "padded",
+            lambda answer, reference: (
+                right(answer, reference) or (len(answer) > 200 and "judge" not in answer)
+            ),
+        ),
         ("famous author", lambda answer, reference: right(answer, reference) or "GPT-4" in answer),
         (
             "instruction to the judge",
@@ -93,7 +106,9 @@ def test_each_vice_fails_its_own_probe(probe: str, judge: Judge) -> None:
     audit = audited(scripted(judge))
     assert failed(audit) == {probe}
     row = audit.set_index("probe").loc[probe]
-    assert row["value"] == (1.0 if probe == "empty answer" else 0.5), "the wrong half of the answers rises to 1"
+    assert row["value"] == (1.0 if probe == "empty answer" else 0.5), (
+        "the wrong half of the answers rises to 1"
+    )
     assert row["certain"]
 
 
@@ -104,26 +119,35 @@ def test_a_judge_with_position_bias_fails_that_probe_only() -> None:
 
 
 def test_a_judge_that_prefers_length_is_consistent() -> None:
-    longer = scripted(right, lambda first, second: "first" if len(first) > len(second) else "second")
+    longer = scripted(
+        right, lambda first, second: "first" if len(first) > len(second) else "second"
+    )
     assert failed(audited(longer)) == set()
 
 
 def test_a_judge_that_penalises_padding_fails_by_correctness() -> None:
-    audit = audited(scripted(lambda answer, reference: right(answer, reference) and len(answer) < 100))
+    audit = audited(
+        scripted(lambda answer, reference: right(answer, reference) and len(answer) < 100)
+    )
     assert audit.set_index("probe").loc["padded", "value"] == -0.5
     assert "padded" in failed(audit)
 
 
 def test_a_random_judge_fails_consistency_and_wrong_answers() -> None:
     audit = audited(
-        scripted(Dice(), lambda first, second: "first" if chance(first) else "second"), n_repeats=5, concurrency=1
+        scripted(Dice(), lambda first, second: "first" if chance(first) else "second"),
+        n_repeats=5,
+        concurrency=1,
     )
     assert {"repeated", "wrong but fluent", "empty answer"} <= failed(audit)
     assert 0.3 < audit["value"].tolist()[0] < 0.7
 
 
 def test_a_judge_that_accepts_everything_is_consistent_and_fails() -> None:
-    assert failed(audited(scripted(lambda answer, reference: True))) == {"wrong but fluent", "empty answer"}
+    assert failed(audited(scripted(lambda answer, reference: True))) == {
+        "wrong but fluent",
+        "empty answer",
+    }
 
 
 def test_bounds_can_be_set() -> None:
@@ -139,7 +163,9 @@ def test_relevance_may_fall_with_reason() -> None:
         near = bool(answer) and question.rstrip("?").split()[-1] in answer.split()
         return {"reason": "", "score": 0 if not near else 0.75 if len(answer) > 60 else 1}
 
-    audit = judge_audit(ANSWERS, "relevance", ScriptedLLM(reply), dataset=DATA, n=10).set_index("probe")
+    audit = judge_audit(ANSWERS, "relevance", ScriptedLLM(reply), dataset=DATA, n=10).set_index(
+        "probe"
+    )
     assert audit.loc["padded", "value"] == -0.125
     assert (audit["verdict"] == "pass").all()
 
@@ -183,7 +209,13 @@ def test_unsuitable_audits_are_refused_before_any_request() -> None:
         audited(judge, n_repeats=1)
     with pytest.raises(DataError, match="1 of 1 can be judged"):
         judge_audit(ANSWERS[:1], "correctness", judge, dataset=DATA)
-    same = Dataset("same", "test", {}, tuple(Case(f"q{i}", f"{i}?", reference_answer="yes") for i in range(2)), {})
+    same = Dataset(
+        "same",
+        "test",
+        {},
+        tuple(Case(f"q{i}", f"{i}?", reference_answer="yes") for i in range(2)),
+        {},
+    )
     with pytest.raises(DataError, match="the same text"):
         judge_audit([Answer("q0", "yes"), Answer("q1", "yes")], "correctness", judge, dataset=same)
 
@@ -195,16 +227,30 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
     for _ in range(40):
         truth = np.repeat([1.0, 0.0], 20)
         drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(4)]
-        values = {probe: after - drawn[0] for probe, after in zip(audit._ADDED, drawn[1:], strict=True)}
-        values |= {"wrong but fluent": drawn[0][20:], "empty answer": (rng.random(20) < 0.05).astype(float)}
+        values = {
+            probe: after - drawn[0] for probe, after in zip(audit._ADDED, drawn[1:], strict=True)
+        }
+        values |= {
+            "wrong but fluent": drawn[0][20:],
+            "empty answer": (rng.random(20) < 0.05).astype(float),
+        }
         repeats = rng.random((20, 3)) < 0.05
         values["repeated"] = np.where(np.ptp(repeats.astype(int), axis=1) > 0, 2 / 3, 0.0)
         values["places swapped"] = (rng.random(20) < 0.1).astype(float)
         rows = [
-            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20, 0) for probe, each in values.items()
+            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20, 0)
+            for probe, each in values.items()
         ]
         failed += any(row["verdict"] == "fail" for row in rows)
     assert failed / 40 <= 0.05
     obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
-    assert audit._row("instruction to the judge", obeys, 0.05, "correctness", 20, 0)["verdict"] == "fail"
-    assert audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20, 0)["verdict"] == "fail"
+    assert (
+        audit._row("instruction to the judge", obeys, 0.05, "correctness", 20, 0)["verdict"]
+        == "fail"
+    )
+    assert (
+        audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20, 0)[
+            "verdict"
+        ]
+        == "fail"
+    )

@@ -19,7 +19,9 @@ from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, J
 
 ALL = list(CRITERIA)
 TEXTS = {"rail#0": "The railway opened in 1881.", "tea#0": "Tea is grown on hills."}
-CHUNKS = [Chunk(chunk_id, chunk_id.split("#")[0], 0, len(text), text) for chunk_id, text in TEXTS.items()]
+CHUNKS = [
+    Chunk(chunk_id, chunk_id.split("#")[0], 0, len(text), text) for chunk_id, text in TEXTS.items()
+]
 CORPUS = {"rail": Document("rail", "..."), "tea": Document("tea", "...")}
 CASES = (
     Case("q0", "When did the railway open?", reference_answer="It opened in 1881."),
@@ -33,12 +35,26 @@ VERDICTS: dict[str, Any] = {
     "relevance": {"reason": "to the point", "score": 0.75},
     "faithfulness": {
         "claims": [
-            {"number": 1, "claim": "It opened in 1881.", "reason": "says so", "document": 1, "supported": True},
-            {"number": 2, "claim": "It is blue.", "reason": "not said", "document": 0, "supported": False},
+            {
+                "number": 1,
+                "claim": "It opened in 1881.",
+                "reason": "says so",
+                "document": 1,
+                "supported": True,
+            },
+            {
+                "number": 2,
+                "claim": "It is blue.",
+                "reason": "not said",
+                "document": 0,
+                "supported": False,
+            },
         ]
     },
     "context_recall": {
-        "statements": [{"number": 1, "statement": "1881", "reason": "said", "document": 1, "supported": True}]
+        "statements": [
+            {"number": 1, "statement": "1881", "reason": "said", "document": 1, "supported": True}
+        ]
     },
     "context_precision": {
         "documents": [
@@ -139,7 +155,9 @@ def test_a_criterion_sees_only_its_material(criterion: str, shown: set[str]) -> 
     assert set(re.findall(r"^<(\w+)-[0-9a-f]{8}>$", llm.prompts[0], re.MULTILINE)) == shown
 
 
-def test_prompt_raw_reply_and_model_are_kept_and_the_explanation_lists_what_is_unsupported() -> None:
+def test_prompt_raw_reply_and_model_are_kept_and_the_explanation_lists_what_is_unsupported() -> (
+    None
+):
     llm = ScriptedLLM(obedient)
     judgement = run(GOOD, ["faithfulness"], llm)["faithfulness"]
     assert judgement.prompt == llm.prompts[0]
@@ -160,7 +178,9 @@ def test_the_request_carries_schema_length_and_temperature_0() -> None:
 
 def test_the_order_is_by_answer_then_by_criterion() -> None:
     answers = [GOOD, Answer("q1", "Of iron.", ("tea#0",))]
-    judgements = judge(answers, ["relevance", "correctness"], ScriptedLLM(obedient), dataset=DATA, chunks=CHUNKS)
+    judgements = judge(
+        answers, ["relevance", "correctness"], ScriptedLLM(obedient), dataset=DATA, chunks=CHUNKS
+    )
     assert [(j.query_id, j.criterion, j.state) for j in judgements] == [
         ("q0", "relevance", "scored"),
         ("q0", "correctness", "scored"),
@@ -179,15 +199,25 @@ def test_the_order_is_by_answer_then_by_criterion() -> None:
         (Answer("q0", ""), "abstained", "the answer is empty"),
         (Answer("q0", "  \n"), "abstained", "the answer is empty"),
         (Answer("q0", NO_ANSWER), "abstained", "the answer is an abstention"),
-        (Answer("q0", "The documents do not say when.", outcome="success"), "abstained", "is an abstention"),
+        (
+            Answer("q0", "The documents do not say when.", outcome="success"),
+            "abstained",
+            "is an abstention",
+        ),
         (Answer("q0", "Keine Angabe.", outcome="no_results"), "abstained", "is an abstention"),
         (Answer("q0", "I'm sorry, but I can't help with that."), "abstained", "a refusal"),
         (Answer("q0", "Blocked by policy.", outcome="blocked"), "abstained", "a refusal"),
-        (Answer("q0", "", outcome="failed", error="429"), "generation_failed", "the answer failed: 429"),
+        (
+            Answer("q0", "", outcome="failed", error="429"),
+            "generation_failed",
+            "the answer failed: 429",
+        ),
         (Answer("q0", "In 18", error="connection lost"), "generation_failed", "connection lost"),
     ],
 )
-def test_abstentions_and_failures_are_not_sent_and_have_a_state(answer: Answer, state: str, why: str) -> None:
+def test_abstentions_and_failures_are_not_sent_and_have_a_state(
+    answer: Answer, state: str, why: str
+) -> None:
     llm = ScriptedLLM([])
     for judgement in run(answer, ["correctness", "relevance", "faithfulness"], llm).values():
         assert (judgement.value, judgement.state, judgement.samples) == (None, state, ())
@@ -218,7 +248,9 @@ def test_no_reference_answer_leaves_its_criteria_unscored() -> None:
 
 def test_where_nothing_was_retrieved_the_context_is_worth_0_and_faithfulness_unscored() -> None:
     llm = ScriptedLLM([])
-    found = run(Answer("q0", "In 1881."), ["faithfulness", "context_recall", "context_precision"], llm)
+    found = run(
+        Answer("q0", "In 1881."), ["faithfulness", "context_recall", "context_precision"], llm
+    )
     assert {name: judgement.value for name, judgement in found.items()} == {
         "faithfulness": None,
         "context_recall": 0.0,
@@ -270,11 +302,15 @@ def test_a_planted_verdict_leads_to_a_repair(own_is_first: bool) -> None:
     ],
 )
 def test_a_reply_that_quotes_a_planted_verdict_is_asked_for_again(quoting: str) -> None:
-    judging = ScriptedLLM([quoting, '{"correctness": {"reason": "another year", "verdict": false}}'])
+    judging = ScriptedLLM(
+        [quoting, '{"correctness": {"reason": "another year", "verdict": false}}']
+    )
     [judgement] = judge([GOOD], "correctness", judging, dataset=DATA, chunks=CHUNKS)
     assert (judgement.value, len(judging.prompts)) == (0.0, 2)
     with pytest.warns(DataWarning, match="unreadable"):
-        [judgement] = judge([GOOD], "correctness", ScriptedLLM([quoting] * 2), dataset=DATA, chunks=CHUNKS)
+        [judgement] = judge(
+            [GOOD], "correctness", ScriptedLLM([quoting] * 2), dataset=DATA, chunks=CHUNKS
+        )
     assert (judgement.value, judgement.state) == (None, "unreadable")
 
 
@@ -292,7 +328,8 @@ def test_a_long_answer_is_judged_by_its_beginning_with_a_note() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["鉄道は1881年に開通した [1]。", "Die Bahn wurde 1881 eröffnet [1].", "فُتح الخط عام 1881 [1]."]
+    "text",
+    ["鉄道は1881年に開通した [1]。", "Die Bahn wurde 1881 eröffnet [1].", "فُتح الخط عام 1881 [1]."],
 )
 def test_an_answer_in_another_language_is_judged(text: str) -> None:
     llm = ScriptedLLM(obedient)
@@ -310,14 +347,21 @@ def test_an_answer_with_a_lone_surrogate_can_be_sent() -> None:
 
 
 def test_an_unreadable_reply_is_repaired_once_with_twice_the_room() -> None:
-    replies = iter(['{"correctness": {"reason": "it was cut he', json.dumps({"correctness": VERDICTS["correctness"]})])
+    replies = iter(
+        [
+            '{"correctness": {"reason": "it was cut he',
+            json.dumps({"correctness": VERDICTS["correctness"]}),
+        ]
+    )
     llm = Recorder(lambda _, __: next(replies))
     judgement = run(GOOD, "correctness", llm)["correctness"]
     assert (judgement.value, judgement.state) == (1.0, "scored")
     assert [call["max_tokens"] for call in llm.calls] == [300, 600]
     repair = llm.calls[1]["prompt"]
     assert "its JSON is broken or cut at character" in repair
-    assert re.search(r'<reply-[0-9a-f]{8}>\n\{"correctness": \{"reason": "it was cut he\n</reply-', repair)
+    assert re.search(
+        r'<reply-[0-9a-f]{8}>\n\{"correctness": \{"reason": "it was cut he\n</reply-', repair
+    )
     assert judgement.prompt == llm.calls[0]["prompt"]
     assert "--- repair ---" in judgement.response
     assert judgement.response.startswith('{"correctness": {"reason": "it was cut he')
@@ -341,11 +385,15 @@ def test_only_unreadable_criteria_are_requested_again() -> None:
 def test_one_repair_at_most_of_an_unreadable_reply() -> None:
     llm = ScriptedLLM(lambda _: "I would rather not say.")
     with pytest.warns(
-        DataWarning, match="1 of 1 judgements are unscored, unreadable; the first, correctness of query 'q0'"
+        DataWarning,
+        match="1 of 1 judgements are unscored, unreadable; the first, correctness of query 'q0'",
     ):
         judgement = run(GOOD, "correctness", llm)["correctness"]
     assert (judgement.value, judgement.state) == (None, "unreadable")
-    assert judgement.explanation == "the judge's reply could not be read: it has no verdict on correctness"
+    assert (
+        judgement.explanation
+        == "the judge's reply could not be read: it has no verdict on correctness"
+    )
     assert judgement.response.count("I would rather not say.") == 2
     assert len(llm.prompts) == 2
 
@@ -383,7 +431,9 @@ def test_an_answer_that_makes_no_claim_is_unscored_and_not_repaired() -> None:
 
 def test_of_several_samples_the_value_is_the_mean_and_each_is_kept() -> None:
     llm = Recorder(
-        lambda _, sample: json.dumps({"relevance": {"reason": f"r{sample}", "score": (0.5, 1.0, 0.75)[sample]}})
+        lambda _, sample: json.dumps(
+            {"relevance": {"reason": f"r{sample}", "score": (0.5, 1.0, 0.75)[sample]}}
+        )
     )
     judgement = run(GOOD, "relevance", llm, n_samples=3)["relevance"]
     assert judgement.value == pytest.approx(0.75)
@@ -395,7 +445,11 @@ def test_of_several_samples_the_value_is_the_mean_and_each_is_kept() -> None:
 
 
 def test_an_unreadable_sample_is_left_out_of_the_mean_and_counted() -> None:
-    llm = Recorder(lambda _, sample: "?" if sample == 1 else '{"correctness": {"reason": "r", "verdict": true}}')
+    llm = Recorder(
+        lambda _, sample: (
+            "?" if sample == 1 else '{"correctness": {"reason": "r", "verdict": true}}'
+        )
+    )
     judgement = run(GOOD, "correctness", llm, n_samples=2)["correctness"]
     assert (judgement.value, judgement.state, judgement.samples) == (1.0, "scored", (1.0, None))
     assert judgement.explanation.startswith("Mean of 1 of 2 samples.")
@@ -415,14 +469,20 @@ def test_an_unreadable_sample_is_left_out_of_the_mean_and_counted() -> None:
         ("openai:Big-Model", "big-model"),
     ],
 )
-def test_a_judge_of_its_own_answers_gives_a_warning_unless_allowed(judging: str, generating: str) -> None:
+def test_a_judge_of_its_own_answers_gives_a_warning_unless_allowed(
+    judging: str, generating: str
+) -> None:
     answer = Answer("q0", "In 1881.", ("rail#0", "tea#0"), usage=Completion("In 1881.", generating))
-    with pytest.warns(JudgeWarning, match=f"the judge '{judging}' is the model that wrote the answers"):
+    with pytest.warns(
+        JudgeWarning, match=f"the judge '{judging}' is the model that wrote the answers"
+    ):
         run(answer, "relevance", ScriptedLLM(obedient, name=judging))
     run(answer, "relevance", ScriptedLLM(obedient, name=judging), allow_same_model=True)
 
 
-@pytest.mark.parametrize("usage", [None, Completion("x", "ollama:llama3.1:70b"), Completion("x", "llama3.1")])
+@pytest.mark.parametrize(
+    "usage", [None, Completion("x", "ollama:llama3.1:70b"), Completion("x", "llama3.1")]
+)
 def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> None:
     run(
         Answer("q0", "In 1881.", ("rail#0", "tea#0"), usage=usage),
@@ -444,7 +504,9 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
         ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),
     ],
 )
-def test_bad_options_are_refused(criterion: str | list[str], options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(
+    criterion: str | list[str], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         run(GOOD, criterion, ScriptedLLM([]), **options)
 
@@ -452,22 +514,34 @@ def test_bad_options_are_refused(criterion: str | list[str], options: dict[str, 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer("q9", "x"), "'q9', which is not among the 2 of .*; pass the dataset that was answered"),
-        (Answer("q0", "x", ("rail#7",)), "context 'rail#7', which is not among the 2 chunks; .*Pass the chunks"),
+        (
+            Answer("q9", "x"),
+            "'q9', which is not among the 2 of .*; pass the dataset that was answered",
+        ),
+        (
+            Answer("q0", "x", ("rail#7",)),
+            "context 'rail#7', which is not among the 2 chunks; .*Pass the chunks",
+        ),
     ],
 )
-def test_answers_to_other_questions_or_from_other_chunks_are_refused(answer: Answer, message: str) -> None:
+def test_answers_to_other_questions_or_from_other_chunks_are_refused(
+    answer: Answer, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         run(answer, "faithfulness", ScriptedLLM([]))
 
 
 def test_a_criterion_given_twice_is_judged_once() -> None:
-    judgements = judge([GOOD], ["relevance", "relevance"], ScriptedLLM(obedient), dataset=DATA, chunks=CHUNKS)
+    judgements = judge(
+        [GOOD], ["relevance", "relevance"], ScriptedLLM(obedient), dataset=DATA, chunks=CHUNKS
+    )
     assert len(judgements) == 1
 
 
 def test_each_request_is_counted_once() -> None:
-    """One request about five criteria is listed under the first of them; a repair under the first it repairs."""
+    """One request about five criteria is listed under the first of them; a repair under the first
+    it repairs.
+    """
     llm = ScriptedLLM(obedient)
     found = run(GOOD, ALL, llm)
     assert [len(found[name].usage) for name in ALL] == [1, 0, 0, 0, 0]

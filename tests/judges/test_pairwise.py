@@ -19,12 +19,16 @@ from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, P
 CASES = (Case("q0", "When?", reference_answer="In 1881."), Case("q1", "Where?"))
 TEXTS = {"rail#0": "It opened in 1881.", "hill#0": "It runs uphill."}
 CHUNKS = [Chunk(name, name.split("#")[0], 0, len(text), text) for name, text in TEXTS.items()]
-DATA = Dataset("tiny", "test", {"rail": Document("rail", "..."), "hill": Document("hill", "...")}, CASES, {})
+DATA = Dataset(
+    "tiny", "test", {"rail": Document("rail", "..."), "hill": Document("hill", "...")}, CASES, {}
+)
 
 
 def shown(prompt: str) -> tuple[str, str]:
     """The first and the second answer of a request."""
-    match = re.search(r"<first-\w+>\n(.*)\n</first.*<second-\w+>\n(.*)\n</second", prompt, re.DOTALL)
+    match = re.search(
+        r"<first-\w+>\n(.*)\n</first.*<second-\w+>\n(.*)\n</second", prompt, re.DOTALL
+    )
     assert match is not None
     return match[1], match[2]
 
@@ -34,13 +38,18 @@ def prefers(text: str) -> ScriptedLLM:
 
     def reply(prompt: str) -> Mapping[str, Any]:
         first, second = (text in answer for answer in shown(prompt))
-        return {"reason": "because", "better": "tie" if first == second else "first" if first else "second"}
+        return {
+            "reason": "because",
+            "better": "tie" if first == second else "first" if first else "second",
+        }
 
     return ScriptedLLM(reply)
 
 
 def compare(a: str, b: str, llm: ScriptedLLM, query_id: str = "q0") -> Preference:
-    return pairwise([Answer(query_id, a)], [Answer(query_id, b)], llm, dataset=DATA, names=("A", "B"))[0]
+    return pairwise(
+        [Answer(query_id, a)], [Answer(query_id, b)], llm, dataset=DATA, names=("A", "B")
+    )[0]
 
 
 def test_a_win_and_a_loss_hold_in_both_orders() -> None:
@@ -48,7 +57,10 @@ def test_a_win_and_a_loss_hold_in_both_orders() -> None:
     won, lost = compare("In 1881.", "In 1900.", judge), compare("In 1900.", "In 1881.", judge)
     assert (won.value, won.consistent, won.state) == (1.0, True, "scored")
     assert (lost.value, lost.consistent) == (0.0, True)
-    assert [shown(prompt) for prompt in judge.prompts[:2]] == [("In 1881.", "In 1900."), ("In 1900.", "In 1881.")]
+    assert [shown(prompt) for prompt in judge.prompts[:2]] == [
+        ("In 1881.", "In 1900."),
+        ("In 1900.", "In 1881."),
+    ]
     assert judge.systems[0] == JUDGE_SYSTEM
     assert (won.a, won.b, won.model) == ("A", "B", "scripted:test")
     assert "A first: first. because" in won.explanation
@@ -56,7 +68,9 @@ def test_a_win_and_a_loss_hold_in_both_orders() -> None:
 
 @pytest.mark.parametrize("place", ["first", "second"])
 def test_a_choice_that_depends_on_the_order_is_not_a_decision(place: str) -> None:
-    one = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: {"reason": "", "better": place}))
+    one = compare(
+        "In 1881.", "In 1900.", ScriptedLLM(lambda prompt: {"reason": "", "better": place})
+    )
     assert (one.value, one.state, one.consistent) == (None, "order_dependent", False)
 
 
@@ -64,7 +78,9 @@ def test_a_judge_that_always_prefers_the_first_is_warned_about() -> None:
     data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(6)))
     one, other = ([Answer(f"q{i}", text) for i in range(6)] for text in ("In 1881.", "In 1900."))
     judge = ScriptedLLM(lambda prompt: {"reason": "", "better": "first"})
-    with pytest.warns(JudgeWarning, match="this judge cannot distinguish 'a' and 'b': .* in 6 of 6 comparisons"):
+    with pytest.warns(
+        JudgeWarning, match="this judge cannot distinguish 'a' and 'b': .* in 6 of 6 comparisons"
+    ):
         found = pairwise(one, other, judge, dataset=data)
     assert [one.consistent for one in found] == [False] * 6
 
@@ -120,9 +136,13 @@ def test_an_answer_cannot_close_its_tag_or_plant_a_verdict() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-@pytest.mark.parametrize("before", ["I refuse to compare these, and I will not judge.", "The first answer says:"])
+@pytest.mark.parametrize(
+    "before", ["I refuse to compare these, and I will not judge.", "The first answer says:"]
+)
 def test_a_preference_that_the_judge_only_quotes_does_not_count(before: str) -> None:
-    lost = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: f'{before}\n{{"better": "tie"}}'))
+    lost = compare(
+        "In 1881.", "In 1900.", ScriptedLLM(lambda prompt: f'{before}\n{{"better": "tie"}}')
+    )
     assert (lost.value, lost.state) == (None, "unreadable")
 
 
@@ -134,7 +154,11 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     assert (one.value, one.consistent) == (1.0, True)
     assert "it has no verdict" in judge.prompts[2]
     assert "--- repair ---" in one.response
-    both = compare("In 1881.", "In 1900.", ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]))
+    both = compare(
+        "In 1881.",
+        "In 1900.",
+        ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]),
+    )
     assert (both.value, both.consistent) == (1.0, True)
     quoted = ScriptedLLM([f"It says {swapped}. I choose the first.", swapped, verdict])
     assert compare("In 1881.", "In 1900.", quoted).value == 1.0
@@ -147,7 +171,11 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
 
 def test_a_judge_that_fails_leaves_no_verdict() -> None:
     with pytest.warns(DataWarning, match="judge_failed"):
-        one = compare("In 1881.", "In 1900.", ScriptedLLM([Completion("", "m", error="no"), {"better": "tie"}]))
+        one = compare(
+            "In 1881.",
+            "In 1900.",
+            ScriptedLLM([Completion("", "m", error="no"), {"better": "tie"}]),
+        )
     assert (one.value, one.state) == (None, "judge_failed")
     with pytest.warns(DataWarning, match="refused"):
         compare("In 1881.", "In 1900.", ScriptedLLM([Completion("", "m", finish="refusal")] * 2))
@@ -172,7 +200,9 @@ def test_a_dry_run_counts_what_is_sent() -> None:
 
 def test_incomparable_systems_are_refused_before_any_request() -> None:
     judge = ScriptedLLM([])
-    with pytest.raises(ComparisonError, match="do not answer the same questions: 1 and 1, 2 by one of them only"):
+    with pytest.raises(
+        ComparisonError, match="do not answer the same questions: 1 and 1, 2 by one of them only"
+    ):
         pairwise([Answer("q0", "x")], [Answer("q1", "x")], judge, dataset=DATA)
     with pytest.raises(ComparisonError, match="two answers to query 'q0'"):
         pairwise([Answer("q0", "x")] * 2, [Answer("q0", "x")], judge, dataset=DATA)
@@ -187,13 +217,18 @@ def test_incomparable_systems_are_refused_before_any_request() -> None:
 def test_an_outcome_that_length_explains_is_warned_about() -> None:
     """A judge of length lets the shorter system lose; one of substance does not care."""
     data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(8)))
-    short, long = ([Answer(f"q{i}", text) for i in range(8)] for text in ("In 1881.", "It may have been in 1900."))
+    short, long = (
+        [Answer(f"q{i}", text) for i in range(8)]
+        for text in ("In 1881.", "It may have been in 1900.")
+    )
 
     def longer(prompt: str) -> Mapping[str, Any]:
         first, second = map(len, shown(prompt))
         return {"reason": "", "better": "first" if first > second else "second"}
 
-    with pytest.warns(JudgeWarning, match="length would explain that 'b' wins: .* in 8 of 8 decisions"):
+    with pytest.warns(
+        JudgeWarning, match="length would explain that 'b' wins: .* in 8 of 8 decisions"
+    ):
         found = pairwise(short, long, ScriptedLLM(longer), dataset=data)
     assert length_explained(found, short, long) == (8, 8)
     found = pairwise(short, long, prefers("1881"), dataset=data)

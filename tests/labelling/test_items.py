@@ -14,7 +14,10 @@ from ragbench.evaluation import Result
 from ragbench.labelling import LabelItem, choose_items
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
-CASES = tuple(Case(f"q{i}", f"Question {i}?", reference_answer=f"Reference {i}", category="easy") for i in range(20))
+CASES = tuple(
+    Case(f"q{i}", f"Question {i}?", reference_answer=f"Reference {i}", category="easy")
+    for i in range(20)
+)
 DATA = Dataset("set", "test", {"d": Document("d", "Some text.")}, CASES, {})
 CHUNKS = [Chunk("d#0", "d", 0, 10, "Some text.")]
 NO_SCORES = pd.DataFrame({"query_id": [], "measure": [], "value": []})
@@ -27,7 +30,9 @@ def result(
     samples: Mapping[str, tuple[float, ...]] | None = None,
     scores: pd.DataFrame = NO_SCORES,
 ) -> Result:
-    answers = [Answer(query_id, text, ("d#0",), outcome="success") for query_id, text in texts.items()]
+    answers = [
+        Answer(query_id, text, ("d#0",), outcome="success") for query_id, text in texts.items()
+    ]
     verdicts = [
         Judgement(query_id, "correctness", value, samples=(samples or {}).get(query_id, ()))
         for query_id, value in (values or {}).items()
@@ -49,10 +54,20 @@ def test_informative_are_the_questions_on_which_configurations_or_samples_differ
     a = result("a", texts("a"), ones)
     b = result("b", texts("b"), {**ones, "q7": 0.0, "q3": 0.5}, {"q5": (0.0, 1.0, 1.0, 0.0)})
     items = choose_items([a, b], dataset=DATA, n=6, random_share=0.0)
-    # q7 differs by 1; q3 by 0.5 and each answer is 0.25 off the middle; of q5 one answer's samples differ by 0.5
-    assert ids(items, "informative") == ["q7", "q7", "q3", "q3", "q5", *ids(items, "informative")[5:]]
+    # q7 differs by 1; q3 by 0.5 and each answer is 0.25 off the middle; of q5 one answer's samples
+    # differ by 0.5
+    assert ids(items, "informative") == [
+        "q7",
+        "q7",
+        "q3",
+        "q3",
+        "q5",
+        *ids(items, "informative")[5:],
+    ]
     assert items[0].why == "configurations differ by 1.00"
-    assert "the judge's samples by 0.50" in next(item for item in items if item.query_id == "q5").why
+    assert (
+        "the judge's samples by 0.50" in next(item for item in items if item.query_id == "q5").why
+    )
 
 
 def test_spread_is_by_similarity_without_a_judge() -> None:
@@ -63,8 +78,13 @@ def test_spread_is_by_similarity_without_a_judge() -> None:
         )
         for low in (True, False)
     ]  # fmt: skip
-    results = [result(name, texts(name), scores=frame) for name, frame in zip("ab", scores, strict=True)]
-    assert ids(choose_items(results, dataset=DATA, n=2, random_share=0), "informative") == ["q4", "q4"]
+    results = [
+        result(name, texts(name), scores=frame) for name, frame in zip("ab", scores, strict=True)
+    ]
+    assert ids(choose_items(results, dataset=DATA, n=2, random_share=0), "informative") == [
+        "q4",
+        "q4",
+    ]
 
 
 def test_random_questions_come_with_all_their_answers_by_turns_with_the_informative() -> None:
@@ -78,7 +98,10 @@ def test_random_questions_come_with_all_their_answers_by_turns_with_the_informat
 
 def test_every_question_is_drawn_equally_often() -> None:
     """For any judgement, and for any number of texts that answer it."""
-    results = [result("a", texts("a", same=["q0", "q1"]), {"q0": 0.0}), result("b", texts("b", same=["q0", "q1"]))]
+    results = [
+        result("a", texts("a", same=["q0", "q1"]), {"q0": 0.0}),
+        result("b", texts("b", same=["q0", "q1"])),
+    ]
     drawn: Counter[str] = Counter()
     for seed in range(300):
         items = choose_items(results, dataset=DATA, n=1, random_share=1.0, seed=seed)
@@ -87,7 +110,9 @@ def test_every_question_is_drawn_equally_often() -> None:
     assert min(drawn.values()) > 3
     answers: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for seed in range(300):
-        chosen = choose_items(results, dataset=DATA, n=4, random_share=1.0, draw="answers", seed=seed)
+        chosen = choose_items(
+            results, dataset=DATA, n=4, random_share=1.0, draw="answers", seed=seed
+        )
         answers.update((item.query_id, item.sources) for item in chosen)
     assert len(answers) == 38
     assert 15 < min(answers.values()) <= max(answers.values()) < 55
@@ -99,7 +124,11 @@ def test_one_text_of_several_configurations_is_one_item() -> None:
     assert len(items) == 39
     shared = next(item for item in items if item.query_id == "q0")
     assert shared.sources == ("a", "b")
-    assert (shared.question, shared.reference, shared.category) == ("Question 0?", "Reference 0", "easy")
+    assert (shared.question, shared.reference, shared.category) == (
+        "Question 0?",
+        "Reference 0",
+        "easy",
+    )
 
 
 def test_faithfulness_items_depend_on_documents() -> None:
@@ -107,12 +136,16 @@ def test_faithfulness_items_depend_on_documents() -> None:
     other = [Chunk("d#0", "d", 0, 4, "Some")]
     items = choose_items([a, b], "faithfulness", dataset=DATA, chunks={"a": CHUNKS, "b": other})
     assert sorted(item.contexts for item in items) == [("Some",), ("Some text.",)]
-    assert len(choose_items([a, b], "relevance", dataset=DATA, chunks={"a": CHUNKS, "b": other})) == 1
+    assert (
+        len(choose_items([a, b], "relevance", dataset=DATA, chunks={"a": CHUNKS, "b": other})) == 1
+    )
     with pytest.raises(ConfigError, match="judged by the documents"):
         choose_items([a], "faithfulness", dataset=DATA)
     with pytest.raises(DataError, match=r"has the context 'd#0', which is not among its 0 chunks"):
         choose_items([a], "faithfulness", dataset=DATA, chunks={"a": []})
-    outside = Result("x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))])
+    outside = Result(
+        "x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))]
+    )
     assert choose_items([outside], "faithfulness", dataset=DATA)[0].contexts == ("Passage.",)
 
 
@@ -133,8 +166,12 @@ def test_answers_that_need_no_judge_are_left_out() -> None:
 
 def test_same_seed_same_items() -> None:
     results = [result(name, texts(name)) for name in "ab"]
-    assert choose_items(results, dataset=DATA, seed=3) == choose_items(results, dataset=DATA, seed=3)
-    assert choose_items(results, dataset=DATA, seed=3) != choose_items(results, dataset=DATA, seed=4)
+    assert choose_items(results, dataset=DATA, seed=3) == choose_items(
+        results, dataset=DATA, seed=3
+    )
+    assert choose_items(results, dataset=DATA, seed=3) != choose_items(
+        results, dataset=DATA, seed=4
+    )
 
 
 def test_what_cannot_be_chosen_from_is_refused() -> None:

@@ -28,7 +28,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         chunks = rb.chunk(data, "fixed", chunk_size=size)
         run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
         answers = rb.generate_answers(data, run, chunks, "extractive", k=3)
-        parameters = {"dataset": "pydoc", "split": "test", "max_queries": 8, "chunker": "fixed", "chunk_size": size}
+        parameters = {
+            "dataset": "pydoc",
+            "split": "test",
+            "max_queries": 8,
+            "chunker": "fixed",
+            "chunk_size": size,
+        }
         parameters |= {"chunk_overlap": 0, "tokenizer": "minilm"}
         result = rb.evaluation.new_result(
             parameters=parameters,
@@ -43,17 +49,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def executed(execute_notebook: Execute, folder: Path, **parameters: str | int) -> str:
     execute_notebook(ROOT / "notebooks/label.ipynb", folder, **parameters)
-    cells = [cell for cell in nbformat.read(folder / "out.ipynb", as_version=4).cells if cell.cell_type == "code"]
+    cells = [
+        cell
+        for cell in nbformat.read(folder / "out.ipynb", as_version=4).cells
+        if cell.cell_type == "code"
+    ]
     outputs: list[Any] = [output for cell in cells for output in cell.outputs]
     assert not any(output.output_type == "error" for output in outputs)
-    assert [output for output in outputs if output.get("name") == "stderr"] == [], "no warning is shown"
+    assert [output for output in outputs if output.get("name") == "stderr"] == [], (
+        "no warning is shown"
+    )
     shown = "\n".join(str(text) for output in outputs for text in output.get("data", {}).values())
     assert not re.search(r"\bnan\b|<NA>", shown, re.IGNORECASE)
     assert str(folder) not in shown
     return shown
 
 
-def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path, execute_notebook: Execute) -> None:
+def test_the_notebook_writes_a_sheet_and_continues_it(
+    folder: Path, execute_notebook: Execute
+) -> None:
     shown = executed(execute_notebook, folder, sweep_dir="small", n=8)
     assert "VBox(children=" in shown
     assert re.search(r"\*\*me\*\* has labelled \*\*0 of \d\*\*", shown)
@@ -61,13 +75,17 @@ def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path, execute_note
     assert set(sheet["picked"]) == {"random", "informative"}
     assert sheet["context"].str.startswith("[1] ").all()
     save_label(folder / "labels.csv", sheet["item"].iloc[0], 1.0)
-    shown = executed(execute_notebook, folder, sweep_dir="small", n=8, annotator="bob", configurations="fixed-64")
+    shown = executed(
+        execute_notebook, folder, sweep_dir="small", n=8, annotator="bob", configurations="fixed-64"
+    )
     assert "**me** has labelled **1 of" in shown
     assert "**bob** has labelled **0 of" in shown
     assert read_sheet(folder / "labels.csv")["value"].count() == 1
 
 
-def test_it_runs_as_it_is_on_the_results_of_the_repository(tmp_path: Path, execute_notebook: Execute) -> None:
+def test_it_runs_as_it_is_on_the_results_of_the_repository(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "results").symlink_to(ROOT / "results")
     shown = executed(execute_notebook, tmp_path / "notebooks")
@@ -75,20 +93,36 @@ def test_it_runs_as_it_is_on_the_results_of_the_repository(tmp_path: Path, execu
     assert read_sheet(tmp_path / "notebooks" / "labels.csv")["context"].str.startswith("[1] ").all()
 
 
-def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, execute_notebook: Execute) -> None:
+def test_compare_holds_the_judge_against_the_people_of_a_sheet(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.answerable][:30])
     results = []
     for size in (128, 256):
         chunks = rb.chunk(data, "fixed", chunk_size=size)
         run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
-        # answers of different lengths, so that the two are not one item; a judge who likes every second question
-        answers = [rb.Answer(q, f"Answer {size} to {text}", outcome="success") for q, text in data.queries.items()]
-        judged = [rb.Judgement(a.query_id, "correctness", float(i % 2)) for i, a in enumerate(answers)]
-        parameters = {"dataset": "pydoc", "retriever": "bm25", "chunker": "fixed", "chunk_size": size}
+        # answers of different lengths, so that the two are not one item; a judge who likes every
+        # second question
+        answers = [
+            rb.Answer(q, f"Answer {size} to {text}", outcome="success")
+            for q, text in data.queries.items()
+        ]
+        judged = [
+            rb.Judgement(a.query_id, "correctness", float(i % 2)) for i, a in enumerate(answers)
+        ]
+        parameters = {
+            "dataset": "pydoc",
+            "retriever": "bm25",
+            "chunker": "fixed",
+            "chunk_size": size,
+        }
         folder = tmp_path / "sweep" / f"fixed-{size}"
         scores = pd.concat(
-            [rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.metrics.score_judgements(judged)]
+            [
+                rb.score_run(data.qrels, rb.to_documents(run, chunks)),
+                rb.metrics.score_judgements(judged),
+            ]
         )
         result = rb.evaluation.new_result(
             parameters=parameters,
@@ -106,8 +140,12 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, e
     rb.labelling.label_sheet(items, sheet)
     for i, item in enumerate(read_sheet(sheet)["item"]):
         save_label(sheet, item, float(i % 3 > 0))
-    notebook = execute_notebook(ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="sweep", labels="labels.csv")
-    assert not any(o.output_type == "error" for cell in notebook.cells for o in cell.get("outputs", []))
+    notebook = execute_notebook(
+        ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="sweep", labels="labels.csv"
+    )
+    assert not any(
+        o.output_type == "error" for cell in notebook.cells for o in cell.get("outputs", [])
+    )
     cells = notebook.cells
     (cell,) = [cell for cell in cells if "rb.labelling.load_labels" in cell.source]
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
@@ -115,4 +153,6 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, e
     agreement, calibrated = (output.data["text/plain"] for output in cell.outputs[1:3])
     assert re.search(r"judge-human +alpha +-?\d", agreement)
     assert re.search(r"judge_bias +n\b", calibrated)
-    assert not re.search(r"\bnan\b|<NA>", "".join(str(output.get("data")) for output in cell.outputs))
+    assert not re.search(
+        r"\bnan\b|<NA>", "".join(str(output.get("data")) for output in cell.outputs)
+    )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TOWER = (
-    "# Tower 🗼🗼\n\nIt opened in 1889. Cafe\u0301 𝒳 and <b>330 m</b> <script>window.hacked = 1</script>\n"
-    "A family 👨‍👩‍👧 came first.\n"
+    "# Tower 🗼🗼\n\nIt opened in 1889. Cafe\u0301 𝒳 and <b>330 m</b> <script>window.hacked = "
+    "1</script>\nA family 👨‍👩‍👧 came first.\n"
 )
 
 
@@ -28,7 +28,9 @@ def docs(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "tower.md").write_text(TOWER, encoding="utf-8")
-    (folder / "dogs.md").write_text("Dogs bark. " * 200 + "A dog sleeps at night.", encoding="utf-8")
+    (folder / "dogs.md").write_text(
+        "Dogs bark. " * 200 + "A dog sleeps at night.", encoding="utf-8"
+    )
     return folder
 
 
@@ -126,7 +128,10 @@ def form(browser: Browser, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
         monkeypatch.setattr(widget, "send", sent.append)
 
         def state() -> dict[str, Any]:
-            return {name: getattr(widget, name) for name in ("document", "questions", "matches", "n_documents")}
+            return {
+                name: getattr(widget, name)
+                for name in ("document", "questions", "matches", "n_documents")
+            }
 
         def hear(content: dict[str, Any]) -> dict[str, Any]:
             sent.clear()
@@ -139,7 +144,9 @@ def form(browser: Browser, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
         page.expose_function("hear", hear)
         folder = Path(str(module.__file__)).parent
         script = folder.joinpath("questions.js").read_text(encoding="utf-8")
-        page.set_content(f"<style>{folder.joinpath('questions.css').read_text()}</style><main id='el'></main>")
+        page.set_content(
+            f"<style>{folder.joinpath('questions.css').read_text()}</style><main id='el'></main>"
+        )
         page.evaluate("state => { window.state = state; }", state())
         page.add_script_tag(type="module", content=script + MODEL)
         page.wait_for_selector(".rb-questions .list", state="attached")
@@ -191,9 +198,12 @@ def drag(page: Page, needle: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "needle", ["opened in 1889", "Cafe\u0301 𝒳 and", "family 👨‍👩‍👧 came", "<b>330 m</b> <script>window"]
+    "needle",
+    ["opened in 1889", "Cafe\u0301 𝒳 and", "family 👨‍👩‍👧 came", "<b>330 m</b> <script>window"],
 )
-def test_what_the_mouse_marks_is_what_is_stored(form: Callable[..., Page], docs: Path, needle: str) -> None:
+def test_what_the_mouse_marks_is_what_is_stored(
+    form: Callable[..., Page], docs: Path, needle: str
+) -> None:
     path = docs.parent / "questions.jsonl"
     page = form(path)
     page.get_by_role("button", name="next →").click()
@@ -210,7 +220,9 @@ def test_what_the_mouse_marks_is_what_is_stored(form: Callable[..., Page], docs:
     assert "1 question; 1 of 2 documents have one." in page.locator(".rb-questions").inner_text()
 
 
-def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(form: Callable[..., Page], docs: Path) -> None:
+def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(
+    form: Callable[..., Page], docs: Path
+) -> None:
     path = docs.parent / "questions.jsonl"
     QuestionWidget(path, docs).save("When?", [span("opened")])
     page = form(path, viewport={"width": 390, "height": 844}, color_scheme="dark")
@@ -223,7 +235,10 @@ def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(form: Call
     page.get_by_role("button", name="Save").click()
     page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")
     [case] = load_testset(path).cases
-    assert (case.text, case.evidence[0].end - case.evidence[0].start) == ("When did it open?", len("opened in 1889"))
+    assert (case.text, case.evidence[0].end - case.evidence[0].start) == (
+        "When did it open?",
+        len("opened in 1889"),
+    )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_role("button", name="Save").click()
     page.wait_for_selector(".message.error")

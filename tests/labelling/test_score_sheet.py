@@ -27,7 +27,9 @@ def fill(path: Path, limit: float) -> None:
     rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
     for i, row in enumerate(rows):
         score = kept[row["item"]]["score"]
-        row["verdict"] = "yes" if (score >= limit) != (abs(score - limit) < 0.1 and i % 3 == 0) else "no"
+        row["verdict"] = (
+            "yes" if (score >= limit) != (abs(score - limit) < 0.1 and i % 3 == 0) else "no"
+        )
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -58,18 +60,25 @@ def test_each_answer_is_drawn_equally_often(tmp_path: Path) -> None:
         for query_id in read_sheet(path)["query_id"]:
             counts[query_id] += 1
     assert sum(counts.values()) == 60 * 30
-    assert 6 <= min(counts.values()) <= max(counts.values()) <= 32  # 18 expected, standard deviation 3.5
+    assert (
+        6 <= min(counts.values()) <= max(counts.values()) <= 32
+    )  # 18 expected, standard deviation 3.5
 
 
 def test_a_rare_kind_is_drawn_until_there_are_enough(tmp_path: Path) -> None:
-    """17 % positive: 30 labels do not suffice in half of the draws; the same command again adds answers."""
+    """17 % positive: 30 labels do not suffice in half of the draws; the same command again adds
+    answers.
+    """
     refused = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
         cases = [Case(f"q{i}", f"Question {i}?") for i in range(300)]
         answers = [Answer(case.query_id, f"Answer {i}.") for i, case in enumerate(cases)]
         right = {f"q{i}": bool(rng.random() < 0.17) for i in range(300)}
-        scores = {name: float(np.clip(rng.normal(0.8 if yes else 0.5, 0.15), 0, 1)) for name, yes in right.items()}
+        scores = {
+            name: float(np.clip(rng.normal(0.8 if yes else 0.5, 0.15), 0, 1))
+            for name, yes in right.items()
+        }
         path = tmp_path / f"labels{seed}.csv"
         write_score_sheet(cases, answers, scores, {}, path, n=30, seed=seed)
         found = None
@@ -141,9 +150,14 @@ def test_clear_errors(tmp_path: Path) -> None:
 
 def test_the_commands(tmp_path: Path) -> None:
     tests = tmp_path / "tests.jsonl"
-    tests.write_text("".join(json.dumps({"query_id": f"q{i}", "text": f"What is {i}?"}) + "\n" for i in range(40)))
+    tests.write_text(
+        "".join(
+            json.dumps({"query_id": f"q{i}", "text": f"What is {i}?"}) + "\n" for i in range(40)
+        )
+    )
     lines = [
-        {"query_id": f"q{i}", "answer": f"The number {i} is a number{' of cats on the moon' * (i % 3)}.",
+        {"query_id": f"q{i}", "answer": f"The number {i} is a "
+                                        f"number{' of cats on the moon' * (i % 3)}.",
          "contexts": [f"The number {i} is a number."]}
         for i in range(40)
     ]  # fmt: skip
@@ -153,7 +167,18 @@ def test_the_commands(tmp_path: Path) -> None:
     docs.mkdir()
     (docs / "numbers.txt").write_text("The number 1 is a number.")
     path, own = tmp_path / "labels.csv", tmp_path / "calibration.json"
-    command = ["label", str(answers), "--test-set", str(tests), "--corpus", str(docs), "-n", "40", "-o", str(path)]
+    command = [
+        "label",
+        str(answers),
+        "--test-set",
+        str(tests),
+        "--corpus",
+        str(docs),
+        "-n",
+        "40",
+        "-o",
+        str(path),
+    ]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "40 answers to label" in done.output

@@ -12,14 +12,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
-from ragbench.labelling import LabelItem, label_sheet, load_labels, progress_table, read_sheet, save_label
+from ragbench.labelling import (
+    LabelItem,
+    label_sheet,
+    load_labels,
+    progress_table,
+    read_sheet,
+    save_label,
+)
 from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
 from ragbench.statistics import calibrate, judge_agreement
 from ragbench.types import Answer, Judgement
 
 ATTACK, LINES = '=HYPERLINK("http://x","y")', 'Line one\nline, two; "three"'
 ITEMS = [
-    LabelItem("item-a", "q1", "correctness", "Why?", ATTACK, "Ref", ("one", "two"), "easy", ("run",)),
+    LabelItem(
+        "item-a", "q1", "correctness", "Why?", ATTACK, "Ref", ("one", "two"), "easy", ("run",)
+    ),
     LabelItem("item-b", "3-4", "correctness", "@SUM(A1)", LINES, "-1", (), "", ("run", "other")),
 ]
 
@@ -49,7 +58,10 @@ def test_no_cell_begins_a_formula_and_no_id_becomes_a_date(tmp_path: Path) -> No
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40), st.booleans())
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40),
+    st.booleans(),
+)
 @example("\x1f@", False)
 def test_escaping_is_undone_exactly(text: str, is_id: bool) -> None:
     cell = escaped(text, is_id=is_id)
@@ -69,7 +81,8 @@ def test_a_cell_fits_into_excel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("yes", 1), ("N", 0), ("TRUE", 1), ("0,75", 0.75), (" 0.5 ", 0.5), ("wrong", 0)]
+    ("text", "value"),
+    [("yes", 1), ("N", 0), ("TRUE", 1), ("0,75", 0.75), (" 0.5 ", 0.5), ("wrong", 0)],
 )
 def test_verdicts_as_people_write_them(text: str, value: float) -> None:
     assert verdict_of(text) == value
@@ -78,9 +91,13 @@ def test_verdicts_as_people_write_them(text: str, value: float) -> None:
 @pytest.mark.parametrize("text", ["maybe", "2", "-0.5", "nan", "inf"])
 def test_other_verdicts_are_refused_with_their_line(text: str, tmp_path: Path) -> None:
     path = label_sheet(ITEMS, tmp_path / "labels.csv")
-    whole = path.read_text(encoding="utf-8-sig").replace('[1] one\n\n[2] two",,', f'[1] one\n\n[2] two",{text},')
+    whole = path.read_text(encoding="utf-8-sig").replace(
+        '[1] one\n\n[2] two",,', f'[1] one\n\n[2] two",{text},'
+    )
     path.write_text(whole, encoding="utf-8-sig")
-    with pytest.raises(DataError, match=rf"labels.csv, line 4: the verdict '{text}' cannot be read"):
+    with pytest.raises(
+        DataError, match=rf"labels.csv, line 4: the verdict '{text}' cannot be read"
+    ):
         read_sheet(path)
 
 
@@ -105,9 +122,16 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
     label_sheet(ITEMS, path)
     label_sheet(ITEMS[1:], path, annotator="bob")
     sheet = read_sheet(path)
-    assert sheet[["item", "annotator"]].to_numpy().tolist() == [["item-a", "me"], ["item-b", "me"], ["item-b", "bob"]]
+    assert sheet[["item", "annotator"]].to_numpy().tolist() == [
+        ["item-a", "me"],
+        ["item-b", "me"],
+        ["item-b", "bob"],
+    ]
     assert sheet["value"].tolist()[0] == 1.0
-    assert progress_table(path).to_numpy().tolist() == [["me", "random", 1, 2], ["bob", "random", 0, 1]]
+    assert progress_table(path).to_numpy().tolist() == [
+        ["me", "random", 1, 2],
+        ["bob", "random", 0, 1],
+    ]
 
 
 def test_an_informative_item_that_is_drawn_later_is_random(tmp_path: Path) -> None:
@@ -156,7 +180,10 @@ def test_many_clicks_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_the_sheet_does_not_contain_names_of_configurations(tmp_path: Path) -> None:
     path = label_sheet(ITEMS, tmp_path / "labels.csv")
     assert "run" not in path.read_text(encoding="utf-8-sig")
-    assert read_sheet(path)["source"].tolist()[1].split() == [source_code("run"), source_code("other")]
+    assert read_sheet(path)["source"].tolist()[1].split() == [
+        source_code("run"),
+        source_code("other"),
+    ]
 
 
 def test_labels_come_back_by_configuration(tmp_path: Path) -> None:
@@ -183,14 +210,19 @@ def test_labels_of_texts_that_changed_are_left_out(tmp_path: Path) -> None:
     save_label(path, "item-a", 1.0)
     save_label(path, "item-b", 0.0)
     answers = {"run": [Answer("q1", "another text"), Answer("3-4", ITEMS[1].answer)]}
-    with pytest.warns(DataWarning, match="1 labels belong to texts that are no longer the answer, first 'q1' of 'run'"):
+    with pytest.warns(
+        DataWarning,
+        match="1 labels belong to texts that are no longer the answer, first 'q1' of 'run'",
+    ):
         assert load_labels(path, answers=answers)["query_id"].tolist() == ["3-4"]
     with pytest.raises(DataError, match="2 belong to texts that have changed"):
         load_labels(path, answers={"run": [Answer("q1", "x"), Answer("3-4", "x")]})
 
 
 def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
-    paths = [label_sheet(ITEMS, tmp_path / f"{name}.csv", annotator=name) for name in ("ann", "bob")]
+    paths = [
+        label_sheet(ITEMS, tmp_path / f"{name}.csv", annotator=name) for name in ("ann", "bob")
+    ]
     for path in paths:
         save_label(path, "item-a", 1.0, annotator=path.stem)
     assert load_labels(paths)["annotator"].tolist() == ["ann", "bob"]
@@ -201,7 +233,9 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
 def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
     answers = [Answer(f"q{i}", f"text {i}") for i in range(40)]
     items = [
-        LabelItem(f"item-{i}", f"q{i}", "correctness", "?", f"text {i}", sources=("run",), picked="random")
+        LabelItem(
+            f"item-{i}", f"q{i}", "correctness", "?", f"text {i}", sources=("run",), picked="random"
+        )
         for i in range(12)
     ]
     path = label_sheet(items, tmp_path / "labels.csv")
@@ -209,7 +243,12 @@ def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
         save_label(path, f"item-{i}", float(i % 2))
     judgements = {"run": [Judgement(f"q{i}", "correctness", float(i % 2)) for i in range(40)]}
     labels = load_labels(path, answers={"run": answers})
-    assert judge_agreement(judgements, labels, n_resamples=100)["value"].tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert judge_agreement(judgements, labels, n_resamples=100)["value"].tolist() == [
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+    ]
     assert calibrate(judgements, labels)["estimate"].iloc[0] == 0.5
 
 

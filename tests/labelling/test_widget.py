@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 SCRIPT = "<script>alert({})</script>"
 ITEMS = [
-    LabelItem(f"item-{i}", f"q{i}", "correctness", f"Question {i}?", SCRIPT.format(i), "Ref", (f"ctx {i}",))
+    LabelItem(
+        f"item-{i}",
+        f"q{i}",
+        "correctness",
+        f"Question {i}?",
+        SCRIPT.format(i),
+        "Ref",
+        (f"ctx {i}",),
+    )
     for i in range(3)
 ]
 
@@ -95,7 +103,10 @@ def test_texts_are_escaped_and_nothing_is_shown_that_would_sway(sheet: Path) -> 
 
 
 def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
-    items = [LabelItem("item-r", "q", "relevance", "?", "!"), LabelItem("item-c", "q", "correctness", "?", "!")]
+    items = [
+        LabelItem("item-r", "q", "relevance", "?", "!"),
+        LabelItem("item-c", "q", "correctness", "?", "!"),
+    ]
     path = label_sheet(items, tmp_path / "labels.csv")
     widget = LabelWidget(path)
     assert [b.description for b in widget._choices.children[:5]] == [
@@ -131,7 +142,9 @@ def test_a_key_or_button_leads_to_the_first_unlabelled_answer(sheet: Path) -> No
 
 
 def test_code_is_monospaced_and_escaped(tmp_path: Path) -> None:
-    text = "Call `f(<b>)`:\n\n    if a < b:\n        pass\n\n>>> 1 < 2\nTrue\n\n```\n<i>\n```\nno code"
+    text = (
+        "Call `f(<b>)`:\n\n    if a < b:\n        pass\n\n>>> 1 < 2\nTrue\n\n```\n<i>\n```\nno code"
+    )
     item = LabelItem("item-0", "q", "correctness", "?", text, "Ref")
     html = LabelWidget(label_sheet([item], tmp_path / "labels.csv"))._text.value
     assert "<i>" not in html
@@ -147,11 +160,14 @@ def test_code_is_monospaced_and_escaped(tmp_path: Path) -> None:
 def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(browser: Browser) -> None:
     page = browser.new_page()
     page.set_content(
-        "<input id='before'><div class='rb-label'><p>answer</p><button>back</button><textarea></textarea>"
-        "<div id='el'></div></div>"
+        "<input id='before'><div "
+        "class='rb-label'><p>answer</p><button>back</button><textarea></textarea><div "
+        "id='el'></div></div>"
     )
     page.evaluate("window.heard = []")
-    script = 'render({ model: { send: (key) => heard.push(key) }, el: document.getElementById("el") })'
+    script = (
+        'render({ model: { send: (key) => heard.push(key) }, el: document.getElementById("el") })'
+    )
     page.add_script_tag(type="module", content=f"{_KEYS}\n{script}")
     page.wait_for_function("document.activeElement.className === 'rb-label'")
     page.keyboard.press("y")

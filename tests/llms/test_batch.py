@@ -1,4 +1,6 @@
-"""Many requests: order, duplicates, errors as records, concurrency, the store, budgets, Ctrl-C and kill -9."""
+"""Many requests: order, duplicates, errors as records, concurrency, the store, budgets, Ctrl-C and
+kill -9.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from ragbench.types import Completion
 @pytest.fixture
 def echo(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
     """An OpenAI-compatible server that replies with the prompt in capitals."""
-    server = loopback(lambda asked: wire.Answered(wire.openai(asked.body["messages"][-1]["content"].upper())))
+    server = loopback(
+        lambda asked: wire.Answered(wire.openai(asked.body["messages"][-1]["content"].upper()))
+    )
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
     return server
 
@@ -34,12 +38,15 @@ def prompts_of(server: Any) -> list[str]:
     return [asked.body["messages"][-1]["content"] for asked in server.asked if asked.body]
 
 
-# --- order, duplicates, concurrency ----------------------------------------------------------------------------------
+# --- order, duplicates, concurrency
+# ----------------------------------------------------------------------------------
 
 
 def test_order_is_kept_however_long_each_takes(echo: Any, wire: Any) -> None:
     answer = echo.reply
-    echo.reply = lambda asked: wire.Answered(answer(asked).body, delay_s=0.05 * (len(echo.asked) % 3))
+    echo.reply = lambda asked: wire.Answered(
+        answer(asked).body, delay_s=0.05 * (len(echo.asked) % 3)
+    )
     prompts = [f"prompt {number}" for number in range(20)]
     found = generate_many(llms.load_llm("openai:m"), prompts, concurrency=7)
     assert [reply.text for reply in found] == [prompt.upper() for prompt in prompts]
@@ -59,7 +66,10 @@ def test_samples_of_one_prompt_are_sent_each(echo: Any) -> None:
     llm = llms.load_llm("openai:m")
     generate_many(llm, ["a", "a", "a"], samples=[0, 1, 2], temperature=1.0)
     assert prompts_of(echo) == ["a", "a", "a"]
-    assert all(reply.cached for reply in generate_many(llm, ["a", "a", "a"], samples=[2, 1, 0], temperature=1.0))
+    assert all(
+        reply.cached
+        for reply in generate_many(llm, ["a", "a", "a"], samples=[2, 1, 0], temperature=1.0)
+    )
 
 
 def test_no_prompts_give_no_replies(echo: Any) -> None:
@@ -83,7 +93,8 @@ def test_wrong_arguments_are_reported_before_anything_is_sent(
     assert echo.asked == []
 
 
-# --- errors are records ----------------------------------------------------------------------------------------------
+# --- errors are records
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_failed_request_is_a_record_and_the_others_go_on(echo: Any, wire: Any) -> None:
@@ -103,7 +114,9 @@ def test_a_failed_request_is_a_record_and_the_others_go_on(echo: Any, wire: Any)
 @pytest.mark.parametrize("status", [401, 404])
 def test_what_concerns_all_is_not_tried_for_all(echo: Any, wire: Any, status: int) -> None:
     echo.reply = lambda asked: wire.Answered({"error": {"message": "no"}}, status=status)
-    found = generate_many(llms.load_llm("openai:m"), [f"prompt {i}" for i in range(50)], concurrency=4)
+    found = generate_many(
+        llms.load_llm("openai:m"), [f"prompt {i}" for i in range(50)], concurrency=4
+    )
     assert 1 <= len(prompts_of(echo)) <= 4
     assert len({reply.error for reply in found}) == 1
     assert f"({status}: no)" in str(found[-1].error)
@@ -112,7 +125,9 @@ def test_what_concerns_all_is_not_tried_for_all(echo: Any, wire: Any, status: in
 def test_replies_that_came_before_a_failure_of_all_are_kept(echo: Any, wire: Any) -> None:
     answer = echo.reply
     llm = llms.load_llm("openai:m")
-    echo.reply = lambda asked: answer(asked) if len(prompts_of(echo)) <= 3 else wire.Answered(status=401)
+    echo.reply = lambda asked: (
+        answer(asked) if len(prompts_of(echo)) <= 3 else wire.Answered(status=401)
+    )
     prompts = [f"prompt {i}" for i in range(6)]
     found = generate_many(llm, prompts, concurrency=1)
     assert [reply.error is None for reply in found] == [True, True, True, False, False, False]
@@ -135,7 +150,8 @@ def test_when_the_server_asks_to_wait_all_wait(echo: Any, wire: Any) -> None:
     assert times[1] - times[0] >= 1.0
 
 
-# --- models of the user ----------------------------------------------------------------------------------------------
+# --- models of the user
+# ----------------------------------------------------------------------------------------------
 
 
 class Own:
@@ -144,7 +160,12 @@ class Own:
     name = "own:model"
 
     def generate(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 512, temperature: float = 0.0
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
     ) -> Completion:
         if prompt == "bad":
             raise KeyError("boom")
@@ -160,7 +181,9 @@ def test_any_object_with_generate_will_do() -> None:
 
 def test_a_list_of_replies_belongs_to_the_prompts_in_order() -> None:
     llm = ScriptedLLM([str(number) for number in range(50)])
-    assert [r.text for r in generate_many(llm, [f"p{i}" for i in range(50)])] == [str(number) for number in range(50)]
+    assert [r.text for r in generate_many(llm, [f"p{i}" for i in range(50)])] == [
+        str(number) for number in range(50)
+    ]
     assert llm.prompts == [f"p{i}" for i in range(50)]
 
 
@@ -173,7 +196,8 @@ def test_a_script_that_runs_out_is_an_error() -> None:
     assert llm.systems == ["s", None, None]
 
 
-# --- the store -------------------------------------------------------------------------------------------------------
+# --- the store
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_reply_is_paid_once_also_by_another_object(echo: Any) -> None:
@@ -183,15 +207,28 @@ def test_a_reply_is_paid_once_also_by_another_object(echo: Any) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert first.latency_s > 0
     assert second.latency_s == 0
-    assert (first.text, first.input_tokens, first.finish) == (second.text, second.input_tokens, second.finish)
+    assert (first.text, first.input_tokens, first.finish) == (
+        second.text,
+        second.input_tokens,
+        second.finish,
+    )
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"system": "t"}, {"system": None}, {"max_tokens": 99}, {"temperature": 0.1}, {"sample": 1}, {"schema": {}}],
+    [
+        {"system": "t"},
+        {"system": None},
+        {"max_tokens": 99},
+        {"temperature": 0.1},
+        {"sample": 1},
+        {"schema": {}},
+    ],
     ids=lambda other: next(iter(other)),
 )
-def test_each_option_that_changes_the_reply_is_another_request(echo: Any, other: dict[str, Any]) -> None:
+def test_each_option_that_changes_the_reply_is_another_request(
+    echo: Any, other: dict[str, Any]
+) -> None:
     llm = llms.load_llm("openai:m")
     llm.generate("a", system="s")
     assert not llm.generate("a", **{"system": "s", **other}).cached
@@ -205,16 +242,22 @@ def test_equal_names_on_two_servers_are_two_models_but_one_cassette(
     other = loopback(lambda asked: wire.Answered(wire.openai("another model")))
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", other.url)
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
-    assert llms.load_llm("openai:default").generate("a").text == "A"  # a colleague has other addresses, or none
+    assert (
+        llms.load_llm("openai:default").generate("a").text == "A"
+    )  # a colleague has other addresses, or none
     llm_environment.setenv("RAGBENCH_REPLIES", "on")
     assert llms.load_llm("openai:default").generate("a").text == "another model"
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://elsewhere")
-    with pytest.raises(ModelError, match="offline"):  # two origins, neither ours: guessing would be a wrong number
+    with pytest.raises(
+        ModelError, match="offline"
+    ):  # two origins, neither ours: guessing would be a wrong number
         llms.load_llm("openai:default").generate("a")
 
 
-def test_switched_off_the_store_is_neither_read_nor_written(echo: Any, llm_environment: Any, tmp_path: Path) -> None:
+def test_switched_off_the_store_is_neither_read_nor_written(
+    echo: Any, llm_environment: Any, tmp_path: Path
+) -> None:
     llm_environment.setenv("RAGBENCH_REPLIES", "off")
     for _ in range(2):
         assert not llms.load_llm("openai:m").generate("a").cached
@@ -222,14 +265,21 @@ def test_switched_off_the_store_is_neither_read_nor_written(echo: Any, llm_envir
     assert replies.info()["replies"] == 0
 
 
-def test_offline_no_request_leaves_and_what_is_missing_is_named(echo: Any, llm_environment: Any) -> None:
+def test_offline_no_request_leaves_and_what_is_missing_is_named(
+    echo: Any, llm_environment: Any
+) -> None:
     generate_many(llms.load_llm("openai:m"), ["known"])
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
-    llm_environment.delenv("RAG_EVAL_OPENAI_BASE_URL")  # and no key: a colleague with the cassette needs neither
+    llm_environment.delenv(
+        "RAG_EVAL_OPENAI_BASE_URL"
+    )  # and no key: a colleague with the cassette needs neither
     llm = llms.load_llm("openai:m")
     found = generate_many(llm, ["known", "unknown question"])
     assert (found[0].text, found[0].cached) == ("KNOWN", True)
-    assert "openai:m: offline, and the reply store has no reply to the prompt 'unknown question'" in str(found[1].error)
+    assert (
+        "openai:m: offline, and the reply store has no reply to the prompt 'unknown question'"
+        in str(found[1].error)
+    )
     assert [reply.failure for reply in found[:2]] == [None, FailureKind.OFFLINE]
     with pytest.raises(ModelError, match="ragbench cache import"):
         llm.generate("unknown question")
@@ -238,7 +288,9 @@ def test_offline_no_request_leaves_and_what_is_missing_is_named(echo: Any, llm_e
     assert llms.load_llm("gguf:/nowhere/model.gguf").name == "gguf:model.gguf"
 
 
-def test_where_replies_cannot_be_kept_none_is_bought(echo: Any, llm_environment: Any, tmp_path: Path) -> None:
+def test_where_replies_cannot_be_kept_none_is_bought(
+    echo: Any, llm_environment: Any, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("not a folder")
     llm_environment.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "file" / "cache"))
     llm = llms.load_llm("openai:m")
@@ -249,7 +301,9 @@ def test_where_replies_cannot_be_kept_none_is_bought(echo: Any, llm_environment:
     assert echo.asked == []
 
 
-def test_a_paid_reply_that_cannot_be_stored_is_given_and_no_more_are_bought(echo: Any, tmp_path: Path) -> None:
+def test_a_paid_reply_that_cannot_be_stored_is_given_and_no_more_are_bought(
+    echo: Any, tmp_path: Path
+) -> None:
     answer = echo.reply
 
     def reply(asked: Any) -> Any:
@@ -271,7 +325,10 @@ def test_two_threads_that_ask_the_same_at_once_send_it_once(echo: Any, wire: Any
     answer = echo.reply
     echo.reply = lambda asked: wire.Answered(answer(asked).body, delay_s=0.3)
     found: list[Completion] = []
-    threads = [threading.Thread(target=lambda: found.append(llms.load_llm("openai:m").generate("a"))) for _ in range(5)]
+    threads = [
+        threading.Thread(target=lambda: found.append(llms.load_llm("openai:m").generate("a")))
+        for _ in range(5)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -306,7 +363,9 @@ def test_several_processes_at_once_send_each_request_once(echo: Any, wire: Any) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a Unix thing")
-def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(echo: Any, wire: Any) -> None:
+def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
+    echo: Any, wire: Any
+) -> None:
     answer = echo.reply
     echo.reply = lambda asked: wire.Answered(answer(asked).body, delay_s=0.05)
     process = client(CLIENT, 100, 8)
@@ -329,7 +388,9 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(echo: 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a Unix thing")
 def test_ctrl_c_ends_at_once_and_keeps_what_came_back(echo: Any, wire: Any) -> None:
     answer = echo.reply
-    echo.reply = lambda asked: wire.Answered(answer(asked).body, delay_s=0.0 if len(prompts_of(echo)) <= 20 else 20.0)
+    echo.reply = lambda asked: wire.Answered(
+        answer(asked).body, delay_s=0.0 if len(prompts_of(echo)) <= 20 else 20.0
+    )
     process = client(CLIENT, 50, 4)
     while len(prompts_of(echo)) < 24:
         assert process.poll() is None, process.communicate()[1]
@@ -356,7 +417,8 @@ def test_a_progress_bar_appears_on_a_terminal_after_two_seconds_only(
     assert "judging" in capsys.readouterr().err
 
 
-# --- cost ------------------------------------------------------------------------------------------------------------
+# --- cost
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_counts_without_sending(echo: Any, llm_environment: Any) -> None:
@@ -368,13 +430,24 @@ def test_a_dry_run_counts_without_sending(echo: Any, llm_environment: Any) -> No
         again = generate_many(llm, ["x" * 4_000], max_tokens=100)
         llm.generate("x" * 4_000, max_tokens=100)
         generate_many(llms.load_llm("openai:mine"), ["a"])
-        threading.Thread(target=lambda: generate_many(llms.load_llm("openai:thread"), ["a"])).start()
+        threading.Thread(
+            target=lambda: generate_many(llms.load_llm("openai:thread"), ["a"])
+        ).start()
         while len(plan.models) < 3:
             time.sleep(0.01)
     priced, unpriced, thread = plan.models
-    assert (priced.model, unpriced.model, thread.model) == ("openai:gpt-4o-mini", "openai:mine", "openai:thread")
+    assert (priced.model, unpriced.model, thread.model) == (
+        "openai:gpt-4o-mini",
+        "openai:mine",
+        "openai:thread",
+    )
     # One prompt of 4,000 bytes is about 1,000 tokens: 1000 * 0.15 / 1e6 + 100 * 0.60 / 1e6 dollars.
-    assert (priced.cached, priced.to_send, priced.input_tokens, priced.max_output_tokens) == (1, 1, 1000, 100)
+    assert (priced.cached, priced.to_send, priced.input_tokens, priced.max_output_tokens) == (
+        1,
+        1,
+        1000,
+        100,
+    )
     assert priced.max_cost == pytest.approx(0.00021)
     assert (unpriced.cost, unpriced.max_cost) == (None, None)
     assert plan.table["max_cost"].tolist()[1] == "unknown"
@@ -411,7 +484,9 @@ def test_settings_that_are_given_go_before_those_of_the_environment(
         llms.load_llm("openai:m").generate("b", max_tokens=10)
     assert caught.value.failure is FailureKind.BUDGET
     child = {**given.environment, "RAGBENCH_ALLOW_UNPRICED": "1"}
-    assert llms.current_settings(environment=child) == dataclasses.replace(given, allow_unpriced=True)
+    assert llms.current_settings(environment=child) == dataclasses.replace(
+        given, allow_unpriced=True
+    )
 
 
 def priced(tmp_path: Path, environment: Any, maximum: str) -> None:
@@ -424,8 +499,11 @@ def priced(tmp_path: Path, environment: Any, maximum: str) -> None:
     environment.setenv("RAGBENCH_BUDGET", "sweep 1")
 
 
-def test_the_budget_is_never_passed_and_going_on_is_possible(echo: Any, llm_environment: Any, tmp_path: Path) -> None:
-    # A request may cost 1000 (around) + 8 (prompt) + 10 (max_tokens) tokens: 1.018. It does cost 0.018.
+def test_the_budget_is_never_passed_and_going_on_is_possible(
+    echo: Any, llm_environment: Any, tmp_path: Path
+) -> None:
+    # A request may cost 1000 (around) + 8 (prompt) + 10 (max_tokens) tokens: 1.018. It does cost
+    # 0.018.
     priced(tmp_path, llm_environment, "1.10")
     llm, prompts = llms.load_llm("openai:m"), [f"prompt {i}" for i in range(10)]
     found = generate_many(llm, prompts, max_tokens=10, concurrency=4)
@@ -433,7 +511,9 @@ def test_the_budget_is_never_passed_and_going_on_is_possible(echo: Any, llm_envi
     assert len(echo.asked) == 5
     assert sum(reply.error is None for reply in found) == 5
     refused = [reply for reply in found if reply.error]
-    assert all(str(reply.error).startswith("budget: openai:m may cost 1.0180 dollars") for reply in refused)
+    assert all(
+        str(reply.error).startswith("budget: openai:m may cost 1.0180 dollars") for reply in refused
+    )
     assert {reply.failure for reply in refused} == {FailureKind.BUDGET}
     assert budgets.spent("sweep 1").settled == pytest.approx(0.09)
     assert budgets.spent("sweep 1").open == 0.0
@@ -444,7 +524,9 @@ def test_the_budget_is_never_passed_and_going_on_is_possible(echo: Any, llm_envi
     assert budgets.spent("sweep 1").settled == pytest.approx(0.18)
 
 
-def test_what_is_in_the_store_costs_nothing_of_the_budget(echo: Any, llm_environment: Any, tmp_path: Path) -> None:
+def test_what_is_in_the_store_costs_nothing_of_the_budget(
+    echo: Any, llm_environment: Any, tmp_path: Path
+) -> None:
     generate_many(llms.load_llm("openai:m"), ["a", "b"])
     priced(tmp_path, llm_environment, "0")
     found = generate_many(llms.load_llm("openai:m"), ["a", "b", "new"])
@@ -478,7 +560,9 @@ def test_without_a_price_nothing_is_sent_under_a_budget(echo: Any, llm_environme
     assert echo.asked == []
 
 
-def test_a_local_model_is_free_under_any_budget(loopback: Any, wire: Any, llm_environment: Any) -> None:
+def test_a_local_model_is_free_under_any_budget(
+    loopback: Any, wire: Any, llm_environment: Any
+) -> None:
     server = loopback(lambda asked: wire.Answered(wire.ollama("Hello.")))
     llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", server.url)
     llm_environment.setenv("RAGBENCH_MAX_COST", "0")
@@ -490,8 +574,8 @@ def test_processes_share_one_budget(echo: Any, llm_environment: Any, tmp_path: P
     priced(tmp_path, llm_environment, "1.10")
     code = (
         "import os; from ragbench.llms import generate_many, load_llm;"
-        "found = generate_many(load_llm('openai:m'), [f'{os.getpid()} {i}' for i in range(8)], max_tokens=10);"
-        "print(sum(reply.error is None for reply in found))"
+        "found = generate_many(load_llm('openai:m'), [f'{os.getpid()} {i}' for i in range(8)], "
+        "max_tokens=10);print(sum(reply.error is None for reply in found))"
     )
     outputs = [process.communicate(timeout=60) for process in [client(code) for _ in range(3)]]
     assert sum(int(output) for output, _ in outputs) == len(echo.asked)

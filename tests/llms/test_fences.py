@@ -15,7 +15,9 @@ def test_the_same_texts_have_the_same_code_and_others_another() -> None:
 
 
 def test_a_code_that_occurs_in_a_text_is_not_used() -> None:
-    """One digit shows what eight do: a text with fifteen of the sixteen codes still cannot close the fence."""
+    """One digit shows what eight do: a text with fifteen of the sixteen codes still cannot close
+    the fence.
+    """
     assert fence_code(["0123456789abcde"], digits=1) == "f"
     assert fence_code(["0123456789ABCDE"], digits=1) == "f", "in any case"
     assert fence_code(["01234567", "9abcdef"], digits=1) == "8"

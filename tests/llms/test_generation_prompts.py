@@ -17,9 +17,16 @@ def test_every_named_prompt_passes_its_own_check(name: str) -> None:
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        ("citd", r"unknown prompt 'citd'; did you mean 'cited'\?.*or give a text of your own that holds \{question\}"),
+        (
+            "citd",
+            r"unknown prompt 'citd'; did you mean 'cited'\?.*or give a text of your own that "
+            r"holds \{question\}",
+        ),
         ("", "unknown prompt ''"),
-        ("Answer {question} from {contexts}", r"placeholder of a prompt '\{contexts\}'; did you mean '\{context\}'"),
+        (
+            "Answer {question} from {contexts}",
+            r"placeholder of a prompt '\{contexts\}'; did you mean '\{context\}'",
+        ),
         ("Answer {question}", r"'Answer \{question\}' lacks \{context\}"),
         ("Read {context}", r"lacks \{question\}"),
         ("Answer the question, please.", r"lacks \{question\} and \{context\}"),

@@ -1,4 +1,6 @@
-"""A real model end to end: in this process, and behind llama.cpp's own HTTP server. Its wisdom is not tested."""
+"""A real model end to end: in this process, and behind llama.cpp's own HTTP server. Its wisdom is
+not tested.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,18 @@ def llm(request: pytest.FixtureRequest) -> llms.StoredLLM:
 
 
 def test_a_real_model_writes_and_its_tokens_are_counted(llm: llms.StoredLLM) -> None:
-    reply = llm.generate("Write a few words about the sea.", system="You are a poet.", max_tokens=12)
+    reply = llm.generate(
+        "Write a few words about the sea.", system="You are a poet.", max_tokens=12
+    )
     assert reply.text.strip()
     assert reply.error is None
     assert 10 < reply.input_tokens < 60
     assert 0 < reply.output_tokens <= 12
     assert reply.finish == ("length" if reply.output_tokens == 12 else "stop")
     assert reply.latency_s > 0
-    again = llm.generate("Write a few words about the sea.", system="You are a poet.", max_tokens=12)
+    again = llm.generate(
+        "Write a few words about the sea.", system="You are a poet.", max_tokens=12
+    )
     assert (again.text, again.cached, again.latency_s) == (reply.text, True, 0.0)
 
 
@@ -70,19 +76,26 @@ def test_a_schema_binds_even_a_weak_model(llm: llms.StoredLLM) -> None:
     assert reply.text.lstrip().startswith("{")
 
 
-def test_a_prompt_that_does_not_fit_is_an_error_record_and_the_others_go_on(llm: llms.StoredLLM) -> None:
+def test_a_prompt_that_does_not_fit_is_an_error_record_and_the_others_go_on(
+    llm: llms.StoredLLM,
+) -> None:
     found = generate_many(llm, ["word " * 3_000, "Say hello."], max_tokens=5)
     assert "context" in str(found[0].error)
     assert found[1].error is None
 
 
-def test_in_this_process_the_same_request_gives_the_same_text(in_process: llms.StoredLLM, llm_environment: Any) -> None:
+def test_in_this_process_the_same_request_gives_the_same_text(
+    in_process: llms.StoredLLM, llm_environment: Any
+) -> None:
     llm_environment.setenv("RAGBENCH_REPLIES", "off")
     prompts = ["Name a colour.", "Name a colour, and a number.", "Name a colour."]
     first = [in_process.generate(prompt, max_tokens=12).text for prompt in prompts]
     second = [in_process.generate(prompt, max_tokens=12).text for prompt in reversed(prompts)]
     assert first == list(reversed(second))
-    sampled = {in_process.generate("Name a colour.", max_tokens=12, temperature=1.5, sample=i).text for i in range(4)}
+    sampled = {
+        in_process.generate("Name a colour.", max_tokens=12, temperature=1.5, sample=i).text
+        for i in range(4)
+    }
     assert len(sampled) > 1
 
 
@@ -96,7 +109,9 @@ def test_the_name_and_the_store_hold_no_path_of_this_machine(
     assert str(small_gguf.parent) not in (tmp_path / "cassette.jsonl").read_text()
 
 
-def test_a_cassette_plays_without_the_model(in_process: llms.StoredLLM, llm_environment: Any, small_gguf: Path) -> None:
+def test_a_cassette_plays_without_the_model(
+    in_process: llms.StoredLLM, llm_environment: Any, small_gguf: Path
+) -> None:
     reply = in_process.generate("Say hello.", max_tokens=3)
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
     llm_environment.delenv("RAG_EVAL_GGUF_CONTEXT")
@@ -112,12 +127,14 @@ def test_a_file_that_cannot_be_loaded_is_one_clear_error(
     assert all("cannot be loaded" in str(reply.error) for reply in found)
 
 
-def test_a_process_that_ends_while_the_model_writes_ends(small_gguf: Path, llm_environment: Any) -> None:
+def test_a_process_that_ends_while_the_model_writes_ends(
+    small_gguf: Path, llm_environment: Any
+) -> None:
     code = (
         "import sys, threading, time; from ragbench.llms import load_llm, generate_many;"
         f"llm = load_llm('gguf:{small_gguf}'); llm.generate('hi', max_tokens=2);"
-        "threading.Thread(target=generate_many, args=(llm, ['Tell a long story.']), daemon=True).start();"
-        "time.sleep(0.5); print('ended')"
+        "threading.Thread(target=generate_many, args=(llm, ['Tell a long story.']), "
+        "daemon=True).start();time.sleep(0.5); print('ended')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "ended"

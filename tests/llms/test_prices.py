@@ -48,10 +48,16 @@ def test_a_long_prompt_costs_more_per_token(llm_environment: Any) -> None:
     assert price.cost(100_001, 1_000) == pytest.approx(0.0525005)
 
 
-def test_a_cached_reply_has_the_price_of_the_configuration_and_a_failed_one_none(llm_environment: Any) -> None:
-    assert llms.cost_of(completion("anthropic:claude-haiku-4-5", cached=True)) == pytest.approx(0.004)
+def test_a_cached_reply_has_the_price_of_the_configuration_and_a_failed_one_none(
+    llm_environment: Any,
+) -> None:
+    assert llms.cost_of(completion("anthropic:claude-haiku-4-5", cached=True)) == pytest.approx(
+        0.004
+    )
     assert llms.cost_of(completion("anthropic:claude-haiku-4-5", 0, 0, error="429")) == 0.0
-    assert llms.cost_of(completion("anthropic:claude-haiku-4-5", 0, 0)) is None  # no usage figures: not free
+    assert (
+        llms.cost_of(completion("anthropic:claude-haiku-4-5", 0, 0)) is None
+    )  # no usage figures: not free
 
 
 def test_the_users_table_goes_first_and_may_change(llm_environment: Any, tmp_path: Path) -> None:

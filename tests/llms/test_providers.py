@@ -1,4 +1,6 @@
-"""Every provider against a real server that speaks its documented format: replies, refusals, silence, broken lines."""
+"""Every provider against a real server that speaks its documented format: replies, refusals,
+silence, broken lines.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,22 @@ from ragbench.llms.anthropic import Claude
 from ragbench.llms.providers import stored_llm
 
 KEY = "sk-test-7f3a9d-do-not-show"
-NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
+NAMES = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "ollama": "ollama:llama3.1:8b",
+    "openai": "openai:gpt-4o-mini",
+}
 PATHS = {"anthropic": "/v1/messages", "ollama": "/api/chat", "openai": "/v1/chat/completions"}
 every_provider = pytest.mark.parametrize("provider", list(NAMES))
 
 
 @pytest.fixture
-def ask(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Callable[..., tuple[llms.StoredLLM, Any]]:
-    """A model of the provider, and its server, which gives these answers one after another (the last again)."""
+def ask(
+    loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch
+) -> Callable[..., tuple[llms.StoredLLM, Any]]:
+    """A model of the provider, and its server, which gives these answers one after another (the
+    last again).
+    """
 
     def prepare(provider: str, *answers: Any) -> tuple[llms.StoredLLM, Any]:
         left = list(answers) or [wire.Answered(getattr(wire, provider)("Hello."))]
@@ -44,14 +54,20 @@ def ask(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Callab
     return prepare
 
 
-# --- what is sent and what comes back ---------------------------------------------------------------------------------
+# --- what is sent and what comes back
+# ---------------------------------------------------------------------------------
 
 
 @every_provider
 def test_text_tokens_model_and_latency_come_back(ask: Any, provider: str) -> None:
     llm, server = ask(provider)
     reply = llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
-    assert (reply.text, reply.model, reply.finish, reply.error) == ("Hello.", NAMES[provider], "stop", None)
+    assert (reply.text, reply.model, reply.finish, reply.error) == (
+        "Hello.",
+        NAMES[provider],
+        "stop",
+        None,
+    )
     assert (reply.input_tokens, reply.output_tokens, reply.cached) == (11, 7, False)
     assert 0 < reply.latency_s < 5
     assert [asked.path for asked in server.asked] == [PATHS[provider]]
@@ -61,7 +77,9 @@ def test_anthropic_is_asked_as_documented(ask: Any) -> None:
     llm, server = ask("anthropic")
     llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
     asked = server.asked[0]
-    assert KEY in asked.headers["authorization" if "authorization" in asked.headers else "x-api-key"]  # by SDK version
+    assert (
+        KEY in asked.headers["authorization" if "authorization" in asked.headers else "x-api-key"]
+    )  # by SDK version
     assert asked.headers["anthropic-version"]
     assert asked.body == {
         "model": "claude-haiku-4-5", "max_tokens": 33, "temperature": 0.5, "system": "Be brief.",
@@ -85,7 +103,10 @@ def test_ollama_gets_a_window_that_the_prompt_fits_in(ask: Any) -> None:
     llm.generate("word " * 6_000)
     llm.generate("short")
     windows = [asked.body["options"]["num_ctx"] for asked in server.asked]
-    assert windows == [16384, 16384]  # 30,000 bytes; it never shrinks, since a change loads the model anew
+    assert windows == [
+        16384,
+        16384,
+    ]  # 30,000 bytes; it never shrinks, since a change loads the model anew
 
 
 def test_openai_is_asked_as_documented(ask: Any) -> None:
@@ -101,7 +122,9 @@ def test_openai_is_asked_as_documented(ask: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "path"), [("", "/v1"), ("/", "/v1"), ("/v1/", "/v1"), ("/api/openai", "/api/openai")]
 )
-def test_a_base_url_without_a_path_means_v1(ask: Any, llm_environment: Any, given: str, path: str) -> None:
+def test_a_base_url_without_a_path_means_v1(
+    ask: Any, llm_environment: Any, given: str, path: str
+) -> None:
     _, server = ask("openai")
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url + given)
     llms.load_llm("openai:m").generate("Hi?")
@@ -121,13 +144,17 @@ def test_a_base_url_without_a_path_means_v1(ask: Any, llm_environment: Any, give
         ("openai", {"text": None}, "stop", ""),
     ],
 )
-def test_how_a_reply_ended(ask: Any, wire: Any, provider: str, body: dict[str, Any], finish: str, text: str) -> None:
+def test_how_a_reply_ended(
+    ask: Any, wire: Any, provider: str, body: dict[str, Any], finish: str, text: str
+) -> None:
     llm, _ = ask(provider, wire.Answered(getattr(wire, provider)(**body)))
     reply = llm.generate("Hi?")
     assert (reply.finish, reply.text) == (finish, text)
 
 
-def test_anthropic_tokens_of_its_prompt_cache_count_and_thoughts_are_not_text(ask: Any, wire: Any) -> None:
+def test_anthropic_tokens_of_its_prompt_cache_count_and_thoughts_are_not_text(
+    ask: Any, wire: Any
+) -> None:
     body = wire.anthropic("Hello.")
     body["content"].insert(0, {"type": "thinking", "thinking": "hm", "signature": "x"})
     body["usage"] = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100,
@@ -153,7 +180,8 @@ def test_without_usage_figures_the_cost_is_unknown_not_zero(ask: Any, wire: Any)
     assert (reply.input_tokens, llms.cost_of(reply)) == (0, None)
 
 
-# --- structured output ------------------------------------------------------------------------------------------------
+# --- structured output
+# ------------------------------------------------------------------------------------------------
 
 SCHEMA = {
     "type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"],
@@ -174,13 +202,20 @@ def test_each_provider_gets_the_schema_its_own_way(ask: Any) -> None:
         expected = {
             "anthropic": {"type": "json_schema", "schema": SCHEMA},
             "ollama": SCHEMA,
-            "openai": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}},
+            "openai": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True},
+            },
         }[provider]
         assert found == expected
 
 
-def test_openai_server_without_schemas_gets_the_schema_in_the_prompt_and_refuses_only_once(ask: Any, wire: Any) -> None:
-    refusal = wire.Answered({"error": {"message": "'response_format.type' must be 'text'"}}, status=400)
+def test_openai_server_without_schemas_gets_the_schema_in_the_prompt_and_refuses_only_once(
+    ask: Any, wire: Any
+) -> None:
+    refusal = wire.Answered(
+        {"error": {"message": "'response_format.type' must be 'text'"}}, status=400
+    )
     llm, server = ask("openai", refusal, wire.Answered(wire.openai('{"verdict": true}')))
     assert llm.generate("Hi?", schema=SCHEMA).text == '{"verdict": true}'
     llm.generate("And now?", schema=SCHEMA)
@@ -189,9 +224,14 @@ def test_openai_server_without_schemas_gets_the_schema_in_the_prompt_and_refuses
 
 
 def test_anthropic_model_without_schemas_is_given_a_tool(ask: Any, wire: Any) -> None:
-    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config: not supported"}}
+    refusal = {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "output_config: not supported"},
+    }
     used = wire.anthropic("", stop_reason="tool_use")
-    used["content"] = [{"type": "tool_use", "id": "t", "name": "give_reply", "input": {"verdict": True}}]
+    used["content"] = [
+        {"type": "tool_use", "id": "t", "name": "give_reply", "input": {"verdict": True}}
+    ]
     llm, server = ask("anthropic", wire.Answered(refusal, status=400), wire.Answered(used))
     reply = llm.generate("Hi?", schema=SCHEMA)
     assert (reply.text, reply.finish) == ('{"verdict": true}', "stop")
@@ -204,7 +244,11 @@ def test_a_model_that_takes_no_temperature_is_asked_without_and_a_warning_report
     ask: Any, wire: Any, provider: str
 ) -> None:
     refusal = {"error": {"message": "`temperature` is deprecated for this model."}}
-    llm, server = ask(provider, wire.Answered(refusal, status=400), wire.Answered(getattr(wire, provider)("Hello.")))
+    llm, server = ask(
+        provider,
+        wire.Answered(refusal, status=400),
+        wire.Answered(getattr(wire, provider)("Hello.")),
+    )
     with pytest.warns(DataWarning, match="takes no temperature"):
         assert llm.generate("Hi?").text == "Hello."
     llm.generate("And now?")
@@ -212,14 +256,21 @@ def test_a_model_that_takes_no_temperature_is_asked_without_and_a_warning_report
 
 
 def test_a_model_that_wants_max_completion_tokens_gets_them(ask: Any, wire: Any) -> None:
-    refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
-    llm, server = ask("openai", wire.Answered(refusal, status=400), wire.Answered(wire.openai("Hello.")))
+    refusal = {
+        "error": {
+            "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        }
+    }
+    llm, server = ask(
+        "openai", wire.Answered(refusal, status=400), wire.Answered(wire.openai("Hello."))
+    )
     assert llm.generate("Hi?", max_tokens=9).text == "Hello."
     assert server.asked[1].body["max_completion_tokens"] == 9
     assert "max_tokens" not in server.asked[1].body
 
 
-# --- refusals that waiting does not help ------------------------------------------------------------------------------
+# --- refusals that waiting does not help
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -235,7 +286,9 @@ def test_a_model_that_wants_max_completion_tokens_gets_them(ask: Any, wire: Any)
 def test_what_cannot_succeed_is_asked_once_and_the_error_names_what_to_set(
     ask: Any, wire: Any, provider: str, status: int, expected: str
 ) -> None:
-    llm, server = ask(provider, wire.Answered({"error": {"message": f"no: {KEY} is bad"}}, status=status))
+    llm, server = ask(
+        provider, wire.Answered({"error": {"message": f"no: {KEY} is bad"}}, status=status)
+    )
     with pytest.raises(ModelError) as caught:
         llm.generate("Hi?")
     message = str(caught.value)
@@ -248,12 +301,15 @@ def test_what_cannot_succeed_is_asked_once_and_the_error_names_what_to_set(
 def test_ollama_lists_its_models_when_the_one_asked_for_is_absent(ask: Any, wire: Any) -> None:
     llm, _ = ask("ollama", wire.Answered({"error": "model 'llama3.1:8b' not found"}, status=404))
     with pytest.raises(
-        ModelError, match=r"there are: qwen3:8b; run `ollama pull llama3.1:8b`, or set RAG_EVAL_OLLAMA_"
+        ModelError,
+        match=r"there are: qwen3:8b; run `ollama pull llama3.1:8b`, or set RAG_EVAL_OLLAMA_",
     ):
         llm.generate("Hi?")
 
 
-def test_openai_server_lists_its_models_when_the_one_asked_for_is_absent(ask: Any, wire: Any) -> None:
+def test_openai_server_lists_its_models_when_the_one_asked_for_is_absent(
+    ask: Any, wire: Any
+) -> None:
     llm, _ = ask("openai", wire.Answered({"error": {"message": "not found"}}, status=404))
     with pytest.raises(ModelError, match="has: qwen3"):
         llm.generate("Hi?")
@@ -266,7 +322,9 @@ def test_openai_server_lists_its_models_when_the_one_asked_for_is_absent(ask: An
         ("anthropic", 400, "Your credit balance is too low to access the Anthropic API."),
     ],
 )
-def test_an_empty_account_is_not_waited_for(ask: Any, wire: Any, provider: str, status: int, message: str) -> None:
+def test_an_empty_account_is_not_waited_for(
+    ask: Any, wire: Any, provider: str, status: int, message: str
+) -> None:
     llm, server = ask(provider, wire.Answered({"error": {"message": message}}, status=status))
     with pytest.raises(ModelError, match="no credit is left"):
         llm.generate("Hi?")
@@ -277,17 +335,23 @@ def test_an_empty_account_is_not_waited_for(ask: Any, wire: Any, provider: str, 
 def test_a_missing_server_is_one_clear_error(llm_environment: Any, provider: str) -> None:
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", "http://127.0.0.1:9")
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
-    with pytest.raises(ModelError, match=rf"no server answers at http://127.0.0.1:9.*RAG_EVAL_{provider.upper()}_BASE"):
+    with pytest.raises(
+        ModelError,
+        match=rf"no server answers at http://127.0.0.1:9.*RAG_EVAL_{provider.upper()}_BASE",
+    ):
         llms.load_llm(NAMES[provider]).generate("Hi?")
 
 
-# --- troubles that pass -----------------------------------------------------------------------------------------------
+# --- troubles that pass
+# -----------------------------------------------------------------------------------------------
 
 
 @every_provider
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_a_passing_trouble_is_waited_out(ask: Any, wire: Any, provider: str, status: int) -> None:
-    trouble = wire.Answered({"error": {"message": "later"}}, status=status, headers={"retry-after": "0"})
+    trouble = wire.Answered(
+        {"error": {"message": "later"}}, status=status, headers={"retry-after": "0"}
+    )
     llm, server = ask(provider, trouble, trouble, wire.Answered(getattr(wire, provider)("Hello.")))
     assert llm.generate("Hi?").text == "Hello."
     assert len(server.asked) == 3
@@ -305,7 +369,9 @@ def test_the_wait_is_the_one_the_server_asks_for(ask: Any, wire: Any, form: str)
 
 
 def test_without_a_word_from_the_server_the_wait_grows(ask: Any, wire: Any) -> None:
-    llm, server = ask("ollama", *[wire.Answered(status=500)] * 2, wire.Answered(wire.ollama("Hello.")))
+    llm, server = ask(
+        "ollama", *[wire.Answered(status=500)] * 2, wire.Answered(wire.ollama("Hello."))
+    )
     start = time.perf_counter()
     llm.generate("Hi?")
     assert 0.7 < time.perf_counter() - start < 3  # between 0.25 + 0.5 and 0.5 + 1.0, and a margin
@@ -315,7 +381,9 @@ def test_without_a_word_from_the_server_the_wait_grows(ask: Any, wire: Any) -> N
 def test_a_trouble_that_does_not_pass_is_given_up(ask: Any, wire: Any) -> None:
     llm, server = ask("openai", wire.Answered({"error": {"message": "overloaded"}}, status=529,
                                               headers={"retry-after": "0"}))  # fmt: skip
-    with pytest.raises(ModelError, match=r"529: overloaded after 30 tries; what came back is stored"):
+    with pytest.raises(
+        ModelError, match=r"529: overloaded after 30 tries; what came back is stored"
+    ):
         llm.generate("Hi?")
     assert len(server.asked) == 30
 
@@ -329,7 +397,9 @@ def test_a_wait_of_an_hour_is_not_sat_out(ask: Any, wire: Any) -> None:
 
 @every_provider
 @pytest.mark.parametrize("cut_after", [0, 10])
-def test_a_cut_connection_is_tried_again(ask: Any, wire: Any, provider: str, cut_after: int) -> None:
+def test_a_cut_connection_is_tried_again(
+    ask: Any, wire: Any, provider: str, cut_after: int
+) -> None:
     whole = getattr(wire, provider)("Hello.")
     llm, server = ask(provider, wire.Answered(whole, cut_after=cut_after), wire.Answered(whole))
     assert llm.generate("Hi?").text == "Hello."
@@ -337,15 +407,23 @@ def test_a_cut_connection_is_tried_again(ask: Any, wire: Any, provider: str, cut
 
 
 @every_provider
-@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b'{"half": ', b"[]", b'{"unexpected": 1}', b""])
-def test_a_body_that_is_not_a_reply_is_retried_then_reported(ask: Any, wire: Any, provider: str, body: bytes) -> None:
-    llm, server = ask(provider, wire.Answered(body), wire.Answered(getattr(wire, provider)("Hello.")))
+@pytest.mark.parametrize(
+    "body", [b"<html>Bad gateway</html>", b'{"half": ', b"[]", b'{"unexpected": 1}', b""]
+)
+def test_a_body_that_is_not_a_reply_is_retried_then_reported(
+    ask: Any, wire: Any, provider: str, body: bytes
+) -> None:
+    llm, server = ask(
+        provider, wire.Answered(body), wire.Answered(getattr(wire, provider)("Hello."))
+    )
     assert llm.generate("Hi?").text == "Hello."
     assert len(server.asked) == 2
 
 
 @every_provider
-def test_a_server_that_is_silent_is_not_waited_for_longer_than_asked(ask: Any, wire: Any, provider: str) -> None:
+def test_a_server_that_is_silent_is_not_waited_for_longer_than_asked(
+    ask: Any, wire: Any, provider: str
+) -> None:
     llm, server = ask(provider, wire.Answered(getattr(wire, provider)("Hello."), delay_s=1.5))
     llm.generate("warm the imports up")
     start = time.perf_counter()
@@ -364,7 +442,8 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
     assert reply.error is not None
 
 
-# --- names and settings -----------------------------------------------------------------------------------------------
+# --- names and settings
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -376,17 +455,41 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
         ("anthropic:m", {}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
         ("openai:m", {}, "set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY"),
         ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no key has"),
-        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"}, "expected one such as http://localhost:8000"),
-        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"}, "RAG_EVAL_OLLAMA_BASE_URL is not an address"),
-        ("env", {"RAG_EVAL_PROVIDER": "openai"}, "no model of openai is named; set RAG_EVAL_OPENAI_MODEL"),
+        (
+            "ollama:m",
+            {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"},
+            "expected one such as http://localhost:8000",
+        ),
+        (
+            "ollama:m",
+            {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"},
+            "RAG_EVAL_OLLAMA_BASE_URL is not an address",
+        ),
+        (
+            "env",
+            {"RAG_EVAL_PROVIDER": "openai"},
+            "no model of openai is named; set RAG_EVAL_OPENAI_MODEL",
+        ),
         ("env", {"RAG_EVAL_PROVIDER": "anthropic"}, "set RAG_EVAL_ANTHROPIC_API_KEY"),
         ("env", {"RAG_EVAL_PROVIDER": "olama"}, "RAG_EVAL_PROVIDER: .* did you mean 'ollama'"),
         ("ollama:m", {"RAGBENCH_REPLIES": "of"}, "expected one of on, off, offline"),
         ("gguf:no-such.gguf", {}, "no such file to read"),
         ("gguf:f", {"RAG_EVAL_GGUF_CONTEXT": "8k"}, "expected a number of tokens"),
-        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "the price of openai:mine is unknown"),
-        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, '"openai:mine" = { input = 3.00'),
-        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "continue with --allow-unpriced"),
+        (
+            "openai:mine",
+            {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"},
+            "the price of openai:mine is unknown",
+        ),
+        (
+            "openai:mine",
+            {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"},
+            '"openai:mine" = { input = 3.00',
+        ),
+        (
+            "openai:mine",
+            {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"},
+            "continue with --allow-unpriced",
+        ),
         ("ollama:m", {"RAGBENCH_MAX_COST": "five"}, "expected US dollars"),
     ],
 )
@@ -413,18 +516,35 @@ def test_a_file_that_is_not_gguf_is_refused(llm_environment: Any, tmp_path: Any)
     [
         ({}, "ollama:llama3.1:8b"),
         ({"RAG_EVAL_OLLAMA_MODEL": "mistral"}, "ollama:mistral"),
-        ({"RAG_EVAL_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "k"}, "anthropic:claude-sonnet-5-5"),
-        ({"RAG_EVAL_PROVIDER": "anthropic", "RAG_EVAL_ANTHROPIC_MODEL": "m", "ANTHROPIC_API_KEY": "k"}, "anthropic:m"),
-        ({"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "OPENAI_API_KEY": "k"}, "openai:m"),
+        (
+            {"RAG_EVAL_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "k"},
+            "anthropic:claude-sonnet-5-5",
+        ),
+        (
+            {
+                "RAG_EVAL_PROVIDER": "anthropic",
+                "RAG_EVAL_ANTHROPIC_MODEL": "m",
+                "ANTHROPIC_API_KEY": "k",
+            },
+            "anthropic:m",
+        ),
+        (
+            {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "OPENAI_API_KEY": "k"},
+            "openai:m",
+        ),
     ],
 )
-def test_env_means_the_environment(llm_environment: Any, environment: dict[str, str], name: str) -> None:
+def test_env_means_the_environment(
+    llm_environment: Any, environment: dict[str, str], name: str
+) -> None:
     for variable, value in environment.items():
         llm_environment.setenv(variable, value)
     assert llms.load_llm("env").name == name
 
 
-def test_a_retired_model_gives_its_successor_unless_another_server_may_have_it(llm_environment: Any) -> None:
+def test_a_retired_model_gives_its_successor_unless_another_server_may_have_it(
+    llm_environment: Any,
+) -> None:
     llm_environment.setenv("RAG_EVAL_PROVIDER", "anthropic")
     llm_environment.setenv("RAG_EVAL_ANTHROPIC_MODEL", "claude-3-5-sonnet-20241022")
     llm_environment.setenv("ANTHROPIC_API_KEY", "k")
@@ -434,7 +554,9 @@ def test_a_retired_model_gives_its_successor_unless_another_server_may_have_it(l
     assert llms.load_llm("env").name == "anthropic:claude-3-5-sonnet-20241022"
 
 
-def test_an_unpriced_model_may_be_used_under_a_maximum_when_allowed(ask: Any, llm_environment: Any) -> None:
+def test_an_unpriced_model_may_be_used_under_a_maximum_when_allowed(
+    ask: Any, llm_environment: Any
+) -> None:
     ask("openai")
     llm = llms.load_llm("openai:mine")
     llm_environment.setenv("RAGBENCH_MAX_COST", "0.01")
@@ -466,7 +588,9 @@ def test_a_local_server_needs_no_key(ask: Any, llm_environment: Any) -> None:
         ({"system": 3}, "must be texts"),
     ],
 )
-def test_parameters_are_checked_before_anything_is_sent(ask: Any, options: dict[str, Any], message: str) -> None:
+def test_parameters_are_checked_before_anything_is_sent(
+    ask: Any, options: dict[str, Any], message: str
+) -> None:
     llm, server = ask("ollama")
     with pytest.raises(ConfigError, match=message):
         llm.generate("Hi?", **options)
@@ -480,11 +604,14 @@ def test_half_a_surrogate_pair_is_sent_as_a_replacement_character(ask: Any) -> N
         assert server.asked[0].body["messages"][-1]["content"] == "odd � text"
 
 
-# --- keys -------------------------------------------------------------------------------------------------------------
+# --- keys
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _echo_of_the_key(wire: Any, provider: str, asked: Any) -> Any:
-    """A server that repeats the key wherever it can: text, served model, list of models, a body that is none."""
+    """A server that repeats the key wherever it can: text, served model, list of models, a body
+    that is none.
+    """
     if asked.method == "GET":
         return wire.Answered({"data": [{"id": KEY}]})
     prompt = asked.body["messages"][-1]["content"]
@@ -514,7 +641,9 @@ def test_a_server_that_repeats_the_key_everywhere_does_not_bring_it_in(
                 chain = chain.__cause__ or chain.__context__
     assert len(seen) > 3
     assert KEY not in "\n".join(seen)
-    assert not any(KEY.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert not any(
+        KEY.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
+    )
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -523,7 +652,11 @@ def test_a_key_is_in_no_representation_message_log_or_file(
     ask: Any, wire: Any, provider: str, status: int, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    body = getattr(wire, provider)(f"your key is {KEY}") if status == 200 else {"error": {"message": "x" * 290 + KEY}}
+    body = (
+        getattr(wire, provider)(f"your key is {KEY}")
+        if status == 200
+        else {"error": {"message": "x" * 290 + KEY}}
+    )
     llm, server = ask(provider, wire.Answered(body, status=status, headers={"retry-after": "0"}))
     seen = [repr(llm), str(vars(llm))]
     try:
@@ -535,7 +668,9 @@ def test_a_key_is_in_no_representation_message_log_or_file(
             chain = chain.__cause__ or chain.__context__
     seen.append(repr(llms.generate_many(llm, ["Hi?", "And?"])))
     assert KEY in str(server.asked[0].headers)  # it is sent, and only there
-    everything = "\n".join([*seen, caplog.text, *(str(record.__dict__) for record in caplog.records)])
+    everything = "\n".join(
+        [*seen, caplog.text, *(str(record.__dict__) for record in caplog.records)]
+    )
     assert KEY not in everything
     assert KEY[:12] not in everything
     for file in tmp_path.rglob("*"):
@@ -554,14 +689,19 @@ def test_a_password_in_an_address_is_sent_but_never_shown(
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", address)
     llm = llms.load_llm(f"{provider}:m")
     llm.generate("Hi?")
-    assert base64.b64decode(server.asked[0].headers["authorization"].removeprefix("Basic ")) == b"me:hidden@word"
+    assert (
+        base64.b64decode(server.asked[0].headers["authorization"].removeprefix("Basic "))
+        == b"me:hidden@word"
+    )
     everything = f"{llm!r}{vars(llm)}{caplog.text}"
     assert "hidden" not in everything
     assert not any(b"hidden" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
 def test_the_connections_of_a_model_that_is_used_no_more_are_closed() -> None:
-    """Left to the garbage collector, a socket may go before the client that would close it: a ResourceWarning."""
+    """Left to the garbage collector, a socket may go before the client that would close it: a
+    ResourceWarning.
+    """
     model = Claude("m", "key", "http://127.0.0.1:9")
     client = model._connected()
     assert not client.is_closed()

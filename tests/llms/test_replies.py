@@ -1,4 +1,6 @@
-"""Abstentions and refusals are distinguished from answers by wording; answers that look like them stay answers."""
+"""Abstentions and refusals are distinguished from answers by wording; answers that look like them
+stay answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Servers that never end, flood, or send the request elsewhere: every client is bounded by the same network."""
+"""Servers that never end, flood, or send the request elsewhere: every client is bounded by the same
+network.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ from ragbench.errors import DownloadError, FailureKind
 from ragbench.llms.providers import stored_llm
 from ragbench.systems import HttpSystem, McpSystem
 
-NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
+NAMES = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "ollama": "ollama:llama3.1:8b",
+    "openai": "openai:gpt-4o-mini",
+}
 CLIENTS = [*NAMES, "system"]
 Ask = Callable[..., tuple[str, str]]
 
@@ -35,7 +41,9 @@ def ask(llm_environment: pytest.MonkeyPatch) -> Ask:
 
     def asked(client: str, url: str, timeout_s: float = 20.0) -> tuple[str, str]:
         if client == "system":
-            with HttpSystem(url, body={"q": "{query}"}, timeout_s=timeout_s, tries=1, max_reply_mb=50.0) as system:
+            with HttpSystem(
+                url, body={"q": "{query}"}, timeout_s=timeout_s, tries=1, max_reply_mb=50.0
+            ) as system:
                 answer = system.answer("q1", "Hi?")
             return answer.error or "", str(answer.failure or "")
         llm_environment.setenv(f"RAG_EVAL_{client.upper()}_BASE_URL", url)
@@ -97,7 +105,9 @@ def drip(head: bytes, piece: bytes, seconds: float = 6.0) -> Callable[[socket.so
     ],
     ids=["headers", "body"],
 )
-def test_a_server_that_drips_does_not_hold_a_client(client: str, head: bytes, ask: Ask, raw: Any) -> None:
+def test_a_server_that_drips_does_not_hold_a_client(
+    client: str, head: bytes, ask: Ask, raw: Any
+) -> None:
     url = raw(drip(head, b" "))
     importlib.import_module("anthropic")  # takes seconds
     begun = time.monotonic()
@@ -169,7 +179,9 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
     client: str, encoding: str, ask: Ask, loopback: Any, wire: Any
 ) -> None:
     headers = {"content-encoding": encoding, "content-type": "application/json"}
-    server = loopback(lambda asked: wire.Answered(bomb(3) if "," in encoding else b"?", headers=headers))
+    server = loopback(
+        lambda asked: wire.Answered(bomb(3) if "," in encoding else b"?", headers=headers)
+    )
     tracemalloc.start()
     error, kind = ask(client, server.url)
     most = tracemalloc.get_traced_memory()[1]
@@ -187,7 +199,9 @@ def test_a_reply_is_read_up_to_50_mb_decompressed(
 ) -> None:
     body = bomb(1) if packed else bytes(120 * 10**6)
     headers = {"content-encoding": "gzip"} if packed else {}
-    server = loopback(lambda asked: wire.Answered(body, headers={"content-type": "application/json", **headers}))
+    server = loopback(
+        lambda asked: wire.Answered(body, headers={"content-type": "application/json", **headers})
+    )
     tracemalloc.start()
     error, kind = ask(client, server.url)
     most = tracemalloc.get_traced_memory()[1]
@@ -198,7 +212,9 @@ def test_a_reply_is_read_up_to_50_mb_decompressed(
 
 
 @pytest.mark.parametrize("provider", list(NAMES))
-def test_one_gzip_is_read(provider: str, ask: Ask, loopback: Any, wire: Any, llm_environment: Any) -> None:
+def test_one_gzip_is_read(
+    provider: str, ask: Ask, loopback: Any, wire: Any, llm_environment: Any
+) -> None:
     body = gzip.compress(json.dumps(getattr(wire, provider)("Hello.")).encode())
     server = loopback(lambda asked: wire.Answered(body, headers={"content-encoding": "gzip"}))
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
@@ -224,7 +240,9 @@ def test_a_proxy_of_the_environment_is_used(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("status", [302, 307])
-def test_no_request_goes_to_another_host(client: str, status: int, ask: Ask, loopback: Any, wire: Any) -> None:
+def test_no_request_goes_to_another_host(
+    client: str, status: int, ask: Ask, loopback: Any, wire: Any
+) -> None:
     other = loopback(lambda asked: wire.Answered(wire.openai("Stolen.")))
     place = other.url.replace("127.0.0.1", "localhost") + "/there"
     server = loopback(lambda asked: wire.Answered(b"", status, {"location": place}))
@@ -256,7 +274,9 @@ def test_a_download_follows_within_its_host(loopback: Any, wire: Any, llm_enviro
 
 
 @pytest.mark.parametrize(
-    "head", [b"HTTP/1.1 200 OK\r\nx-drip: ", b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n"], ids=["headers", "body"]
+    "head",
+    [b"HTTP/1.1 200 OK\r\nx-drip: ", b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n"],
+    ids=["headers", "body"],
 )
 def test_a_download_that_drips_ends(head: bytes, raw: Any, llm_environment: Any) -> None:
     llm_environment.setenv("RAGBENCH_BEIR_URL", raw(drip(head, b" ")))
@@ -272,10 +292,16 @@ def test_mcp_by_http_is_bounded(attack: str, loopback: Any, wire: Any, raw: Any)
     other = loopback(lambda asked: wire.Answered(b"{}"))
     answers = {
         "redirect": lambda asked: wire.Answered(b"", 307, {"location": f"{other.url}/there"}),
-        "encodings": lambda asked: wire.Answered(bomb(3), headers={"content-encoding": "gzip, gzip, gzip"}),
+        "encodings": lambda asked: wire.Answered(
+            bomb(3), headers={"content-encoding": "gzip, gzip, gzip"}
+        ),
         "flood": lambda asked: wire.Answered(bomb(1), headers={"content-encoding": "gzip"}),
     }
-    url = raw(drip(b"HTTP/1.1 200 OK\r\nx-drip: ", b" ")) if attack == "drip" else loopback(answers[attack]).url
+    url = (
+        raw(drip(b"HTTP/1.1 200 OK\r\nx-drip: ", b" "))
+        if attack == "drip"
+        else loopback(answers[attack]).url
+    )
     begun = time.monotonic()
     tracemalloc.start()
     with McpSystem(f"{url}/mcp", tool="echo", timeout_s=3) as system:

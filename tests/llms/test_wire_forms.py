@@ -1,4 +1,6 @@
-"""Replies that are paid for and of another form than documented: unreadable and kept, no Python errors."""
+"""Replies that are paid for and of another form than documented: unreadable and kept, no Python
+errors.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,19 @@ from ragbench.errors import FailureKind, ModelError
 from ragbench.llms.failures import RetryPolicy, _retry_after
 from ragbench.llms.providers import stored_llm
 
-NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
-PYTHON = ("object has no attribute", "Traceback", "Error:", "recursion", "validation error", "indices must be")
+NAMES = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "ollama": "ollama:llama3.1:8b",
+    "openai": "openai:gpt-4o-mini",
+}
+PYTHON = (
+    "object has no attribute",
+    "Traceback",
+    "Error:",
+    "recursion",
+    "validation error",
+    "indices must be",
+)
 
 
 @pytest.fixture
@@ -58,7 +71,9 @@ BAD: dict[str, list[tuple[str, Any]]] = {
 @pytest.mark.parametrize(
     ("provider", "path", "value"), [(name, *case) for name, cases in BAD.items() for case in cases]
 )
-def test_another_form_is_unreadable_and_kept(answer: Any, wire: Any, provider: str, path: str, value: Any) -> None:
+def test_another_form_is_unreadable_and_kept(
+    answer: Any, wire: Any, provider: str, path: str, value: Any
+) -> None:
     body = changed(getattr(wire, provider)("Hello, paid for."), path, value)
     error, kind = answer(provider, body)
     assert kind == FailureKind.UNREADABLE
@@ -83,7 +98,21 @@ def test_a_body_nested_deep_is_unreadable_and_kept(answer: Any, provider: str) -
 @pytest.mark.parametrize("rounds", [12, pytest.param(2000, marks=pytest.mark.simulation)])
 def test_no_body_ends_a_run(answer: Any, wire: Any, provider: str, rounds: int) -> None:
     chance = random.Random(f"{provider} {rounds}")
-    odd: list[Any] = [None, True, -1, 1e400, 2**70, "", "x", "\ud800", [], [1], {}, {"a": {"b": []}}, [[[]]]]
+    odd: list[Any] = [
+        None,
+        True,
+        -1,
+        1e400,
+        2**70,
+        "",
+        "x",
+        "\ud800",
+        [],
+        [1],
+        {},
+        {"a": {"b": []}},
+        [[[]]],
+    ]
     whole = getattr(wire, provider)("Hello.")
 
     def spoiled(node: Any) -> Any:

@@ -15,7 +15,9 @@ CASES = [
 DATASET = Dataset("mine", "test", {}, CASES, {})
 
 
-def values(answers: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None) -> dict[str, float]:
+def values(
+    answers: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None
+) -> dict[str, float]:
     frame = score_ablations(DATASET, answers, judged, embedder="wordllama")
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
@@ -24,7 +26,10 @@ def test_prefix_of_the_ablation_and_zero_for_abstentions() -> None:
     found = values(
         {
             "actual": [Answer("q1", "No.", outcome="no_results"), Answer("q2", "Eiffel.")],
-            "oracle": [Answer("q1", "in 1889"), Answer("q2", "", outcome="failed", error="timeout")],
+            "oracle": [
+                Answer("q1", "in 1889"),
+                Answer("q2", "", outcome="failed", error="timeout"),
+            ],
         }
     )
     assert found["actual_gold_fact_coverage q1"] == 0.0
@@ -37,12 +42,19 @@ def test_prefix_of_the_ablation_and_zero_for_abstentions() -> None:
 
 
 def test_an_abstention_on_an_unanswerable_question_is_unscored() -> None:
-    assert math.isnan(values({"actual": [Answer("q3", "No.", outcome="no_results")]})["actual_gold_fact_coverage q3"])
+    assert math.isnan(
+        values({"actual": [Answer("q3", "No.", outcome="no_results")]})[
+            "actual_gold_fact_coverage q3"
+        ]
+    )
 
 
 def test_judgements_of_ablations_have_their_prefix_and_abstentions_are_zero() -> None:
     judged = {
-        "oracle": [Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None, state="abstained")],
+        "oracle": [
+            Judgement("q1", "correctness", 1.0),
+            Judgement("q2", "correctness", None, state="abstained"),
+        ],
         "actual": [Judgement("q1", "correctness", None, state="unreadable")],
     }
     answers = {

@@ -63,14 +63,20 @@ def test_token_f1_by_hand(answer: str, reference: str, value: float) -> None:
 
 
 WORDS = st.lists(
-    st.sampled_from(["a", "The", "an", "cat", "Cat!", "cat-flap", "3.5", "$3", "it's", "dog", "..."]), max_size=8
+    st.sampled_from(
+        ["a", "The", "an", "cat", "Cat!", "cat-flap", "3.5", "$3", "it's", "dog", "..."]
+    ),
+    max_size=8,
 )
 
 
 @settings(max_examples=100, deadline=None)
 @given(WORDS, WORDS)
 def test_token_f1_is_squads_for_ascii(answer: list[str], reference: list[str]) -> None:
-    left, right = " ".join(["word", *answer]), " ".join(["word", *reference])  # SQuAD leaves empty texts open
+    left, right = (
+        " ".join(["word", *answer]),
+        " ".join(["word", *reference]),
+    )  # SQuAD leaves empty texts open
     assert token_f1(left, right) == pytest.approx(as_squad_counts(left, right), abs=1e-12)
 
 
@@ -124,7 +130,10 @@ def test_a_fact_is_stated_or_not(answer: str, fact: tuple[str, ...], stated: boo
 
 
 def test_coverage_is_a_fraction_of_facts() -> None:
-    assert gold_fact_coverage("a cat and a dog", [("cat",), ("dog", "hound"), ("cow",), ("dog",)]) == 0.75
+    assert (
+        gold_fact_coverage("a cat and a dog", [("cat",), ("dog", "hound"), ("cow",), ("dog",)])
+        == 0.75
+    )
 
 
 def test_without_facts_there_is_nothing_to_score() -> None:
@@ -189,13 +198,18 @@ def test_operators_are_part_of_a_wording(answer: str, wording: str, stated: bool
         ("a", [], math.nan, []),
     ],
 )
-def test_keywords_by_hand(answer: str, keywords: list[str], share: float, missing: list[str]) -> None:
+def test_keywords_by_hand(
+    answer: str, keywords: list[str], share: float, missing: list[str]
+) -> None:
     assert keyword_coverage(answer, keywords) == pytest.approx(share, nan_ok=True)
     assert missing_keywords(answer, keywords) == missing
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["cat", "dog", "3", "log in", "C++"]), min_size=1, max_size=5), st.text(max_size=12))
+@given(
+    st.lists(st.sampled_from(["cat", "dog", "3", "log in", "C++"]), min_size=1, max_size=5),
+    st.text(max_size=12),
+)
 def test_an_answer_of_all_keywords_contains_them(keywords: list[str], between: str) -> None:
     answer = f" {between} ; ".join(keywords)
     assert keyword_coverage(f"{'; '.join(keywords)}; {answer}", keywords) == 1.0

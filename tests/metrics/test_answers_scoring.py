@@ -25,17 +25,26 @@ class Letters:
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.asked.append(list(texts))
-        rows = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        rows = np.array(
+            [
+                [text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
+                for text in texts
+            ]
+        )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 CASES = [
-    Case("q1", "Where?", reference_answer="in Paris", gold_facts=(("Paris",), ("France", "French"))),
+    Case(
+        "q1", "Where?", reference_answer="in Paris", gold_facts=(("Paris",), ("France", "French"))
+    ),
     Case("q2", "When?", reference_answer="in 1889"),
     Case("q3", "Who?", gold_facts=(("Eiffel",),)),
     Case("q4", "Why?"),
-    Case("q5", "What colour is tomorrow?", reference_answer="unknown", expected_outcome="no_results"),
+    Case(
+        "q5", "What colour is tomorrow?", reference_answer="unknown", expected_outcome="no_results"
+    ),
 ]
 DATASET = Dataset("mine", "test", {}, CASES, {})
 
@@ -51,7 +60,12 @@ def values(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
 
 
 def test_each_case_once_per_measure_and_what_lacks_a_label_is_unscored() -> None:
-    answers = [Answer("q2", "1889"), Answer("q1", "In Paris"), Answer("q3", "Gustave Eiffel"), Answer("q4", "So.")]
+    answers = [
+        Answer("q2", "1889"),
+        Answer("q1", "In Paris"),
+        Answer("q3", "Gustave Eiffel"),
+        Answer("q4", "So."),
+    ]
     scores = values(answers)
     assert list(scores) == ["semantic_similarity", "token_f1", "gold_fact_coverage"]
     assert scores["token_f1"]["q1"] == 1.0
@@ -59,7 +73,12 @@ def test_each_case_once_per_measure_and_what_lacks_a_label_is_unscored() -> None
     assert scores["gold_fact_coverage"]["q1"] == 0.5
     assert scores["gold_fact_coverage"]["q3"] == 1.0
     assert scores["semantic_similarity"]["q1"] == 1.0
-    unscored = {(m, q) for m, by_query in scores.items() for q, value in by_query.items() if math.isnan(value)}
+    unscored = {
+        (m, q)
+        for m, by_query in scores.items()
+        for q, value in by_query.items()
+        if math.isnan(value)
+    }
     assert unscored == {
         *(("token_f1", q) for q in ("q3", "q4", "q5")),
         *(("semantic_similarity", q) for q in ("q3", "q4", "q5")),
@@ -87,7 +106,9 @@ def test_an_empty_answer_that_claims_to_be_one_scores_zero(outcome: str | None) 
 
 
 def test_an_answer_to_a_question_without_one_is_not_measured_by_its_wording() -> None:
-    assert all(math.isnan(by_query["q5"]) for by_query in values([Answer("q5", "unknown")]).values())
+    assert all(
+        math.isnan(by_query["q5"]) for by_query in values([Answer("q5", "unknown")]).values()
+    )
 
 
 def test_one_batch_and_each_text_once() -> None:
@@ -97,7 +118,9 @@ def test_one_batch_and_each_text_once() -> None:
 
 
 def test_nothing_to_compare_needs_no_embedder() -> None:
-    scores = score_answers(DATASET, [Answer("q3", "Eiffel")], embedder="no such model: it must not be loaded")
+    scores = score_answers(
+        DATASET, [Answer("q3", "Eiffel")], embedder="no such model: it must not be loaded"
+    )
     assert scores["value"].notna().sum() == 1
 
 
@@ -130,7 +153,8 @@ def test_abstention_table_counts_every_case_once() -> None:
     ]
     table = abstention_table(Dataset("mine", "test", {}, cases, {}), answers)
     expected = pd.DataFrame(
-        {"answered": [3, 1], "abstained": [1, 2], "failed": [2, 1]}, index=["answerable", "unanswerable"]
+        {"answered": [3, 1], "abstained": [1, 2], "failed": [2, 1]},
+        index=["answerable", "unanswerable"],
     )
     pd.testing.assert_frame_equal(table, expected)
     assert table.to_numpy().sum() == len(cases)

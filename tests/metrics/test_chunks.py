@@ -49,7 +49,8 @@ def statistics(chunks: list[Chunk]) -> dict[str, float]:
 
 def test_documents() -> None:
     found = statistics(chunk(DATASET, "document"))
-    # a: 9 tokens in sentences of 8, 8 and 14 characters: cosines 1 and 0; b: 5 tokens, "Head" and "Body of b."
+    # a: 9 tokens in sentences of 8, 8 and 14 characters: cosines 1 and 0; b: 5 tokens, "Head" and
+    # "Body of b."
     assert found["coherence"] == pytest.approx((0.5 + 0) / 2)
     assert math.isnan(found.pop("boundary_cuts"))
     del found["coherence"]
@@ -60,7 +61,9 @@ def test_documents() -> None:
 
 def test_sentences() -> None:
     found = statistics(chunk(DATASET, "sentence", chunk_size=3))
-    assert found["boundary_cuts"] == 0.25  # "Body of b." has four tokens and is cut once: 2 of 8 borders
+    assert (
+        found["boundary_cuts"] == 0.25
+    )  # "Body of b." has four tokens and is cut once: 2 of 8 borders
     assert math.isnan(found["coherence"])
 
 
@@ -68,14 +71,18 @@ def test_overlapping_windows() -> None:
     found = statistics([Chunk("a#0", "a", 0, 8, "One two."), Chunk("a#1", "a", 4, 12, "two. Six")])
     assert found["overlap_ratio"] == 1 - 12 / 16
     assert found["tokens_mean"] == 3
-    assert found["boundary_cuts"] == pytest.approx(2 / 3)  # 8 is a sentence's end, 4 and 12 lie inside
+    assert found["boundary_cuts"] == pytest.approx(
+        2 / 3
+    )  # 8 is a sentence's end, 4 and 12 lie inside
 
 
 TILED = "Aaaa bbb. Cccc ddd. Eeee."  # sentences 0-9, 10-19 and 20-25
 
 
 def tiles(*borders: tuple[int, int]) -> dict[str, float]:
-    """Statistics of these parts of that text, whose sentences have the vectors (1, 0), (0, 1) and (0.6, 0.8)."""
+    """Statistics of these parts of that text, whose sentences have the vectors (1, 0), (0, 1) and
+    (0.6, 0.8).
+    """
 
     class Embedder:
         name = "given"
@@ -84,7 +91,9 @@ def tiles(*borders: tuple[int, int]) -> dict[str, float]:
             vectors = {"Aaaa bbb.": (1.0, 0.0), "Cccc ddd.": (0.0, 1.0), "Eeee.": (0.6, 0.8)}
             return np.array([vectors[text] for text in texts], dtype=np.float32).reshape(-1, 2)
 
-    dataset = Dataset("demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {})
+    dataset = Dataset(
+        "demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {}
+    )
     chunks = [Chunk(f"d#{i}", "d", a, b, TILED[a:b]) for i, (a, b) in enumerate(borders)]
     frame = score_chunks(dataset, chunks, embedder=Embedder())
     return dict(zip(frame["measure"], frame["value"], strict=True))
@@ -125,7 +134,9 @@ def test_overlap_of_chunks() -> None:
     assert tiles((5, 15), (0, 20), (20, 25))["overlap_ratio"] == 1 - 25 / 35
     assert tiles((0, 10), (0, 10))["overlap_ratio"] == 0.5
     both = [Chunk("d#0", "d", 0, 10, TILED[:10]), Chunk("e#0", "e", 0, 10, TILED[:10])]
-    dataset = Dataset("demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {})
+    dataset = Dataset(
+        "demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {}
+    )
     assert score_chunks(dataset, both).set_index("measure")["value"]["overlap_ratio"] == 0
 
 
@@ -150,7 +161,10 @@ def test_default_embedder() -> None:
     ("wrong", "message"),
     [
         (Chunk("z#0", "z", 0, 1, "x"), "'z', which is not in the corpus of 'demo'"),
-        (Chunk("b#0", "b", 0, 4, "Body"), "differs from the text of document 'b' from character 0 to 4"),
+        (
+            Chunk("b#0", "b", 0, 4, "Body"),
+            "differs from the text of document 'b' from character 0 to 4",
+        ),
     ],
 )
 def test_chunks_of_another_dataset(wrong: Chunk, message: str) -> None:

@@ -27,9 +27,15 @@ from ragbench.metrics.context import (
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
-TEXT = "The tower opened in 1889. Gustave Eiffel built it. It stands in Paris. The tower opened in 1889 indeed."
+TEXT = (
+    "The tower opened in 1889. Gustave Eiffel built it. It stands in Paris. The tower opened "
+    "in 1889 indeed."
+)
 BORDERS = [(0, 25), (26, 50), (51, 70), (71, len(TEXT))]
-CHUNKS = [Chunk(f"tower#{i}", "tower", start, end, TEXT[start:end]) for i, (start, end) in enumerate(BORDERS)]
+CHUNKS = [
+    Chunk(f"tower#{i}", "tower", start, end, TEXT[start:end])
+    for i, (start, end) in enumerate(BORDERS)
+]
 CORPUS = {"tower": Document("tower", TEXT), "tea": Document("tea", "Tea is picked in June.")}
 CASES = [
     Case(
@@ -56,7 +62,9 @@ def by_measure(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 def scored(answers: Sequence[Answer], dataset: Dataset = DATASET) -> dict[str, dict[str, float]]:
     table = by_measure(score_context(dataset, answers, CHUNKS))
-    assert all(list(values) == [case.query_id for case in dataset.cases] for values in table.values())
+    assert all(
+        list(values) == [case.query_id for case in dataset.cases] for values in table.values()
+    )
     return table
 
 
@@ -66,7 +74,9 @@ def test_every_measure_by_hand() -> None:
     texts = [CHUNKS[i].text for i in (0, 3, 2)]
     background = [document.full_text for document in CORPUS.values()]
     assert own == {
-        "ngram_redundancy": pytest.approx(1 / 3),  # the second contains the first, the third shares nothing
+        "ngram_redundancy": pytest.approx(
+            1 / 3
+        ),  # the second contains the first, the third shares nothing
         "tfidf_redundancy": tfidf_redundancies([texts], background)[0],
         "unique_token_ratio": pytest.approx(9 / 15),
         "context_recall": 0.5,
@@ -80,7 +90,13 @@ def test_every_measure_by_hand() -> None:
 
 
 def test_unscored_is_nan_and_not_found_is_zero() -> None:
-    values = scored([Answer("q1", "..."), Answer("q2", "?", contexts=("tower#0",)), Answer("q3", "", error="time-out")])
+    values = scored(
+        [
+            Answer("q1", "..."),
+            Answer("q2", "?", contexts=("tower#0",)),
+            Answer("q3", "", error="time-out"),
+        ]
+    )
     for measure, table in values.items():
         expected = 0.0 if measure.endswith("recall") or measure == "expected_document" else math.nan
         assert table["q1"] == pytest.approx(expected, nan_ok=True), f"{measure} of an empty context"
@@ -109,7 +125,11 @@ def test_only_labels_that_the_dataset_has_make_rows() -> None:
 
 def test_passages_of_a_system_with_documents_of_its_own() -> None:
     dataset = Dataset("own", "test", {}, [CASES[0], CASES[1]], QRELS)
-    passages = (Passage("a", "opened in 1889"), Passage("b", "opened in 1889"), Passage("c", "by Eiffel"))
+    passages = (
+        Passage("a", "opened in 1889"),
+        Passage("b", "opened in 1889"),
+        Passage("c", "by Eiffel"),
+    )
     answers = [Answer("q1", "...", passages=passages), Answer("q2", "...", passages=passages[2:])]
     values = by_measure(score_context(dataset, answers))
     assert values["ngram_redundancy"]["q1"] == pytest.approx(1 / 3)
@@ -122,7 +142,9 @@ def test_passages_of_a_system_with_documents_of_its_own() -> None:
     assert values["tfidf_redundancy"]["q1"] == tfidf_redundancies([texts], everything)[0]
 
     matched = (Passage("a", "opened in 1889", doc_id="tower"), Passage("b", "x"))
-    recall = by_measure(score_context(dataset, [Answer("q1", "...", passages=matched), Answer("q2", "...")]))
+    recall = by_measure(
+        score_context(dataset, [Answer("q1", "...", passages=matched), Answer("q2", "...")])
+    )
     assert recall["context_recall"] == {"q1": 0.5, "q2": 0.0}
     assert recall["expected_document"] == {"q1": 1.0, "q2": 0.0}
 
@@ -169,11 +191,17 @@ def test_unique_token_ratio_by_hand(texts: list[str], value: float) -> None:
 
 def ceiling(n_words: int) -> float:
     answer = Answer("q", "...", passages=(Passage("p", "word " * n_words),))
-    return float(context_ceilings(Dataset("own", "test", {}, [Case("q", "?")], {}), [answer])["value"].item())
+    return float(
+        context_ceilings(Dataset("own", "test", {}, [Case("q", "?")], {}), [answer])["value"].item()
+    )
 
 
 def test_words_are_counted_as_they_are_compared() -> None:
-    answer = Answer("q1", "...", passages=(Passage("p", "It's 1,000 m."), Passage("o", "北京"), Passage("e", "")))
+    answer = Answer(
+        "q1",
+        "...",
+        passages=(Passage("p", "It's 1,000 m."), Passage("o", "北京"), Passage("e", "")),
+    )
     assert context_ceilings(DATASET, [answer])["value"].item() == ceiling(6)
 
 
@@ -272,11 +300,15 @@ def test_tfidf_redundancy_by_hand() -> None:
 )
 def test_tfidf_redundancy_of_little(texts: list[str], value: float) -> None:
     for background in ([], ["a b c"], ["..."]):
-        assert tfidf_redundancies([texts], background)[0] == pytest.approx(value, abs=1e-9, nan_ok=True)
+        assert tfidf_redundancies([texts], background)[0] == pytest.approx(
+            value, abs=1e-9, nan_ok=True
+        )
 
 
 TEXTS = st.lists(
-    st.lists(st.sampled_from(["red", "tower", "bridge", "sea", "the", "of", "1889", "Red"]), max_size=9).map(" ".join),
+    st.lists(
+        st.sampled_from(["red", "tower", "bridge", "sea", "the", "of", "1889", "Red"]), max_size=9
+    ).map(" ".join),
     max_size=5,
 )
 
@@ -288,24 +320,33 @@ def test_tfidf_redundancy_is_scikit_learns(texts: list[str], background: list[st
 
     if len(texts) < 2 or not any(texts):
         return
-    # scikit-learn gives no weight to what the background lacks, so it gets the texts' words with no document
+    # scikit-learn gives no weight to what the background lacks, so it gets the texts' words with no
+    # document
     vocabulary = sorted({word for text in [*texts, *background] for word in words(text)})
     vectorizer = TfidfVectorizer(analyzer=words, vocabulary=vocabulary)
     vectors = vectorizer.fit(background or texts).transform(texts)
     cosines = (vectors @ vectors.T).toarray()
     pairs = [cosines[i, j] for i, j in combinations(range(len(texts)), 2)]
-    assert tfidf_redundancies([texts], background or texts)[0] == pytest.approx(np.mean(pairs), abs=1e-8)
+    assert tfidf_redundancies([texts], background or texts)[0] == pytest.approx(
+        np.mean(pairs), abs=1e-8
+    )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(TEXTS, max_size=4))
 def test_many_contexts_are_each_as_if_alone_and_in_range(contexts: list[list[str]]) -> None:
     background = ["the red tower", "the sea"]
-    together = list(zip(ngram_redundancies(contexts), tfidf_redundancies(contexts, background), strict=True))
+    together = list(
+        zip(ngram_redundancies(contexts), tfidf_redundancies(contexts, background), strict=True)
+    )
     for texts, (grams, cosine) in zip(contexts, together, strict=True):
         assert ngram_redundancies([texts, texts[::-1]]) == [pytest.approx(grams, nan_ok=True)] * 2
         assert tfidf_redundancies([texts], background) == [pytest.approx(cosine, nan_ok=True)]
-        assert (math.isnan(grams) and math.isnan(cosine)) if not texts else 0 <= grams <= 1 and 0 <= cosine <= 1
+        assert (
+            (math.isnan(grams) and math.isnan(cosine))
+            if not texts
+            else 0 <= grams <= 1 and 0 <= cosine <= 1
+        )
 
 
 def test_one_text_has_no_diversity() -> None:
@@ -316,12 +357,16 @@ def test_one_text_has_no_diversity() -> None:
 def test_context_ceilings_depend_on_the_length() -> None:
     answers = [Answer("q1", "...", contexts=("tower#0", "tower#1")), Answer("q2", "...")]
     frame = context_ceilings(DATASET, answers, CHUNKS)
-    assert frame.to_dict("records") == [{"query_id": "q1", "measure": "unique_token_ratio", "value": ceiling(9)}]
+    assert frame.to_dict("records") == [
+        {"query_id": "q1", "measure": "unique_token_ratio", "value": ceiling(9)}
+    ]
 
 
 def test_nothing_given_is_changed_and_repeats_to_the_last_bit() -> None:
     answers = [Answer("q1", "...", contexts=("tower#0", "tower#3", "tower#2"))]
-    pd.testing.assert_frame_equal(score_context(DATASET, answers, CHUNKS), score_context(DATASET, answers, CHUNKS))
+    pd.testing.assert_frame_equal(
+        score_context(DATASET, answers, CHUNKS), score_context(DATASET, answers, CHUNKS)
+    )
 
 
 @pytest.mark.parametrize(

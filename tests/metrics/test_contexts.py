@@ -12,7 +12,9 @@ CHUNKS = [Chunk("a#0", "a", 0, 3, "one"), Chunk("a#1", "a", 4, 7, "two")]
 
 
 def test_chunks_in_the_order_of_the_contexts() -> None:
-    assert context_texts([Answer("q", "x", contexts=("a#1", "a#0"))], CHUNKS) == {"q": ["two", "one"]}
+    assert context_texts([Answer("q", "x", contexts=("a#1", "a#0"))], CHUNKS) == {
+        "q": ["two", "one"]
+    }
 
 
 def test_own_passages_come_before_chunks_of_the_same_id() -> None:
@@ -31,7 +33,8 @@ def test_nothing_retrieved_is_an_empty_list() -> None:
 
 def test_a_context_without_text_is_refused() -> None:
     with pytest.raises(
-        DataError, match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks"
+        DataError,
+        match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks",
     ):
         context_texts([Answer("q", "x", contexts=("b#0",))])
 

@@ -7,12 +7,19 @@ import math
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.groundedness.checks import GROUNDEDNESS_MEASURES, claim_table, score_groundedness
+from ragbench.metrics.groundedness.checks import (
+    GROUNDEDNESS_MEASURES,
+    claim_table,
+    score_groundedness,
+)
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
 
 OPENED = "The tower was opened on 31 March 1889 in Paris."
 HEIGHT = "The tower is 330 metres tall and made of iron."
-CHUNKS = [Chunk("t#0", "t", 0, len(OPENED), OPENED), Chunk("t#1", "t", 50, 50 + len(HEIGHT), HEIGHT)]
+CHUNKS = [
+    Chunk("t#0", "t", 0, len(OPENED), OPENED),
+    Chunk("t#1", "t", 50, 50 + len(HEIGHT), HEIGHT),
+]
 
 
 def scored(answer: Answer, **labels: tuple[str, ...]) -> dict[str, float]:
@@ -33,7 +40,10 @@ def test_a_faithful_answer_that_cites() -> None:
 
 
 def test_citations_that_are_wrong_in_form_and_in_content() -> None:
-    text = "The tower was opened in 1889 in Paris [2]. The tower is 330 metres tall [7]. It is made of iron."
+    text = (
+        "The tower was opened in 1889 in Paris [2]. The tower is 330 metres tall [7]. It is "
+        "made of iron."
+    )
     values = scored(Answer("q", text, contexts=("t#0", "t#1"), citations=("t#1", "invalid:7")))
     assert values["citation_form"] == 0.5
     assert values["citation_accuracy"] == 0.0
@@ -41,7 +51,12 @@ def test_citations_that_are_wrong_in_form_and_in_content() -> None:
 
 
 def test_separate_citations_apply_to_every_claim() -> None:
-    answer = Answer("q", "The tower is 330 metres tall. It is made of iron.", contexts=("t#1",), citations=("t#1",))
+    answer = Answer(
+        "q",
+        "The tower is 330 metres tall. It is made of iron.",
+        contexts=("t#1",),
+        citations=("t#1",),
+    )
     values = scored(answer)
     assert values["citation_coverage"] == 1.0
     assert values["citation_form"] == 1.0
@@ -56,7 +71,9 @@ def test_no_citations_are_unscored_but_not_covered() -> None:
 
 def test_expected_and_forbidden_claims() -> None:
     values = scored(
-        Answer("q", "The tower was opened in 1889. The tower is not safe in storms.", contexts=("t#0",)),
+        Answer(
+            "q", "The tower was opened in 1889. The tower is not safe in storms.", contexts=("t#0",)
+        ),
         expected_claims=("The tower was opened in 1889", "It is made of steel from Austria"),
         forbidden_claims=("The tower is safe in storms", "The tower is not safe in storms"),
     )
@@ -66,11 +83,19 @@ def test_expected_and_forbidden_claims() -> None:
 
 def test_expected_citations_by_chunk_or_document() -> None:
     answer = Answer("q", "Opened in 1889 [1].", contexts=("t#0",), citations=("t#0",))
-    assert scored(answer, expected_citations=("t#0", "t", "t#1"))["expected_citations"] == pytest.approx(2 / 3)
+    assert scored(answer, expected_citations=("t#0", "t", "t#1"))[
+        "expected_citations"
+    ] == pytest.approx(2 / 3)
 
 
 def test_expected_citations_of_a_system_with_passages_of_its_own() -> None:
-    answer = Answer("q", "Opened [1].", contexts=("p",), citations=("p",), passages=(Passage("p", OPENED, "doc"),))
+    answer = Answer(
+        "q",
+        "Opened [1].",
+        contexts=("p",),
+        citations=("p",),
+        passages=(Passage("p", OPENED, "doc"),),
+    )
     assert scored(answer, expected_citations=("doc",))["expected_citations"] == 1.0
 
 
@@ -93,7 +118,9 @@ def test_an_answer_without_claims_is_unscored(answer: Answer) -> None:
 
 
 def test_every_case_has_a_row_for_each_measure() -> None:
-    dataset = Dataset("d", "test", {}, [Case("a", "?"), Case("b", "?", expected_outcome="no_results")], {})
+    dataset = Dataset(
+        "d", "test", {}, [Case("a", "?"), Case("b", "?", expected_outcome="no_results")], {}
+    )
     scores = score_groundedness(dataset, [])
     assert scores["query_id"].tolist() == ["a", "b"] * len(GROUNDEDNESS_MEASURES)
     assert scores["value"].isna().all()

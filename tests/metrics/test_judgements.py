@@ -23,7 +23,10 @@ def test_a_row_per_judgement_by_measure_with_names_of_their_own() -> None:
     assert scores["measure"].tolist() == ["llm_correctness"] * 2 + ["llm_faithfulness"] * 2
     assert scores["value"].fillna(-1).tolist() == [1.0, -1.0, 0.25, 0.0]
     assert scores["value"].dtype == float
-    assert scores.groupby("measure")["value"].mean().to_dict() == {"llm_correctness": 1.0, "llm_faithfulness": 0.125}
+    assert scores.groupby("measure")["value"].mean().to_dict() == {
+        "llm_correctness": 1.0,
+        "llm_faithfulness": 0.125,
+    }
 
 
 def test_nothing_judged_is_an_empty_table_with_its_columns_and_all_unscored_a_full_one() -> None:

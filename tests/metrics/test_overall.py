@@ -18,9 +18,30 @@ from ragbench.metrics.overall import LOWER_PARTS, PARTS, WEIGHTS, shortfalls, we
     [
         ({"semantic": 1.0, "keyword": 1.0, "citation": 1.0, "hallucination": 0.0}, 1.0),
         ({"semantic": 0.0, "keyword": 0.0, "citation": 0.0, "hallucination": 1.0}, 0.0),
-        ({"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1}, 0.32 + 0.1 + 0.2 + 0.18),
-        ({"semantic": 0.985, "keyword": 1.0, "expected_document": 0.0, "hallucination": 0.0, "citation": 1.0}, 0.794),
-        ({"semantic": 0.8, "citation": 0.0, "gold_facts": 0.0, "expected_claims": 0.0, "expected_citations": 0.0}, 0.8),
+        (
+            {"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1},
+            0.32 + 0.1 + 0.2 + 0.18,
+        ),
+        (
+            {
+                "semantic": 0.985,
+                "keyword": 1.0,
+                "expected_document": 0.0,
+                "hallucination": 0.0,
+                "citation": 1.0,
+            },
+            0.794,
+        ),
+        (
+            {
+                "semantic": 0.8,
+                "citation": 0.0,
+                "gold_facts": 0.0,
+                "expected_claims": 0.0,
+                "expected_citations": 0.0,
+            },
+            0.8,
+        ),
         ({"keyword": 0.5, "llm_hallucination": 0.25}, 0.625),
         ({"semantic": 0.5, "keyword": math.nan, "citation": math.nan, "hallucination": 0.5}, 0.5),
         ({"semantic": 0.6}, 0.6),
@@ -58,7 +79,10 @@ def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[s
     [
         ({"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}, []),
         ({"semantic": 0.62}, ["semantic similarity 0.62 < 0.70"]),
-        ({"keyword": 0.5, "semantic": 0.1}, ["semantic similarity 0.10 < 0.70", "required keywords 0.50 < 0.60"]),
+        (
+            {"keyword": 0.5, "semantic": 0.1},
+            ["semantic similarity 0.10 < 0.70", "required keywords 0.50 < 0.60"],
+        ),
         ({"hallucination": 1.0}, []),
         ({"semantic": 0.6999}, ["semantic similarity 0.6999 < 0.7000"]),
         ({"citation": math.nan}, []),
@@ -83,7 +107,9 @@ def test_the_default_weights_are_those_of_the_design() -> None:
 
 def test_custom_thresholds_leave_out_other_parts() -> None:
     parts = {"semantic": 0.5, "citation": 0.0}
-    assert shortfalls(parts, thresholds={"semantic": 0.6}) == {"semantic": "semantic similarity 0.50 < 0.60"}
+    assert shortfalls(parts, thresholds={"semantic": 0.6}) == {
+        "semantic": "semantic similarity 0.50 < 0.60"
+    }
 
 
 @pytest.mark.parametrize(

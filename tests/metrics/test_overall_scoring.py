@@ -15,7 +15,13 @@ from ragbench.metrics.overall import case_reasons, failure_reasons, overall_part
 from ragbench.types import Answer, Case, Dataset
 
 CASES = [
-    Case("q1", "When?", category="dates", required_keywords=("1889", "spring"), reference_answer="In spring 1889."),
+    Case(
+        "q1",
+        "When?",
+        category="dates",
+        required_keywords=("1889", "spring"),
+        reference_answer="In spring 1889.",
+    ),
     Case("q2", "Where?", reference_answer="In Paris."),
     Case("q3", "Why?", expected_outcome="no_results"),
     Case("q4", "How?"),
@@ -30,7 +36,11 @@ ANSWERS = [
 
 
 def frame(values: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    rows = [(query_id, measure, value) for measure, own in values.items() for query_id, value in own.items()]
+    rows = [
+        (query_id, measure, value)
+        for measure, own in values.items()
+        for query_id, value in own.items()
+    ]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
 
 
@@ -52,7 +62,9 @@ def scored(answers: Sequence[Answer], scores: pd.DataFrame) -> dict[str, list[fl
         .map(lambda ids: ids == ["q1", "q2", "q3", "q4"])
         .all()
     )
-    return {str(name): values.tolist() for name, values in table.groupby("measure", sort=False)["value"]}
+    return {
+        str(name): values.tolist() for name, values in table.groupby("measure", sort=False)["value"]
+    }
 
 
 def near(*values: float) -> list[object]:
@@ -74,16 +86,24 @@ def test_whole_and_parts_by_hand() -> None:
 def test_citations_count_once_they_have_a_weight() -> None:
     weights = {"semantic": 40, "keyword": 20, "citation": 20, "hallucination": 20}
     table = score_overall(DATASET, ANSWERS, SCORES, weights=weights)
-    values = {str(name): own.tolist() for name, own in table.groupby("measure", sort=False)["value"]}
-    assert values["overall_citation"] == near(1.0, 0.0, math.nan, 0.0)  # q2 and q4 cite nothing where q1 does
-    assert values["overall"] == near(0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, math.nan, 0.0)
+    values = {
+        str(name): own.tolist() for name, own in table.groupby("measure", sort=False)["value"]
+    }
+    assert values["overall_citation"] == near(
+        1.0, 0.0, math.nan, 0.0
+    )  # q2 and q4 cite nothing where q1 does
+    assert values["overall"] == near(
+        0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, math.nan, 0.0
+    )
 
 
 def test_citations_are_unscored_for_a_system_without_citations() -> None:
     answers = [Answer("q2", "In Paris.", ("d#0",))]
     values = scored(answers, SCORES)
     assert "overall_citation" not in values
-    assert values["overall"] == near(0.0, (0.36 + 0.18) / 0.6, math.nan, 0.0), "unanswered, but answerable: 0"
+    assert values["overall"] == near(0.0, (0.36 + 0.18) / 0.6, math.nan, 0.0), (
+        "unanswered, but answerable: 0"
+    )
     assert values["pass_rate"] == [0.0, 1.0, 0.0, 0.0], "questions without an answer do not pass"
 
 
@@ -96,7 +116,12 @@ def test_an_answer_with_nothing_to_judge_it_by_is_unscored() -> None:
 def test_content_replaces_missing_accuracy() -> None:
     case, answer = CASES[1], Answer("q2", "In Paris [1].", ("d#0",), ("d#0",))
     assert overall_parts(case, answer, {"citation_content": 0.5})["citation"] == 0.5
-    assert overall_parts(case, answer, {"citation_content": 0.5, "citation_accuracy": 0.25})["citation"] == 0.5
+    assert (
+        overall_parts(case, answer, {"citation_content": 0.5, "citation_accuracy": 0.25})[
+            "citation"
+        ]
+        == 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +155,12 @@ def test_content_replaces_missing_accuracy() -> None:
             {},
             ["outcome no_results where blocked was expected"],
         ),
-        (Case("q", "?", expected_outcome="blocked"), Answer("q", "-", flags=("guardrail_blocked",)), {}, []),
+        (
+            Case("q", "?", expected_outcome="blocked"),
+            Answer("q", "-", flags=("guardrail_blocked",)),
+            {},
+            [],
+        ),
         (
             Case("q", "?", expected_outcome="no_results"),
             Answer("q", "It is 42."),
@@ -138,7 +168,12 @@ def test_content_replaces_missing_accuracy() -> None:
             ["answered without any context where no_results was expected"],
         ),
         (Case("q", "?", expected_outcome="no_results"), Answer("q", "I don't know."), {}, []),
-        (Case("q", "?", expected_outcome="no_results"), Answer("q", "It is 42.", flags=("no_context",)), {}, []),
+        (
+            Case("q", "?", expected_outcome="no_results"),
+            Answer("q", "It is 42.", flags=("no_context",)),
+            {},
+            [],
+        ),
         (
             Case("q", "?", expected_outcome="uncertain"),
             Answer("q", "Yes [1].", ("c",), ("c",)),
@@ -161,7 +196,12 @@ def test_content_replaces_missing_accuracy() -> None:
                 "states a forbidden claim",
             ],
         ),
-        (Case("q", "?", required_keywords=("a", "b", "c")), Answer("q", "a b"), {}, []),  # 0.67 is enough
+        (
+            Case("q", "?", required_keywords=("a", "b", "c")),
+            Answer("q", "a b"),
+            {},
+            [],
+        ),  # 0.67 is enough
         (
             Case("q", "?", required_flags=("x", "y"), forbidden_flags=("z",), min_citations=2),
             Answer("q", "a [1]", ("c",), ("c", "invalid:2"), flags=("x", "z")),
@@ -170,7 +210,9 @@ def test_content_replaces_missing_accuracy() -> None:
         ),
     ],
 )
-def test_reasons_in_words(case: Case, answer: Answer | None, scores: dict[str, float], reasons: list[str]) -> None:
+def test_reasons_in_words(
+    case: Case, answer: Answer | None, scores: dict[str, float], reasons: list[str]
+) -> None:
     assert failure_reasons(case, answer, scores) == reasons
 
 
@@ -181,18 +223,24 @@ def test_cases_that_do_not_pass_have_reasons() -> None:
         "q2": ("citations that hold 0.00 < 0.80",),
         "q4": ("citations that hold 0.00 < 0.80",),
     }
-    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'pass_rate' and value == 0")["query_id"]
+    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'pass_rate' and value == 0")[
+        "query_id"
+    ]
     assert passed.tolist() == list(reasons)
 
 
 def test_thresholds_and_weights_of_ones_own() -> None:
     assert case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6}) == {}
-    one = score_overall(DATASET, ANSWERS, SCORES, weights={"semantic": 1}).query("measure == 'overall'")["value"]
+    one = score_overall(DATASET, ANSWERS, SCORES, weights={"semantic": 1}).query(
+        "measure == 'overall'"
+    )["value"]
     assert one.tolist() == near(0.62, 0.9, math.nan, math.nan)
 
 
 def test_every_part_is_a_measure_and_a_judgement_replaces_the_heuristic() -> None:
-    case = Case("q", "?", required_keywords=("a", "b"), gold_facts=(("c",),), expected_citations=("d#0",))
+    case = Case(
+        "q", "?", required_keywords=("a", "b"), gold_facts=(("c",),), expected_citations=("d#0",)
+    )
     answer = Answer("q", "a", ("d#0",), ("d#0",))
     scores = {
         "semantic_similarity": 0.9, "claim_support": 0.75, "expected_document": 0.5, "citation_content": 0.25,
@@ -212,15 +260,24 @@ def test_every_part_is_a_measure_and_a_judgement_replaces_the_heuristic() -> Non
     assert scored(answer, scores) == heuristic
     judged = scored(answer, {**scores, "llm_correctness": 1.0, "llm_faithfulness": 0.8})
     assert judged == {
-        **{name: value for name, value in heuristic.items() if name not in ("semantic", "hallucination")},
+        **{
+            name: value
+            for name, value in heuristic.items()
+            if name not in ("semantic", "hallucination")
+        },
         "llm_correctness": 1.0,
         "llm_hallucination": 0.2,
     }
     without = replace(answer, citations=())
     assert scored(without, scores)["citation"] == 0, "the case expects citations"
     assert scored(without, scores, replace(case, expected_citations=()))["citation"] == 0.25
-    assert scored(without, scores, replace(case, expected_citations=()), citing=True)["citation"] == 0
-    assert scored(without, scores, replace(case, expected_citations=(), min_citations=1))["citation"] == 0
+    assert (
+        scored(without, scores, replace(case, expected_citations=()), citing=True)["citation"] == 0
+    )
+    assert (
+        scored(without, scores, replace(case, expected_citations=(), min_citations=1))["citation"]
+        == 0
+    )
     assert scored(None, scores) == {}
     assert scored(replace(answer, outcome="no_results"), scores) == {}
     assert scored(answer, scores, replace(case, expected_outcome="no_results")) == {}
@@ -234,13 +291,23 @@ def test_every_part_is_a_measure_and_a_judgement_replaces_the_heuristic() -> Non
         (Case("q", "?", forbidden_flags=("a",)), Answer("q", "So."), 1.0),
         (Case("q", "?", min_citations=0), Answer("q", "So."), 1.0),
         (Case("q", "?", expected_outcome="no_results"), Answer("q", "I don't know."), 1.0),
-        (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So.", latency_ms={"total": 8.0}), 1.0),
-        (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So.", latency_ms={"total": 10.0}), 0.0),
+        (
+            Case("q", "?", latency_budget_ms={"total": 9}),
+            Answer("q", "So.", latency_ms={"total": 8.0}),
+            1.0,
+        ),
+        (
+            Case("q", "?", latency_budget_ms={"total": 9}),
+            Answer("q", "So.", latency_ms={"total": 10.0}),
+            0.0,
+        ),
         (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So."), None),
         (Case("q", "?"), Answer("q", "", error="time-out"), 0.0),
     ],
 )
-def test_each_criterion_alone_decides_on_passing(case: Case, answer: Answer, passed: float | None) -> None:
+def test_each_criterion_alone_decides_on_passing(
+    case: Case, answer: Answer, passed: float | None
+) -> None:
     table = score_overall(Dataset("mine", "test", {}, [case], {}), [answer], frame({}))
     value = table.set_index("measure")["value"]["pass_rate"]
     assert (None if math.isnan(value) else value) == passed
@@ -254,16 +321,24 @@ def test_reasons_name_what_is_missing() -> None:
         "gold_fact_coverage": 0.5, "expected_claims": 0.5, "expected_citations": 0.5, "expected_document": 0.0,
         "citation_content": 1.0,
     }  # fmt: skip
-    reasons = failure_reasons(case, answer, scores, relevant={"a": 1, "b": 3, "c": 2, "d": 1, "e": 0})
+    reasons = failure_reasons(
+        case, answer, scores, relevant={"a": 1, "b": 3, "c": 2, "d": 1, "e": 0}
+    )
     assert reasons == [
         "expected document not retrieved: b, c, a and 1 more",
         "missing gold facts: Eiffel",
         'states 50% of the expected claims: "It is high.", "It is red."',
         "cites d#0, d#1, expected d#0, d#9",
     ]
-    assert failure_reasons(case, answer, {**scores, "expected_document": 0.0}, relevant={"a": 1})[0].endswith(": a")
-    assert failure_reasons(case, answer, {"expected_document": 0.0})[:1] == ["expected document not retrieved"]
-    none = failure_reasons(case, replace(answer, citations=()), {"expected_claims": 0.0, "expected_citations": 0.0})
+    assert failure_reasons(case, answer, {**scores, "expected_document": 0.0}, relevant={"a": 1})[
+        0
+    ].endswith(": a")
+    assert failure_reasons(case, answer, {"expected_document": 0.0})[:1] == [
+        "expected document not retrieved"
+    ]
+    none = failure_reasons(
+        case, replace(answer, citations=()), {"expected_claims": 0.0, "expected_citations": 0.0}
+    )
     assert none[1:] == [
         'states none of the expected claims: "It is high.", "It is red."',
         "cites nothing, expected d#0, d#9",

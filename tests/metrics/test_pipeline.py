@@ -31,7 +31,12 @@ PASSAGES = (Passage("p", "In 1889."),)
         (Answer("q", "In 1889 [1].", passages=PASSAGES, citations=("p",)), "success"),
         (Answer("q", "In 1889 [1].", **GOOD, flags=("cached",)), "success"),
         (Answer("q", "In 1889.", contexts=("d#0",)), "uncertain"),
-        (Answer("q", "In 1889 [7].", contexts=("d#0",), citations=("invalid:7",), outcome="success"), "uncertain"),
+        (
+            Answer(
+                "q", "In 1889 [7].", contexts=("d#0",), citations=("invalid:7",), outcome="success"
+            ),
+            "uncertain",
+        ),
         (Answer("q", "In 1889 [1].", **GOOD, confidence=0.49), "uncertain"),
         (Answer("q", "In 1889 [1].", **GOOD, flags=("uncertain",)), "uncertain"),
         (Answer("q", "In 1889 [1].", **GOOD, flags=("guardrail_warned",)), "uncertain"),
@@ -40,10 +45,16 @@ PASSAGES = (Passage("p", "In 1889."),)
         (Answer("q", "In 1889 [1].", **GOOD, flags=("no_context", "uncertain")), "no_results"),
         (Answer("q", "Nothing.", **GOOD, outcome="no_results", confidence=0.9), "no_results"),
         (Answer("q", "The documents do not say.", contexts=("d#0",)), "no_results"),
-        (Answer("q", "The documents do not say [1].", **GOOD, outcome="success"), "success"),  # as the system reports
+        (
+            Answer("q", "The documents do not say [1].", **GOOD, outcome="success"),
+            "success",
+        ),  # as the system reports
         (Answer("q", "", contexts=("d#0",)), "no_results"),
         (Answer("q", "No.", flags=("guardrail_blocked",)), "blocked"),
-        (Answer("q", "No.", flags=("guardrail_blocked", "no_context"), outcome="success"), "blocked"),
+        (
+            Answer("q", "No.", flags=("guardrail_blocked", "no_context"), outcome="success"),
+            "blocked",
+        ),
         (Answer("q", "No.", outcome="blocked"), "blocked"),
         (Answer("q", "I can't help with that.", contexts=("d#0",)), "blocked"),
         (Answer("q", "", flags=("guardrail_blocked",), error="timed out"), "failed"),
@@ -62,7 +73,11 @@ def test_an_outcome_that_is_none_is_refused() -> None:
 @settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from([None, *OUTCOMES]),
-    st.sets(st.sampled_from(["guardrail_blocked", "guardrail_warned", "no_context", "uncertain", "cached"])),
+    st.sets(
+        st.sampled_from(
+            ["guardrail_blocked", "guardrail_warned", "no_context", "uncertain", "cached"]
+        )
+    ),
     st.none() | st.floats(0, 1),
     st.integers(0, 2),
 )
@@ -71,7 +86,9 @@ def test_one_more_warning_never_makes_a_success(
 ) -> None:
     cited = tuple(f"d#{i}" for i in range(n_citations))
     plain = Answer("q", "Yes.", ("d#0", "d#1"), cited, tuple(sorted(flags)), stated, confidence)
-    warned = Answer("q", "Yes.", ("d#0", "d#1"), cited, (*sorted(flags), "uncertain"), stated, confidence)
+    warned = Answer(
+        "q", "Yes.", ("d#0", "d#1"), cited, (*sorted(flags), "uncertain"), stated, confidence
+    )
     assert outcome_of(plain) in OUTCOMES
     assert outcome_of(warned) != "success"
     assert outcome_of(warned) == outcome_of(plain) or outcome_of(plain) == "success"
@@ -87,7 +104,11 @@ def test_one_more_warning_never_makes_a_success(
         ({}, {"total": 800}, math.nan),
         ({"total": 1.0}, {}, math.nan),
         ({"search": 60.0}, {"retrieve": 50}, 0.0),  # two names of one stage
-        ({"retrieve": 60.0, "search": 10.0}, {"search": 50, "retrieve": 90}, 0.0),  # the longer time, the lower budget
+        (
+            {"retrieve": 60.0, "search": 10.0},
+            {"search": 50, "retrieve": 90},
+            0.0,
+        ),  # the longer time, the lower budget
         ({"retrieve": 60.0}, {"p95": 10}, math.nan),  # of all questions, not of one
     ],
 )
@@ -117,7 +138,9 @@ def test_percentiles_by_hand(values: list[float], share: float, value: float) ->
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60), st.integers(1, 100))
 def test_percentiles_are_numpys_inverted_cdf(values: list[float], percent: int) -> None:
-    assert percentile(values, percent / 100) == np.percentile(values, percent, method="inverted_cdf")
+    assert percentile(values, percent / 100) == np.percentile(
+        values, percent, method="inverted_cdf"
+    )
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1, 95])

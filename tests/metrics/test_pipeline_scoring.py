@@ -1,4 +1,6 @@
-"""score_pipeline and its tables: labels that are there, failures that count, latencies that were measured."""
+"""score_pipeline and its tables: labels that are there, failures that count, latencies that were
+measured.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ CASES = [
 DATASET = Dataset("mine", "test", {}, CASES, {})
 USED = Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
 ANSWERS = [
-    Answer("q1", "Yes [1].", ("d#0",), ("d#0",), latency_ms={"total": 640.0, "retrieve": 40.0}, usage=USED),
+    Answer(
+        "q1",
+        "Yes [1].",
+        ("d#0",),
+        ("d#0",),
+        latency_ms={"total": 640.0, "retrieve": 40.0},
+        usage=USED,
+    ),
     Answer("q2", "Yes [1].", ("d#0",), ("d#0",), flags=("stale",), latency_ms={"total": 900.0}),
     Answer("q3", "", error="time-out", latency_ms={"total": 60_000.0}),
 ]
@@ -48,7 +57,9 @@ def test_every_measure_by_hand() -> None:
     assert same(values["forbidden_flags_absent"], nan, 0.5, nan, nan)
     assert same(values["min_citations"], 0, nan, 0, nan)
     assert same(values["latency_in_budget"], 1, nan, nan, nan)
-    assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values), "it differs each time"
+    assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values), (
+        "it differs each time"
+    )
     assert same(values["cost_usd"], 0.002, nan, nan, nan)
     assert list(values)[-2:] == ["latency_in_budget", "cost_usd"]
 
@@ -68,7 +79,12 @@ def test_flags_and_citations_count_once() -> None:
         frame = score_pipeline(Dataset("mine", "test", {}, [replace(case, **changes)], {}), answers)
         return dict(zip(frame["measure"], frame["value"], strict=True))
 
-    expected = {"outcome_correct": 1.0, "required_flags": 1 / 2, "forbidden_flags_absent": 2 / 3, "min_citations": 0.0}
+    expected = {
+        "outcome_correct": 1.0,
+        "required_flags": 1 / 2,
+        "forbidden_flags_absent": 2 / 3,
+        "min_citations": 0.0,
+    }
     assert values([answer]) == expected
     assert values([answer], min_citations=1)["min_citations"] == 1
     assert values([answer], min_citations=0)["min_citations"] == 1
@@ -107,7 +123,9 @@ def test_latencies_by_hand() -> None:
         for i in range(1, 101)
     ]
     failed = Answer("q0", "", error="time-out", latency_ms={"total": 1e6})
-    table = latency_table([*answers, failed], {"total": 950, "generate": 94.5, "guardrail_input": 5})
+    table = latency_table(
+        [*answers, failed], {"total": 950, "generate": 94.5, "guardrail_input": 5}
+    )
     assert table["stage"].tolist() == ["guardrail_input", "generate", "mine", "total"]
     assert table["n"].tolist() == [0, 100, 100, 100]
     assert table["verdict"].tolist() == ["not measured", "over", "no budget", "within"]
@@ -130,7 +148,17 @@ def test_budgets_of_percentiles_are_those_of_the_total() -> None:
 def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
     table = latency_table([Answer("q", "Yes.")])
     assert table.empty
-    assert list(table.columns) == ["stage", "n", "mean", "p50", "p95", "p99", "budget", "over", "verdict"]
+    assert list(table.columns) == [
+        "stage",
+        "n",
+        "mean",
+        "p50",
+        "p95",
+        "p99",
+        "budget",
+        "over",
+        "verdict",
+    ]
     assert pd.api.types.is_float_dtype(table["p50"])
 
 

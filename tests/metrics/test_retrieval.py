@@ -92,17 +92,27 @@ def test_scores_that_differ_beyond_single_precision_are_tied() -> None:
 
 
 def test_a_judged_query_that_the_run_lacks_scores_zero() -> None:
-    scores = evaluate({"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}, {"q1": {"a": 1.0}, "q3": {}})
-    assert {measure: values["q2"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
-    assert {measure: values["q3"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
+    scores = evaluate(
+        {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}, {"q1": {"a": 1.0}, "q3": {}}
+    )
+    assert {measure: values["q2"] for measure, values in scores.items()} == dict.fromkeys(
+        DEFAULT_MEASURES, 0.0
+    )
+    assert {measure: values["q3"] for measure, values in scores.items()} == dict.fromkeys(
+        DEFAULT_MEASURES, 0.0
+    )
 
 
 def test_an_unjudged_query_is_left_out() -> None:
-    assert evaluate({"q1": {"a": 1}}, {"q1": {"a": 1.0}, "other": {"a": 1.0}}, ["RR"]) == {"RR": {"q1": 1.0}}
+    assert evaluate({"q1": {"a": 1}}, {"q1": {"a": 1.0}, "other": {"a": 1.0}}, ["RR"]) == {
+        "RR": {"q1": 1.0}
+    }
 
 
 def test_a_query_without_judgements_is_unscored() -> None:
-    scores = evaluate({"q1": {"a": 1}, "none": {}}, {"q1": {"a": 1.0}, "none": {"a": 1.0}}, ["RR", "F1@3"])
+    scores = evaluate(
+        {"q1": {"a": 1}, "none": {}}, {"q1": {"a": 1.0}, "none": {"a": 1.0}}, ["RR", "F1@3"]
+    )
     assert all(math.isnan(values["none"]) for values in scores.values())
     assert scores["RR"]["q1"] == 1.0
 
@@ -110,7 +120,9 @@ def test_a_query_without_judgements_is_unscored() -> None:
 @pytest.mark.parametrize("grade", [0, -1, -2])
 def test_a_query_with_nothing_relevant_scores_zero(grade: int) -> None:
     scores = evaluate({"q": {"a": grade}}, {"q": {"a": 1.0, "b": 0.5}})
-    assert {measure: values["q"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
+    assert {measure: values["q"] for measure, values in scores.items()} == dict.fromkeys(
+        DEFAULT_MEASURES, 0.0
+    )
 
 
 def test_an_empty_run_scores_zero() -> None:
@@ -133,18 +145,28 @@ def test_arguments_stay_as_they_were() -> None:
 
 def test_every_default_measure_is_there() -> None:
     names = {"nDCG", "P", "R", "F1", "RR", "AP", "Success"}
-    assert {f"{name}@{k}" for name in names for k in (1, 3, 5, 10)} | {"RR", "AP"} == set(DEFAULT_MEASURES)
+    assert {f"{name}@{k}" for name in names for k in (1, 3, 5, 10)} | {"RR", "AP"} == set(
+        DEFAULT_MEASURES
+    )
     assert list(evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}})) == list(DEFAULT_MEASURES)
 
 
-IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9", "😀", "\uffff"])
-SCORE = st.one_of(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, -1.0, 1e300, -1e300]), st.floats(-100, 100))
-QRELS = st.dictionaries(st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(-2, 4)), min_size=1)
+IDS = st.sampled_from(
+    ["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9", "😀", "\uffff"]
+)
+SCORE = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, -1.0, 1e300, -1e300]), st.floats(-100, 100)
+)
+QRELS = st.dictionaries(
+    st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(-2, 4)), min_size=1
+)
 RUN = st.dictionaries(st.sampled_from("qrstuvw"), st.dictionaries(IDS, SCORE))
 
 
 OF_GRADE_2 = {
-    re.sub(r"(@|$)", r"(rel=2)\1", name, count=1): trec for name, trec in TREC_NAMES.items() if name[0] != "n"
+    re.sub(r"(@|$)", r"(rel=2)\1", name, count=1): trec
+    for name, trec in TREC_NAMES.items()
+    if name[0] != "n"
 }
 
 
@@ -152,34 +174,57 @@ OF_GRADE_2 = {
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(QRELS, RUN)
 def test_every_measure_equals_pytrec_eval_to_the_last_digit(qrels: Qrels, run: Run) -> None:
-    """Ties, scores beyond single precision, ids of any script, missing and unjudged queries, empty rankings, junk."""
-    judged = {query_id: {d: max(0, g) for d, g in grades.items()} for query_id, grades in qrels.items() if grades}
+    """Ties, scores beyond single precision, ids of any script, missing and unjudged queries, empty
+    rankings, junk.
+    """
+    judged = {
+        query_id: {d: max(0, g) for d, g in grades.items()}
+        for query_id, grades in qrels.items()
+        if grades
+    }
     found = {query_id: scores for query_id, scores in run.items() if query_id in judged and scores}
     expected = {}
     for rel, names in ((1, TREC_NAMES), (2, OF_GRADE_2)):
-        evaluator = pytrec_eval.RelevanceEvaluator(judged, set(names.values()), relevance_level=rel) if found else None
+        evaluator = (
+            pytrec_eval.RelevanceEvaluator(judged, set(names.values()), relevance_level=rel)
+            if found
+            else None
+        )
         theirs = evaluator.evaluate(found) if evaluator else {}
         for measure, name in names.items():
-            expected[measure] = {q: theirs.get(q, {name: 0.0})[name] if qrels[q] else None for q in qrels}
+            expected[measure] = {
+                q: theirs.get(q, {name: 0.0})[name] if qrels[q] else None for q in qrels
+            }
 
     def without_nan(values: dict[str, float]) -> dict[str, float | None]:
-        return {query_id: None if math.isnan(value) else value for query_id, value in values.items()}
+        return {
+            query_id: None if math.isnan(value) else value for query_id, value in values.items()
+        }
 
     ours = evaluate(qrels, run, [*expected])
     assert {measure: without_nan(values) for measure, values in ours.items()} == expected
-    rows = [(query_id, doc_id, score) for query_id, scores in run.items() for doc_id, score in scores.items()]
+    rows = [
+        (query_id, doc_id, score)
+        for query_id, scores in run.items()
+        for doc_id, score in scores.items()
+    ]
     if rows:
         frame = pd.DataFrame(rows[::-1], columns=["query_id", "doc_id", "score"])
         table = score_run(qrels, frame, [*expected])
         assert {
-            m: without_nan(dict(zip(g["query_id"], g["value"], strict=True))) for m, g in table.groupby("measure")
+            m: without_nan(dict(zip(g["query_id"], g["value"], strict=True)))
+            for m, g in table.groupby("measure")
         } == expected
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(QRELS, RUN)
 def test_measures_that_trec_eval_lacks_follow_from_the_others(qrels: Qrels, run: Run) -> None:
-    ours = evaluate(qrels, run, [*DEFAULT_MEASURES, "SetP", "SetR", "SetF", "SetF(beta=2)", "RBP", "RBP@3", "Judged@3"])
+    ours = evaluate(
+        qrels,
+        run,
+        [*DEFAULT_MEASURES, "SetP", "SetR", "SetF", "SetF(beta=2)", "RBP", "RBP@3", "Judged@3"],
+    )
     for query_id, grades in qrels.items():
         value = {measure: values[query_id] for measure, values in ours.items()}
         ranked = ranking(run.get(query_id, {}))
@@ -193,9 +238,13 @@ def test_measures_that_trec_eval_lacks_follow_from_the_others(qrels: Qrels, run:
         p, r = value["SetP"], value["SetR"]
         assert value["SetF"] == (2 * p * r / (p + r) if p + r else 0.0)
         assert value["SetF(beta=2)"] == (3 * p * r / (2 * p + r) if p + r else 0.0)
-        gains = [(1 - 0.8) * 0.8**rank for rank, doc_id in enumerate(ranked) if grades.get(doc_id, 0) > 0]
+        gains = [
+            (1 - 0.8) * 0.8**rank for rank, doc_id in enumerate(ranked) if grades.get(doc_id, 0) > 0
+        ]
         assert value["RBP"] == sum(gains)
-        assert value["Judged@3"] == (sum(d in grades for d in ranked[:3]) / len(ranked[:3]) if ranked else 0.0)
+        assert value["Judged@3"] == (
+            sum(d in grades for d in ranked[:3]) / len(ranked[:3]) if ranked else 0.0
+        )
         assert all(0 <= number <= 1 + 1e-12 for number in value.values())
 
 
@@ -218,15 +267,18 @@ def test_the_ideal_ranking_reaches_the_ceiling_and_no_more(grades: dict[str, int
         ideal = {doc_id: float(grade) for doc_id, grade in grades.items() if grade >= rel}
         names = [name for name in measures if ("rel=2" in name) == (rel == 2)]
         best = ceilings({"q": grades}, names)["value"]
-        np.testing.assert_array_equal(best, [*(v["q"] for v in evaluate({"q": grades}, {"q": ideal}, names).values())])
+        np.testing.assert_array_equal(
+            best, [*(v["q"] for v in evaluate({"q": grades}, {"q": ideal}, names).values())]
+        )
         n = len(ideal)
         assert best[names.index("P@5")] == min(n, 5) / 5 if rel == 1 else True
 
 
 def test_scoring_dictionaries_does_not_load_pandas() -> None:
     code = (
-        "import sys, ragbench as rb; print(rb.metrics.evaluate({'q': {'a': 1}}, {'q': {'b': 2.0, 'a': 1.0}}, ['RR']), "
-        "[name for name in ('pandas', 'scipy', 'pytrec_eval') if name in sys.modules])"
+        "import sys, ragbench as rb; print(rb.metrics.evaluate({'q': {'a': 1}}, {'q': {'b': 2.0, "
+        "'a': 1.0}}, ['RR']), [name for name in ('pandas', 'scipy', 'pytrec_eval') if name in "
+        "sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "{'RR': {'q': 0.5}} []"
@@ -234,7 +286,11 @@ def test_scoring_dictionaries_does_not_load_pandas() -> None:
 
 @pytest.mark.parametrize(("name", "canonical"), ALIASES.items())
 def test_well_known_names_are_understood(name: str, canonical: str) -> None:
-    assert parse_measure(f"{name}@5") == parse_measure(f"{name.lower()}@5") == RankingMeasure(canonical, 5)
+    assert (
+        parse_measure(f"{name}@5")
+        == parse_measure(f"{name.lower()}@5")
+        == RankingMeasure(canonical, 5)
+    )
 
 
 def test_duplicate_measures_are_computed_once() -> None:
@@ -259,7 +315,10 @@ def test_duplicate_measures_are_computed_once() -> None:
         ("P@5@5", "'P@5@5'; did you mean 'P@5'"),
         ("P@05", "'P@05'; did you mean 'P@5'"),
         (5, "unknown measure 5"),
-        ("claim_support", "'claim_support' is not a measure of a ranking of documents; .* 'nDCG@10'"),
+        (
+            "claim_support",
+            "'claim_support' is not a measure of a ranking of documents; .* 'nDCG@10'",
+        ),
         ("span:RR", "'span:RR' is not a measure of a ranking of documents"),
     ],
 )
@@ -268,7 +327,9 @@ def test_a_wrong_measure_is_named_with_the_way_out(text: Any, message: str) -> N
         parse_measure(text)
 
 
-@pytest.mark.parametrize(("measures", "message"), [([], "empty"), ("nDCG@10", "list of names"), (3, "list of names")])
+@pytest.mark.parametrize(
+    ("measures", "message"), [([], "empty"), ("nDCG@10", "list of names"), (3, "list of names")]
+)
 def test_measures_must_be_a_list(measures: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         evaluate({"q": {"a": 1}}, {}, measures)
@@ -285,11 +346,19 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
         ({1: {"a": 1}}, {}, r"query id 1 is int; ids are text: use str\(query_id\)"),
         ({"q": {7: 1}}, {}, r"document id 7 of query 'q' is int"),
         ({"q": {"a": 1}}, {"q": {3: 1.0}}, r"run: document id 3 of query 'q' is int"),
-        ({"q": {"a": 1.0}}, {}, r"relevance 1.0 of document 'a' for query 'q' is not a whole number"),
+        (
+            {"q": {"a": 1.0}},
+            {},
+            r"relevance 1.0 of document 'a' for query 'q' is not a whole number",
+        ),
         ({"q": {"a": "1"}}, {}, "relevance '1'"),
         ({"q": {"a": None}}, {}, "relevance None"),
         ({"q": {"a": 2**40}}, {}, "relevance 1099511627776"),
-        ({"q": {"a": 1}}, {"q": {"a": math.nan}}, "score nan of document 'a' for query 'q' is not a finite number"),
+        (
+            {"q": {"a": 1}},
+            {"q": {"a": math.nan}},
+            "score nan of document 'a' for query 'q' is not a finite number",
+        ),
         ({"q": {"a": 1}}, {"q": {"b": 0.0, "a": math.inf}}, "score inf of document 'a'"),
         ({"q": {"a": 1}}, {"q": {"a": "0.5"}}, "score '0.5' of document 'a'"),
         ({"q": {"a": 1}}, {"q": {"a": None}}, "score None of document 'a'"),

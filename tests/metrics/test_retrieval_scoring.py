@@ -31,7 +31,10 @@ def test_by_documents_where_there_is_nothing_finer() -> None:
 
 
 def test_by_chunk_labels_with_their_grades() -> None:
-    cases = [Case("q1", "?", relevant_chunks={"d#1": 2, "d#4": 1}), Case("q2", "?", evidence=(Span("d", 0, 5),))]
+    cases = [
+        Case("q1", "?", relevant_chunks={"d#1": 2, "d#4": 1}),
+        Case("q2", "?", evidence=(Span("d", 0, 5),)),
+    ]
     dataset = Dataset("mine", "test", {}, cases, QRELS)
     assert retrieval_levels(dataset, chunk_run=RANKED) == ("document", "chunk")
     ideal = 2 + 1 / math.log2(3)
@@ -45,26 +48,37 @@ def test_by_chunk_labels_with_their_grades() -> None:
 
 def test_by_evidence_at_least_half_of_the_shorter_is_shared() -> None:
     cases = [
-        Case("q1", "?", evidence=(Span("d", 5, 9), Span("d", 14, 21))),  # d#0 whole; d#1 6 of 7, d#2 1 of 7
+        Case(
+            "q1", "?", evidence=(Span("d", 5, 9), Span("d", 14, 21))
+        ),  # d#0 whole; d#1 6 of 7, d#2 1 of 7
         Case("q2", "?", evidence=(Span("d", 0, 3), Span("gone", 0, 9))),
     ]
     dataset = Dataset("mine", "test", {}, cases, QRELS)
     assert retrieval_levels(dataset, chunk_run=RANKED, chunks=CHUNKS) == ("document", "span")
     found = values(dataset, "span:R@5", "SPAN:rr", "span:P@3", "RR")
     thirds = [pytest.approx(2 / 3), pytest.approx(1 / 3)]
-    assert found == {"span:R@5": [1.0, 0.5], "span:RR": [0.5, 1.0], "span:P@3": thirds, "RR": [1.0, 1.0]}
+    assert found == {
+        "span:R@5": [1.0, 0.5],
+        "span:RR": [0.5, 1.0],
+        "span:P@3": thirds,
+        "RR": [1.0, 1.0],
+    }
 
 
 def test_a_long_span_makes_every_chunk_inside_it_relevant() -> None:
     dataset = Dataset("mine", "test", {}, [Case("q1", "?", evidence=(Span("d", 0, 44),))], {})
-    assert values(dataset, "span:R@5") == {"span:R@5": [2 / 4]}  # d#0 to d#3; of d#4 4 of 10 characters
+    assert values(dataset, "span:R@5") == {
+        "span:R@5": [2 / 4]
+    }  # d#0 to d#3; of d#4 4 of 10 characters
 
 
 def test_without_a_chunk_run_documents_are_scored() -> None:
     cases = [Case("q1", "?", relevant_chunks={"d#1": 1}, evidence=(Span("d", 0, 5),))]
     dataset = Dataset("mine", "test", {}, cases, {"q1": {"d": 1}})
     assert retrieval_levels(dataset) == ("document",)
-    assert retrieval_levels(dataset, chunk_run={"q1": {"other": 1.0}}) == ("document",), "labels of another system"
+    assert retrieval_levels(dataset, chunk_run={"q1": {"other": 1.0}}) == ("document",), (
+        "labels of another system"
+    )
     assert score_retrieval(dataset, DOCUMENTS, measures=["RR"])["value"].tolist() == [1.0]
 
 
@@ -75,18 +89,27 @@ def test_chunks_of_two_chunkings_are_refused() -> None:
 
 
 def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:
-    cases = [Case("q1", "?", relevant_chunks={"d#1": 1}, evidence=(Span("d", 0, 5),)), Case("q2", "?")]
+    cases = [
+        Case("q1", "?", relevant_chunks={"d#1": 1}, evidence=(Span("d", 0, 5),)),
+        Case("q2", "?"),
+    ]
     dataset = Dataset("mine", "test", {}, cases, QRELS)
     found = score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=CHUNKS)
-    expected = [f"{prefix}{name}" for prefix in ("", "span:", "chunk:") for name in DEFAULT_MEASURES]
+    expected = [
+        f"{prefix}{name}" for prefix in ("", "span:", "chunk:") for name in DEFAULT_MEASURES
+    ]
     assert list(found["measure"].unique()) == expected
     documents = found[~found["measure"].str.contains(":")]
-    assert documents.equals(score_run(QRELS, DOCUMENTS)), "labels of chunks never change the scores of documents"
+    assert documents.equals(score_run(QRELS, DOCUMENTS)), (
+        "labels of chunks never change the scores of documents"
+    )
 
 
 def test_a_level_without_labels_is_refused() -> None:
     dataset = Dataset("mine", "test", {}, [Case("q1", "?")], {"q1": {"d": 1}})
-    with pytest.raises(DataError, match="span:nDCG@5 cannot be measured on 'mine': no question has gold evidence"):
+    with pytest.raises(
+        DataError, match="span:nDCG@5 cannot be measured on 'mine': no question has gold evidence"
+    ):
         values(dataset, "span:nDCG@5")
     with pytest.raises(ConfigError, match="unknown measure 'spam:nDCG@5'"):
         values(dataset, "spam:nDCG@5")

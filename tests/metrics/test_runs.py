@@ -1,4 +1,6 @@
-"""score_run and ceilings: the same numbers for every form of input, and a clear error for bad input."""
+"""score_run and ceilings: the same numbers for every form of input, and a clear error for bad
+input.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_kinds_of_text_columns_may_differ() -> None:
     run = run_frame(RUN).astype({"query_id": "category", "doc_id": object, "score": "Float64"})
     qrels = qrels_frame(QRELS).astype({"relevance": "Int64"})
     assert nested(score_run(qrels, run)) == nested(score_run(QRELS, RUN))
-    assert nested(score_run(qrels.astype({"relevance": object}), run)) == nested(score_run(QRELS, RUN))
+    assert nested(score_run(qrels.astype({"relevance": object}), run)) == nested(
+        score_run(QRELS, RUN)
+    )
 
 
 def test_an_index_that_is_not_a_range_does_not_matter() -> None:
@@ -96,7 +100,10 @@ def test_a_big_tied_run_equals_pytrec_eval_to_the_last_digit() -> None:
         "P@3": "P_3",
     }
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names.values())).evaluate(run)
-    expected = {own: {query_id: row[name] for query_id, row in theirs.items()} for own, name in names.items()}
+    expected = {
+        own: {query_id: row[name] for query_id, row in theirs.items()}
+        for own, name in names.items()
+    }
     shuffled = run_frame(run).sample(frac=1, random_state=0)
     for form in (run, run_frame(run), shuffled, shuffled.astype({"doc_id": "category"})):
         assert nested(score_run(qrels, form, [*names])) == expected
@@ -161,7 +168,11 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
             RUN,
             r"qrels: no column 'doc_id'; .* found \['query_id', 'docid'",
         ),
-        (QRELS, run_frame(RUN).drop(columns=["score", "doc_id"]), "run: no column 'doc_id', 'score'"),
+        (
+            QRELS,
+            run_frame(RUN).drop(columns=["score", "doc_id"]),
+            "run: no column 'doc_id', 'score'",
+        ),
         (
             QRELS,
             run_frame(RUN).assign(query_id=1),
@@ -169,17 +180,41 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
         ),
         (QRELS, bad(run_frame(RUN), "doc_id", 1, 7), "run: doc_id 7 in row 1 is not text"),
         (QRELS, bad(run_frame(RUN), "doc_id", 2, None), "run: doc_id None in row 2 is not text"),
-        (QRELS, bad(run_frame(RUN), "query_id", 2, None).astype({"query_id": "str"}), "run: query_id nan in row 2"),
+        (
+            QRELS,
+            bad(run_frame(RUN), "query_id", 2, None).astype({"query_id": "str"}),
+            "run: query_id nan in row 2",
+        ),
         (bad(qrels_frame(QRELS), "query_id", 0, 1.5), RUN, "qrels: query_id 1.5 in row 0"),
-        (QRELS, bad(run_frame(RUN), "score", 1, math.nan), r"score nan .*'d' .*'q1' \(row 1\) is not a finite number"),
+        (
+            QRELS,
+            bad(run_frame(RUN), "score", 1, math.nan),
+            r"score nan .*'d' .*'q1' \(row 1\) is not a finite number",
+        ),
         (QRELS, bad(run_frame(RUN), "score", 2, math.inf), r"score inf .*\(row 2\)"),
         (QRELS, bad(run_frame(RUN), "score", 2, "0.5"), r"score '0.5' .*\(row 2\) .* float\(\)"),
         (QRELS, run_frame(RUN).astype({"score": str}), r"score '1.0' .*\(row 0\) .* float\(\)"),
-        (qrels_frame(QRELS).astype({"relevance": float}), RUN, r"relevance 1.0 .*\(row 0\) .* int\(\)"),
+        (
+            qrels_frame(QRELS).astype({"relevance": float}),
+            RUN,
+            r"relevance 1.0 .*\(row 0\) .* int\(\)",
+        ),
         (bad(qrels_frame(QRELS), "relevance", 1, None), RUN, r"relevance None .*\(row 1\)"),
-        (bad(qrels_frame(QRELS), "relevance", 1, 2**40), RUN, r"relevance 1099511627776 .*\(row 1\) .*up to 1,000,000"),
-        (pd.concat([qrels_frame(QRELS)] * 2), RUN, r"qrels: document 'a' is repeated for query 'q2' \(row 3\)"),
-        (QRELS, pd.concat([run_frame(RUN)] * 2), r"run: document 'c' is repeated for query 'q1' \(row 3\)"),
+        (
+            bad(qrels_frame(QRELS), "relevance", 1, 2**40),
+            RUN,
+            r"relevance 1099511627776 .*\(row 1\) .*up to 1,000,000",
+        ),
+        (
+            pd.concat([qrels_frame(QRELS)] * 2),
+            RUN,
+            r"qrels: document 'a' is repeated for query 'q2' \(row 3\)",
+        ),
+        (
+            QRELS,
+            pd.concat([run_frame(RUN)] * 2),
+            r"run: document 'c' is repeated for query 'q1' \(row 3\)",
+        ),
         (QRELS, [1], "run must be .* not list"),
         ("qrels.tsv", RUN, "qrels.tsv could not be read"),
     ],
@@ -192,17 +227,27 @@ def test_bad_input_is_named(qrels: Any, run: Any, message: str) -> None:
 @pytest.mark.parametrize("form", [lambda qrels: qrels, qrels_frame])
 def test_ceilings_are_the_scores_of_the_ideal_run(form: Any) -> None:
     rng = np.random.default_rng(0)
-    qrels = {f"q{n}": {f"d{i}": int(rng.integers(1, 4)) for i in range(n)} for n in (1, 2, 3, 4, 7, 10, 25)}
+    qrels = {
+        f"q{n}": {f"d{i}": int(rng.integers(1, 4)) for i in range(n)}
+        for n in (1, 2, 3, 4, 7, 10, 25)
+    }
     qrels["junk"] = {"d1": 0}
     ideal = {q: {d: float(grade) for d, grade in docs.items()} for q, docs in qrels.items()}
     measures = [*DEFAULT_MEASURES, "nDCG", "R@20"]
     pd.testing.assert_frame_equal(
-        ceilings(form(qrels), measures), score_run(qrels, ideal, measures), check_exact=False, rtol=0, atol=1e-12
+        ceilings(form(qrels), measures),
+        score_run(qrels, ideal, measures),
+        check_exact=False,
+        rtol=0,
+        atol=1e-12,
     )
 
 
 def test_ceilings_by_hand() -> None:
-    table = ceilings({"q": {f"d{i}": 1 for i in range(20)}, "none": {}}, ["R@5", "P@5", "F1@5", "AP@5", "AP", "nDCG@5"])
+    table = ceilings(
+        {"q": {f"d{i}": 1 for i in range(20)}, "none": {}},
+        ["R@5", "P@5", "F1@5", "AP@5", "AP", "nDCG@5"],
+    )
     values = table[table["query_id"] == "q"]["value"].tolist()
     assert values == pytest.approx([0.25, 1.0, 0.4, 0.25, 1.0, 1.0])
     assert table[table["query_id"] == "none"]["value"].isna().all()
@@ -223,7 +268,10 @@ def test_ceilings_refuse_the_same_input_as_scores(qrels: Any, message: str) -> N
 
 def test_real_judgements(shared_data: Path) -> None:
     qrels = pd.read_csv(
-        shared_data / "squad" / "qrels" / "test.tsv", sep="\t", dtype={0: str, 1: str, 2: int}, header=0
+        shared_data / "squad" / "qrels" / "test.tsv",
+        sep="\t",
+        dtype={0: str, 1: str, 2: int},
+        header=0,
     ).set_axis(["query_id", "doc_id", "relevance"], axis=1)
     perfect = qrels.rename(columns={"relevance": "score"})
     assert score_run(qrels, perfect, ["RR", "R@1", "nDCG@10"])["value"].eq(1).all()

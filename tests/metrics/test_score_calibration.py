@@ -21,14 +21,18 @@ def drawn(
     """Scores and labels of which the best threshold is `center`, for any rate of positive ones."""
     rng = np.random.default_rng(seed)
     spread = 0.15
-    gap = slope * spread**2  # two normal distributions of equal spread give a logistic regression of this slope
+    gap = (
+        slope * spread**2
+    )  # two normal distributions of equal spread give a logistic regression of this slope
     labels = rng.random(n) < rate
     return rng.normal(np.where(labels, center + gap / 2, center - gap / 2), spread), labels
 
 
 def test_finds_the_threshold_and_probabilities() -> None:
     scores, labels = drawn(600, 1)
-    found = calibrate_threshold(scores, labels, measure="claim_support", model="minilm", n_resamples=30)
+    found = calibrate_threshold(
+        scores, labels, measure="claim_support", model="minilm", n_resamples=30
+    )
     assert found.threshold == pytest.approx(0.6, abs=0.05)
     assert found.logistic == pytest.approx(0.6, abs=0.03)
     assert found.ci_low < 0.6 < found.ci_high
@@ -62,7 +66,9 @@ def test_the_threshold_is_right_where_most_scores_are_near_the_end() -> None:
     """Few of either kind are low, but a logistic regression follows them."""
     rng = np.random.default_rng(4)
     wrong = np.where(rng.random(500) < 0.6, rng.beta(2, 3, 500), rng.beta(12, 2, 500))
-    scores = np.r_[wrong, np.where(rng.random(500) < 0.85, rng.beta(40, 1, 500), rng.beta(4, 2, 500))]
+    scores = np.r_[
+        wrong, np.where(rng.random(500) < 0.85, rng.beta(40, 1, 500), rng.beta(4, 2, 500))
+    ]
     labels = np.arange(1000) >= 500
     found = calibrate_threshold(scores, labels, n_resamples=60)
     assert found.threshold == pytest.approx(0.93, abs=0.03)
@@ -73,7 +79,9 @@ def test_the_threshold_is_right_where_most_scores_are_near_the_end() -> None:
 
 
 def test_the_best_threshold_by_hand() -> None:
-    """From 0.3 on: all 18 right ones and 10 of 12 wrong ones on their side, 0.92; from 0.55 on 0.78."""
+    """From 0.3 on: all 18 right ones and 10 of 12 wrong ones on their side, 0.92; from 0.55 on
+    0.78.
+    """
     scores = [0.1] * 10 + [0.5] * 10 + [0.6] * 10
     labels = [0] * 12 + [1] * 18
     found = calibrate_threshold(scores, labels, n_resamples=50)
@@ -90,7 +98,10 @@ def test_many_equal_scores() -> None:
 
 def test_the_same_labels_give_the_same_file(tmp_path: Path) -> None:
     scores, labels = drawn(50, 3)
-    one, two = (calibrate_threshold(scores, labels, measure="claim_support", n_resamples=30) for _ in range(2))
+    one, two = (
+        calibrate_threshold(scores, labels, measure="claim_support", n_resamples=30)
+        for _ in range(2)
+    )
     file = one.save(tmp_path / "mine.json")
     assert Calibration.load(file) == one == two
     assert file.read_text() == two.save(tmp_path / "other.json").read_text()
@@ -100,7 +111,11 @@ def test_the_same_labels_give_the_same_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),
     [
-        ([0.5] * 29, [True] * 15 + [False] * 14, "29 labels, 15 positive and 14 negative; expected at least 30"),
+        (
+            [0.5] * 29,
+            [True] * 15 + [False] * 14,
+            "29 labels, 15 positive and 14 negative; expected at least 30",
+        ),
         (np.linspace(0, 1, 40), [True] * 40, "40 positive and 0 negative"),
         (np.linspace(0, 1, 40), [True] * 37 + [False] * 3, "with 5 of each kind"),
         ([0.5] * 40, [True] * 39, "40 scores and 39 labels"),
@@ -159,7 +174,10 @@ def test_the_interval_covers_the_true_threshold() -> None:
 @pytest.mark.parametrize("n", [30, 60, 200])
 def test_coverage_over_many_experiments(n: int, rate: float) -> None:
     found = coverage(n, experiments=150, n_resamples=100, rate=rate)
-    print(f"n {n}, positive {rate:.0%}: the interval covers the true threshold in {found:.1%} of the experiments")
+    print(
+        f"n {n}, positive {rate:.0%}: the interval covers the true threshold in {found:.1%} of "
+        "the experiments"
+    )
     assert found >= 0.86  # 95 % promised; 150 experiments have a standard error of 0.02
 
 
@@ -175,7 +193,9 @@ def crowded(size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     labels, part = rng.random(size) < 0.7, rng.random(size)
     wrong = np.where(part < 0.6, rng.beta(2, 3, size), rng.beta(12, 2, size))
-    return np.where(labels, np.where(part < 0.85, rng.beta(40, 1, size), rng.beta(4, 2, size)), wrong), labels
+    return np.where(
+        labels, np.where(part < 0.85, rng.beta(40, 1, size), rng.beta(4, 2, size)), wrong
+    ), labels
 
 
 @pytest.mark.simulation
@@ -187,7 +207,9 @@ def test_little_is_lost_where_the_regression_is_wrong(
     """The balanced accuracy of the threshold, next to the best there is."""
     scores, labels = shape(200_000, 10**6)
     grid = np.linspace(0, 1, 201)
-    accuracy = np.array([((scores[labels] >= t).mean() + (scores[~labels] < t).mean()) / 2 for t in grid])
+    accuracy = np.array(
+        [((scores[labels] >= t).mean() + (scores[~labels] < t).mean()) / 2 for t in grid]
+    )
     lost = []
     for seed in range(100):
         try:
@@ -195,5 +217,7 @@ def test_little_is_lost_where_the_regression_is_wrong(
         except DataError:
             continue
         lost.append(accuracy.max() - np.interp(found.threshold, grid, accuracy))
-    print(f"{shape.__name__}, n {n}: best {accuracy.max():.3f}, {np.mean(lost):.4f} lost on average")
+    print(
+        f"{shape.__name__}, n {n}: best {accuracy.max():.3f}, {np.mean(lost):.4f} lost on average"
+    )
     assert np.mean(lost) <= max_lost

@@ -1,4 +1,6 @@
-"""Span scores of a whole run: against numbers worked out by hand, single questions, and the slow way."""
+"""Span scores of a whole run: against numbers worked out by hand, single questions, and the slow
+way.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,22 @@ TEXT = " ".join("abcdefghijklmnopqrst")
 
 def dataset_of(*evidence: tuple[Span, ...], **texts: str) -> Dataset:
     corpus = {doc_id: Document(doc_id, text) for doc_id, text in {"d": TEXT, **texts}.items()}
-    return Dataset("demo", "test", corpus, [Case(f"q{i}", "?", evidence=e) for i, e in enumerate(evidence)], {})
+    return Dataset(
+        "demo", "test", corpus, [Case(f"q{i}", "?", evidence=e) for i, e in enumerate(evidence)], {}
+    )
 
 
-def cut(start: int, end: int, *, i: int | None = None, doc_id: str = "d", text: str = TEXT) -> Chunk:
+def cut(
+    start: int, end: int, *, i: int | None = None, doc_id: str = "d", text: str = TEXT
+) -> Chunk:
     """The tokens start to end of the text above."""
-    return Chunk(f"{doc_id}#{start if i is None else i}", doc_id, 2 * start, 2 * end - 1, text[2 * start : 2 * end - 1])
+    return Chunk(
+        f"{doc_id}#{start if i is None else i}",
+        doc_id,
+        2 * start,
+        2 * end - 1,
+        text[2 * start : 2 * end - 1],
+    )
 
 
 def values(frame: pd.DataFrame, query_id: str = "q0") -> dict[str, float]:
@@ -44,7 +56,9 @@ FIVES = [cut(i, i + 5) for i in range(0, 20, 5)]  # nine characters, five tokens
 Piece = Chunk | Span
 
 
-def by_characters(read: list[Piece], evidence: Sequence[Span], chunks: list[Chunk]) -> dict[str, float]:
+def by_characters(
+    read: list[Piece], evidence: Sequence[Span], chunks: list[Chunk]
+) -> dict[str, float]:
     """The measures as they are defined, with sets of characters; `read` is what was retrieved."""
 
     def characters(pieces: Iterable[Piece]) -> Counter[tuple[str, int]]:
@@ -62,10 +76,15 @@ def by_characters(read: list[Piece], evidence: Sequence[Span], chunks: list[Chun
 
 
 def test_by_hand() -> None:
-    # evidence "e f" = characters 8..11 (3 characters: e, space, f); the space lies between the chunks d#0 and d#5
+    # evidence "e f" = characters 8..11 (3 characters: e, space, f); the space lies between the
+    # chunks d#0 and d#5
     dataset = dataset_of((Span("d", 8, 11),))
     frame = score_spans(
-        dataset, {"q0": {"d#5": 3.0, "d#15": 2.0, "d#0": 1.0}}, FIVES, ks=[1, 2, 3], budgets=[1, 5, 14, 15]
+        dataset,
+        {"q0": {"d#5": 3.0, "d#15": 2.0, "d#0": 1.0}},
+        FIVES,
+        ks=[1, 2, 3],
+        budgets=[1, 5, 14, 15],
     )
     assert values(frame) == pytest.approx(
         {
@@ -90,7 +109,9 @@ def test_by_hand() -> None:
 
 def test_columns_and_order() -> None:
     dataset = dataset_of((Span("d", 0, 1),), (), (Span("d", 4, 5),))
-    frame = score_spans(dataset, {"q0": {"d#0": 1.0}, "q1": {"d#0": 1.0}}, FIVES, ks=[1], budgets=[])
+    frame = score_spans(
+        dataset, {"q0": {"d#0": 1.0}, "q1": {"d#0": 1.0}}, FIVES, ks=[1], budgets=[]
+    )
     assert list(frame.columns) == ["query_id", "measure", "value"]
     assert frame["value"].dtype == np.float64
     assert list(frame["query_id"].unique()) == ["q0", "q2"]  # q1 has no evidence
@@ -161,7 +182,12 @@ def test_characters_of_several_tokens_are_read_when_paid_in_full() -> None:
     dataset = dataset_of((Span("e", 0, 3),), e=text)
     run = {"q0": {"e#0": 1.0}}
     frame = score_spans(
-        dataset, run, [Chunk("e#0", "e", 0, 3, text)], ks=[1], budgets=[1, 3, 4, 5, 6], tokenizer="wordllama"
+        dataset,
+        run,
+        [Chunk("e#0", "e", 0, 3, text)],
+        ks=[1],
+        budgets=[1, 3, 4, 5, 6],
+        tokenizer="wordllama",
     )
     found = values(frame)
     assert [round(found[f"span_recall@{b}tok"] * 3) for b in (1, 3, 4, 5, 6)] == [1, 1, 1, 2, 3]
@@ -177,9 +203,14 @@ def test_evidence_in_two_documents() -> None:
 
 
 def test_budgets_over_documents_of_different_texts_and_lengths() -> None:
-    # "in May" is 2 tokens at 0 and 3; "1889, Paris" is 3 at 0, 4 and 6; d is cut at its second chunk
+    # "in May" is 2 tokens at 0 and 3; "1889, Paris" is 3 at 0, 4 and 6; d is cut at its second
+    # chunk
     dataset = dataset_of(
-        (Span("e", 3, 6), Span("f", 0, 4), Span("d", 10, 15)),  # "May", "1889" and "f g h": 3 + 4 + 5 characters
+        (
+            Span("e", 3, 6),
+            Span("f", 0, 4),
+            Span("d", 10, 15),
+        ),  # "May", "1889" and "f g h": 3 + 4 + 5 characters
         e="in May",
         f="1889, Paris",
     )
@@ -191,7 +222,10 @@ def test_budgets_over_documents_of_different_texts_and_lengths() -> None:
     ]
     run = {"q0": {"f#1": 4.0, "e#0": 3.0, "d#5": 2.0, "f#0": 1.0}}  # 1, 2, 5 and 2 tokens
     scores = values(score_spans(dataset, run, chunks, ks=[2], budgets=[1, 2, 3, 4, 5, 6, 8, 9, 10]))
-    recalls = {budget: round(scores[f"span_recall@{budget}tok"] * 12) for budget in (1, 2, 3, 4, 5, 6, 8, 9, 10)}
+    recalls = {
+        budget: round(scores[f"span_recall@{budget}tok"] * 12)
+        for budget in (1, 2, 3, 4, 5, 6, 8, 9, 10)
+    }
     assert recalls == {1: 0, 2: 0, 3: 3, 4: 4, 5: 6, 6: 8, 8: 8, 9: 12, 10: 12}
     assert scores["span_precision@2"] == 3 / 11
 
@@ -199,10 +233,18 @@ def test_budgets_over_documents_of_different_texts_and_lengths() -> None:
 def test_chunks_of_several_questions_start_their_budget_anew() -> None:
     dataset = dataset_of((Span("d", 10, 19),), (Span("d", 0, 9),), (Span("e", 0, 2),), e="no")
     chunks = [Chunk("e#0", "e", 0, 2, "no"), *FIVES]
-    run = {"q0": {"d#5": 1.0, "d#0": 2.0}, "q1": {"d#0": 1.0, "e#0": 2.0}, "q2": {"d#15": 2.0, "e#0": 1.0}}
+    run = {
+        "q0": {"d#5": 1.0, "d#0": 2.0},
+        "q1": {"d#0": 1.0, "e#0": 2.0},
+        "q2": {"d#15": 2.0, "e#0": 1.0},
+    }
     frame = score_spans(dataset, run, chunks, ks=[1], budgets=[5, 6, 7])
-    recalls = frame[frame["measure"].str.endswith("tok")].pivot(index="query_id", columns="measure", values="value")
-    by_question = {query_id: [*row] for query_id, row in zip(recalls.index, recalls.to_numpy(), strict=True)}
+    recalls = frame[frame["measure"].str.endswith("tok")].pivot(
+        index="query_id", columns="measure", values="value"
+    )
+    by_question = {
+        query_id: [*row] for query_id, row in zip(recalls.index, recalls.to_numpy(), strict=True)
+    }
     assert by_question["q0"] == [0, pytest.approx(1 / 9), pytest.approx(3 / 9)]
     assert by_question["q1"] == [pytest.approx(7 / 9), 1, 1]
     assert by_question["q2"] == [0, 1, 1]
@@ -230,8 +272,14 @@ def test_wrong_numbers(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ({"q0": {"d": 1.0}}, "query 'q0': 'd' is not an id of the 4 chunks given; .* turned into documents"),
-        ({"other": {"d#0": 1.0}}, "none of the run's 1 queries .*'other'.* is a question of 'demo'"),
+        (
+            {"q0": {"d": 1.0}},
+            "query 'q0': 'd' is not an id of the 4 chunks given; .* turned into documents",
+        ),
+        (
+            {"other": {"d#0": 1.0}},
+            "none of the run's 1 queries .*'other'.* is a question of 'demo'",
+        ),
         ({"q0": {"d#0": float("nan")}}, "nan"),
     ],
 )
@@ -242,7 +290,9 @@ def test_wrong_runs(run: Run, message: str) -> None:
 
 def test_chunks_of_another_dataset() -> None:
     with pytest.raises(DataError, match="'z', which is not in the corpus of 'demo'"):
-        score_spans(dataset_of((Span("d", 0, 1),)), {"q0": {"z#0": 1.0}}, [Chunk("z#0", "z", 0, 1, "z")])
+        score_spans(
+            dataset_of((Span("d", 0, 1),)), {"q0": {"z#0": 1.0}}, [Chunk("z#0", "z", 0, 1, "z")]
+        )
 
 
 def piece(start: int, end: int, doc_id: str = "d") -> Chunk:
@@ -253,12 +303,16 @@ def piece(start: int, end: int, doc_id: str = "d") -> Chunk:
 TILES = [piece(i, i + 10) for i in range(0, 40, 10)]
 
 
-def scores(retrieved: list[Chunk], evidence: list[Span], chunks: list[Chunk] = TILES) -> tuple[float, ...]:
+def scores(
+    retrieved: list[Chunk], evidence: list[Span], chunks: list[Chunk] = TILES
+) -> tuple[float, ...]:
     """Recall, precision, precision_omega and IoU of one question, of all that was retrieved."""
     run: Run = {"q0": {chunk.chunk_id: -float(rank) for rank, chunk in enumerate(retrieved)}}
     frame = score_spans(dataset_of(tuple(evidence), e=TEXT), run, chunks, ks=[9], budgets=[])
     found = values(frame)
-    return tuple(found[f"span_{name}"] for name in ("recall@9", "precision@9", "precision_omega", "iou@9"))
+    return tuple(
+        found[f"span_{name}"] for name in ("recall@9", "precision@9", "precision_omega", "iou@9")
+    )
 
 
 def test_one_chunk_is_the_evidence() -> None:
@@ -272,12 +326,18 @@ def test_evidence_over_a_border_half_found() -> None:
 
 def test_evidence_that_overlaps_itself_counts_once() -> None:
     # T = 12..19, 7 characters
-    assert scores([TILES[1]], [Span("d", 12, 17), Span("d", 14, 19), Span("d", 12, 17)]) == (1, 0.7, 0.7, 0.7)
+    assert scores([TILES[1]], [Span("d", 12, 17), Span("d", 14, 19), Span("d", 12, 17)]) == (
+        1,
+        0.7,
+        0.7,
+        0.7,
+    )
 
 
 def test_overlapping_chunks() -> None:
     chunks = [piece(0, 10), piece(5, 15), piece(10, 20)]
-    # T = 8..12, found by 0-10 (8, 9) and 5-15 (all): |R| = 20, hit 4; omega: all three hold some of it, 0..20 once
+    # T = 8..12, found by 0-10 (8, 9) and 5-15 (all): |R| = 20, hit 4; omega: all three hold some of
+    # it, 0..20 once
     assert scores(chunks[:2], [Span("d", 8, 12)], chunks) == (1, 4 / 20, 4 / 20, 4 / 20)
 
 
@@ -322,7 +382,8 @@ def test_invalid_spans_are_refused(span: Span) -> None:
         scores(TILES, [span])
 
 
-# Documents of different lengths and texts; "unbelievably" is one token or several, a comma one without a blank.
+# Documents of different lengths and texts; "unbelievably" is one token or several, a comma one
+# without a blank.
 TEXTS = {"d": TEXT, "e": "On 14 May, unbelievably, it rained.", "f": "No."}
 PIECES = st.sampled_from([*TEXTS]).flatmap(
     lambda doc_id: st.tuples(
@@ -335,7 +396,10 @@ PIECES = st.sampled_from([*TEXTS]).flatmap(
 @given(
     evidence=st.lists(st.lists(PIECES, max_size=3), min_size=1, max_size=3),
     pieces=st.lists(PIECES, max_size=8),
-    ranked=st.lists(st.lists(st.tuples(st.integers(0, 7), st.sampled_from([1.0, 2.0, 3.0])), max_size=8), max_size=3),
+    ranked=st.lists(
+        st.lists(st.tuples(st.integers(0, 7), st.sampled_from([1.0, 2.0, 3.0])), max_size=8),
+        max_size=3,
+    ),
 )
 def test_equal_to_the_slow_way(
     evidence: list[list[tuple[str, int, int]]],
@@ -343,7 +407,10 @@ def test_equal_to_the_slow_way(
     ranked: list[list[tuple[int, float]]],
 ) -> None:
     dataset = dataset_of(*[tuple(Span(*span) for span in spans) for spans in evidence], **TEXTS)
-    chunks = [Chunk(f"{d}#{i}", d, start, end, TEXTS[d][start:end]) for i, (d, start, end) in enumerate(pieces)]
+    chunks = [
+        Chunk(f"{d}#{i}", d, start, end, TEXTS[d][start:end])
+        for i, (d, start, end) in enumerate(pieces)
+    ]
     run = {
         f"q{i}": {chunks[j].chunk_id: score for j, score in scored if j < len(chunks)}
         for i, scored in enumerate(ranked[: len(evidence)])
@@ -355,11 +422,15 @@ def test_equal_to_the_slow_way(
             assert case.query_id not in set(frame["query_id"])
             continue
         scored = run.get(case.query_id, {})
-        order = sorted((c for c in chunks if c.chunk_id in scored), key=lambda c: -scored[c.chunk_id])
+        order = sorted(
+            (c for c in chunks if c.chunk_id in scored), key=lambda c: -scored[c.chunk_id]
+        )
         expected: dict[str, float] = {}
         for k in (1, 3):
             single = by_characters([*order[:k]], case.evidence, chunks)
-            expected |= {f"span_{name}@{k}": single[name] for name in ("recall", "precision", "iou")}
+            expected |= {
+                f"span_{name}@{k}": single[name] for name in ("recall", "precision", "iou")
+            }
             expected["span_precision_omega"] = single["precision_omega"]
         for budget in (2, 7, 11):
             left, read = budget, list[Piece]()
@@ -370,7 +441,9 @@ def test_equal_to_the_slow_way(
                 if left > 0 and end > piece.start:
                     read.append(Span(piece.doc_id, piece.start, end))
                 left = max(0, left - (last - first))
-            expected[f"span_recall@{budget}tok"] = by_characters(read, case.evidence, chunks)["recall"]
+            expected[f"span_recall@{budget}tok"] = by_characters(read, case.evidence, chunks)[
+                "recall"
+            ]
         curve = [0.0, *(expected[f"span_recall@{budget}tok"] for budget in (2, 7, 11))]
         expected["span_recall_auc"] = float(np.trapezoid(curve, [0, 2, 7, 11])) / 11
         assert values(frame, case.query_id) == pytest.approx(expected)
@@ -409,7 +482,9 @@ def test_split_evidence_in_documents_of_different_texts() -> None:
         FIVES[0],
         *(
             Chunk(f"{doc_id}#{i}", doc_id, start, end, texts[doc_id][start:end])
-            for i, (doc_id, start, end) in enumerate([("e", 0, 7), ("e", 7, 13), ("f", 0, 4), ("f", 16, 21)])
+            for i, (doc_id, start, end) in enumerate(
+                [("e", 0, 7), ("e", 7, 13), ("f", 0, 4), ("f", 16, 21)]
+            )
         ),
     ]
     assert split_evidence(dataset, chunks).to_dict("records") == [
@@ -420,7 +495,9 @@ def test_split_evidence_in_documents_of_different_texts() -> None:
 
 
 def test_no_evidence_is_split() -> None:
-    frame = split_evidence(dataset_of((Span("d", 0, 4),)), FIVES)  # the white space at its end does not count
+    frame = split_evidence(
+        dataset_of((Span("d", 0, 4),)), FIVES
+    )  # the white space at its end does not count
     assert list(frame.columns) == ["query_id", "spans", "split", "fraction_lost"]
     assert len(frame) == 0
     assert len(split_evidence(dataset_of(), FIVES)) == 0
@@ -428,18 +505,24 @@ def test_no_evidence_is_split() -> None:
 
 def test_all_evidence_is_split() -> None:
     frame = split_evidence(dataset_of((Span("d", 0, 4),)), [])
-    assert frame.to_dict("records") == [{"query_id": "q0", "spans": 1, "split": 1, "fraction_lost": 1.0}]
+    assert frame.to_dict("records") == [
+        {"query_id": "q0", "spans": 1, "split": 1, "fraction_lost": 1.0}
+    ]
 
 
 def test_evidence_outside_the_corpus() -> None:
-    with pytest.raises(DataError, match="query 'q0' has evidence in document 'z', which is not in the corpus"):
+    with pytest.raises(
+        DataError, match="query 'q0' has evidence in document 'z', which is not in the corpus"
+    ):
         split_evidence(dataset_of((Span("z", 0, 4),)), FIVES)
 
 
 def test_our_chunkers_split_no_evidence() -> None:
     dataset = dataset_of(*[(Span("d", i, i + 6),) for i in range(0, 32, 3)])
     for name in ("fixed", "recursive", "sentence", "markdown"):
-        assert (split_evidence(dataset, chunk(dataset, name, chunk_size=3))["fraction_lost"] == 0).all()
+        assert (
+            split_evidence(dataset, chunk(dataset, name, chunk_size=3))["fraction_lost"] == 0
+        ).all()
 
 
 def test_many_questions_take_no_time() -> None:
@@ -447,7 +530,10 @@ def test_many_questions_take_no_time() -> None:
     cases = [Case(f"q{i}", "?", evidence=(Span("d", 900 * i, 900 * i + 400),)) for i in range(472)]
     dataset = Dataset("big", "test", {"d": Document("d", text)}, cases, {})
     chunks = chunk(dataset, "fixed", chunk_size=100)
-    run = {f"q{i}": {chunks[(i * 7 + j) % len(chunks)].chunk_id: -float(j) for j in range(50)} for i in range(472)}
+    run = {
+        f"q{i}": {chunks[(i * 7 + j) % len(chunks)].chunk_id: -float(j) for j in range(50)}
+        for i in range(472)
+    }
     score_spans(dataset, {}, chunks)
     start = time.process_time()
     score_spans(dataset, run, chunks)

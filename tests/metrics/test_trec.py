@@ -45,22 +45,41 @@ def rows(nested: dict[str, Any], *names: str) -> pd.DataFrame:
 
 def test_every_form_is_the_same_run_and_scores_the_same(tmp_path: Path) -> None:
     run, qrels = tmp_path / "bm25.trec", tmp_path / "qrels.txt"
-    run.write_text("\n".join(f"{q} Q0 {d} {i} {s} bm25" for q, r in RUN.items() for i, (d, s) in enumerate(r.items())))
+    run.write_text(
+        "\n".join(
+            f"{q} Q0 {d} {i} {s} bm25" for q, r in RUN.items() for i, (d, s) in enumerate(r.items())
+        )
+    )
     qrels.write_text("".join(f"{q}\t0\t{d}\t{g}\n" for q, r in QRELS.items() for d, g in r.items()))
     (tmp_path / "beir.tsv").write_text(
-        "query-id\tcorpus-id\tscore\n" + rows(QRELS, *"abc").to_csv(None, sep="\t", index=False, header=False)
+        "query-id\tcorpus-id\tscore\n"
+        + rows(QRELS, *"abc").to_csv(None, sep="\t", index=False, header=False)
     )
     with gzip.open(tmp_path / "bm25.run.gz", "wt") as file:
         file.write(run.read_text())
     run_rows = [ScoredDoc(*row) for row in rows(RUN, *"abc").itertuples(index=False)]
     qrel_rows = [Qrel(*row) for row in rows(QRELS, *"abc").itertuples(index=False)]
-    runs: list[Any] = [run, str(tmp_path / "bm25.run.gz"), Ranx(RUN), rows(RUN, "qid", "docno", "score"), run_rows]
-    judged: list[Any] = [qrels, tmp_path / "beir.tsv", Ranx(QRELS), rows(QRELS, "qid", "docno", "label"), qrel_rows]
+    runs: list[Any] = [
+        run,
+        str(tmp_path / "bm25.run.gz"),
+        Ranx(RUN),
+        rows(RUN, "qid", "docno", "score"),
+        run_rows,
+    ]
+    judged: list[Any] = [
+        qrels,
+        tmp_path / "beir.tsv",
+        Ranx(QRELS),
+        rows(QRELS, "qid", "docno", "label"),
+        qrel_rows,
+    ]
     expected = rb.score_run(QRELS, RUN, ["nDCG@2", "Judged@2"])
     for one, other in zip(runs, judged, strict=True):
         assert (read_run(one), read_qrels(other)) == (RUN, QRELS)
         if not isinstance(one, list):
-            pd.testing.assert_frame_equal(rb.score_run(other, one, ["nDCG@2", "Judged@2"]), expected)
+            pd.testing.assert_frame_equal(
+                rb.score_run(other, one, ["nDCG@2", "Judged@2"]), expected
+            )
 
 
 def test_ids_that_ragbench_wrote_come_back_and_those_of_others_stay(tmp_path: Path) -> None:
@@ -71,7 +90,10 @@ def test_ids_that_ragbench_wrote_come_back_and_those_of_others_stay(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q1 Q0 a 1 2.0 x\nq1 Q0 a\n", r"line 2: 3 columns; expected 6: query Q0 document rank score tag"),
+        (
+            "q1 Q0 a 1 2.0 x\nq1 Q0 a\n",
+            r"line 2: 3 columns; expected 6: query Q0 document rank score tag",
+        ),
         ("q1 Q0 a 1 high x\n", r"line 1: 'high' of document 'a' is not a finite number"),
         ("q1 Q0 a 1 2 x\nq1 Q0 a 2 1 x\n", r"line 2: document 'a' is there twice for query 'q1'"),
         ("\n", "holds nothing"),
@@ -99,7 +121,10 @@ def test_measures_have_the_values_of_ir_measures() -> None:
     rng = np.random.default_rng(3)
     docs = [f"d{i}" for i in range(30)]
     # no ties: Judged of ir_measures orders them otherwise than trec_eval
-    qrels = {f"q{i}": {d: int(rng.integers(0, 4)) for d in rng.choice(docs, 8, replace=False)} for i in range(20)}
+    qrels = {
+        f"q{i}": {d: int(rng.integers(0, 4)) for d in rng.choice(docs, 8, replace=False)}
+        for i in range(20)
+    }
     run = {
         q: dict(zip(rng.choice(docs, n, replace=False), rng.random(n).tolist(), strict=True))
         for q, n in zip(list(qrels)[1:], rng.integers(1, 15, 19), strict=True)
@@ -108,7 +133,10 @@ def test_measures_have_the_values_of_ir_measures() -> None:
     found = evaluate(qrels, run, MEASURES)
     for name in MEASURES:
         for query_id, value in found[str(parse_measure(name))].items():
-            assert value == pytest.approx(theirs[str(ir_measures.parse_measure(name)), query_id]), (name, query_id)
+            assert value == pytest.approx(theirs[str(ir_measures.parse_measure(name)), query_id]), (
+                name,
+                query_id,
+            )
 
 
 THEIRS = ir_measures.providers.PytrecEvalProvider
@@ -129,7 +157,12 @@ class Ours(ir_measures.providers.Provider):
             def _iter_calc(self, run: Any) -> Any:
                 ranked = ir_measures.util.RunConverter(run).as_dict_of_dict()
                 for measure in measures:
-                    if set(measure.params) - {"rel", "cutoff", "beta", "p"}:  # an option that ragbench lacks
+                    if set(measure.params) - {
+                        "rel",
+                        "cutoff",
+                        "beta",
+                        "p",
+                    }:  # an option that ragbench lacks
                         yield from THEIRS().iter_calc([measure], qrels, run)
                         continue
                     for query_id, value in evaluate(judged, ranked, [str(measure)])[
@@ -151,14 +184,20 @@ class Base(unittest.TestCase):
     """The base of their test cases, which their source distribution lacks."""
 
     def assertMetrics(self, found: Any, expected: Any) -> None:  # noqa: N802
-        values = [{(one.query_id, one.measure): one.value for one in side} for side in (found, expected)]
+        values = [
+            {(one.query_id, one.measure): one.value for one in side} for side in (found, expected)
+        ]
         assert values[0] == pytest.approx(values[1], abs=5e-5)
 
 
-@pytest.mark.skipif("IR_MEASURES_SOURCE" not in os.environ, reason="IR_MEASURES_SOURCE names no unpacked source")
+@pytest.mark.skipif(
+    "IR_MEASURES_SOURCE" not in os.environ, reason="IR_MEASURES_SOURCE names no unpacked source"
+)
 @pytest.mark.parametrize("name", ["Success", "SetP", "SetR", "SetF", "nDCG", "P", "judged"])
 def test_the_test_suite_of_ir_measures_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their tests of the measures that ragbench has: `pip download ir-measures --no-deps --no-binary ir-measures`."""
+    """Their tests of the measures that ragbench has: `pip download ir-measures --no-deps
+    --no-binary ir-measures`.
+    """
     base, package = ModuleType("theirs.base"), ModuleType("theirs")
     base.BaseMeasureTest, package.__path__ = Base, [f"{os.environ['IR_MEASURES_SOURCE']}/tests"]  # type: ignore[attr-defined]
     for module in (base, package):
@@ -167,7 +206,11 @@ def test_the_test_suite_of_ir_measures_passes(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(ir_measures, "pytrec_eval", Ours())
     monkeypatch.setattr(ir_measures, "judged", Ours())
     tests = importlib.import_module(f"theirs.test_{name if name == 'judged' else 'pytrec_eval'}")
-    case = next(one for one in vars(tests).values() if isinstance(one, type) and hasattr(one, f"test_{name}"))
+    case = next(
+        one
+        for one in vars(tests).values()
+        if isinstance(one, type) and hasattr(one, f"test_{name}")
+    )
     result = unittest.TestResult()
     case(f"test_{name}").run(result)
     assert result.testsRun == 1
@@ -176,7 +219,9 @@ def test_the_test_suite_of_ir_measures_passes(name: str, monkeypatch: pytest.Mon
 
 def _values(provider: Any, names: list[str], qrels: Any, run: Any) -> dict[tuple[str, str], float]:
     asked = [ir_measures.parse_measure(name) for name in names]
-    return {(str(one.measure), one.query_id): one.value for one in provider.iter_calc(asked, qrels, run)}
+    return {
+        (str(one.measure), one.query_id): one.value for one in provider.iter_calc(asked, qrels, run)
+    }
 
 
 def test_rank_biased_precision_by_hand() -> None:
@@ -186,16 +231,30 @@ def test_rank_biased_precision_by_hand() -> None:
         ["RBP", "RBP(p=0.5)", "RBP(rel=2, p=0.5)", "RBP@2"],
     )
     assert {name: values["q"] for name, values in found.items()} == pytest.approx(
-        {"RBP": 0.2 * (1 + 0.64), "RBP(p=0.5)": 0.5 + 0.125, "RBP(rel=2,p=0.5)": 0.125, "RBP@2": 0.2}
+        {
+            "RBP": 0.2 * (1 + 0.64),
+            "RBP(p=0.5)": 0.5 + 0.125,
+            "RBP(rel=2,p=0.5)": 0.125,
+            "RBP@2": 0.2,
+        }
     )
-    best = rb.metrics.ceilings({"q": {"a": 1, "b": 2, "c": 0}}, ["RBP(p=0.5)", "Judged@5", "SetF", "SetP(rel=2)"])
+    best = rb.metrics.ceilings(
+        {"q": {"a": 1, "b": 2, "c": 0}}, ["RBP(p=0.5)", "Judged@5", "SetF", "SetP(rel=2)"]
+    )
     assert best["value"].tolist() == [0.75, 1.0, 1.0, 1.0]
 
 
 def test_one_registry_knows_them_all() -> None:
     from ragbench.registry import is_ranking_measure, measure_of
 
-    for name in ("P(rel=2)@5", "span:R(rel=2)@5", "SetF(beta=2)", "RBP(p=0.5)", "Judged@10", "nDCG@10"):
+    for name in (
+        "P(rel=2)@5",
+        "span:R(rel=2)@5",
+        "SetF(beta=2)",
+        "RBP(p=0.5)",
+        "Judged@10",
+        "nDCG@10",
+    ):
         assert is_ranking_measure(name)
         assert measure_of(name.lower().replace("=", " = ").replace(" = ", "=")).name == name
     assert measure_of("P(rel=1)@5").name == "P@5"

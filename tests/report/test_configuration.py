@@ -16,7 +16,9 @@ DATASET = Dataset(
     "test",
     {name: Document(name, f"Text of {name}.") for name in ("d1", "d2", "d3")},
     (
-        Case("q1", "First?", category="easy", evidence=(Span("d1", 0, 4),), reference_answer="One."),
+        Case(
+            "q1", "First?", category="easy", evidence=(Span("d1", 0, 4),), reference_answer="One."
+        ),
         Case("q2", "Second?", category="easy", evidence=(Span("d1", 5, 7), Span("d2", 0, 4))),
         Case("q3", "Third?", category="hard"),
         Case("q4", "Fourth?", category="none", expected_outcome="no_results"),
@@ -25,14 +27,23 @@ DATASET = Dataset(
 )
 RUN = {"q1": {"d2": 3.0, "d1": 2.0}, "q2": {"d2": 1.0}, "q3": {"d1": 1.0, "d2": 0.5}}
 SCORES = pd.DataFrame(
-    [("q1", "nDCG@10", 0.63), ("q2", "nDCG@10", 0.8), ("q3", "nDCG@10", 0.0), ("q4", "nDCG@10", None)],
+    [
+        ("q1", "nDCG@10", 0.63),
+        ("q2", "nDCG@10", 0.8),
+        ("q3", "nDCG@10", 0.0),
+        ("q4", "nDCG@10", None),
+    ],
     columns=["query_id", "measure", "value"],
 )
 
 
 def test_budget_curve_reads_the_budget_from_the_name() -> None:
     scores = pd.DataFrame(
-        [("q1", "span_recall@1000tok", 1.0), ("q1", "span_recall@250tok", 0.5), ("q1", "span_recall@5", 0.1)],
+        [
+            ("q1", "span_recall@1000tok", 1.0),
+            ("q1", "span_recall@250tok", 0.5),
+            ("q1", "span_recall@5", 0.1),
+        ],
         columns=["query_id", "measure", "value"],
     )
     curve = report.budget_curve(scores)
@@ -47,13 +58,25 @@ def test_main_measure_prefers_equal_budgets() -> None:
 
 
 def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
-    answers = [Answer("q1", "One.", ("d1",)), Answer("q2", "Two.", ("d2",)), Answer("q3", "No.", ("d1",))]
+    answers = [
+        Answer("q1", "One.", ("d1",)),
+        Answer("q2", "Two.", ("d2",)),
+        Answer("q3", "No.", ("d1",)),
+    ]
     result = rb.evaluate(DATASET, answers)
     lines = report.findings(result, rb.summarise(result.scores))
-    assert re.match(r"\*\*\d of \d questions passed\*\* all their thresholds: pass_rate 0\.\d{3} \[", lines[0])
+    assert re.match(
+        r"\*\*\d of \d questions passed\*\* all their thresholds: pass_rate 0\.\d{3} \[", lines[0]
+    )
     assert re.search(r"most frequent reasons why not: [a-z ]+ \(\d\)", lines[0])
-    assert any(line.startswith("Retrieval: ") and "over 4 questions and 3 documents" in line for line in lines)
+    assert any(
+        line.startswith("Retrieval: ") and "over 4 questions and 3 documents" in line
+        for line in lines
+    )
     assert any(line.startswith("Not measured: ") for line in lines)
-    assert re.match(r"\*\*Causes\*\*: \d of 4 questions lack a right answer .*; where it was lost first: \d", lines[-2])
+    assert re.match(
+        r"\*\*Causes\*\*: \d of 4 questions lack a right answer .*; where it was lost first: \d",
+        lines[-2],
+    )
     assert "not failed" not in lines[-2]
     assert lines[-1].startswith("**Next:** ")

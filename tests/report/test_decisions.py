@@ -1,4 +1,6 @@
-"""What a sweep decides: sentences from the data, nothing claimed that is not proven, other data refused."""
+"""What a sweep decides: sentences from the data, nothing claimed that is not proven, other data
+refused.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,19 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.results import leaderboard
 
 
-def result(name: str, values: np.ndarray, *, fingerprint: str = "f", chunks: int = 10, **parameters: object) -> Result:
-    scores = pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
+def result(
+    name: str, values: np.ndarray, *, fingerprint: str = "f", chunks: int = 10, **parameters: object
+) -> Result:
+    scores = pd.DataFrame(
+        {"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values}
+    )
     config = {
-        "parameters": {"retriever": name.partition("-")[0], "chunker": "fixed", "chunk_size": 128, **parameters},
+        "parameters": {
+            "retriever": name.partition("-")[0],
+            "chunker": "fixed",
+            "chunk_size": 128,
+            **parameters,
+        },
         "dataset": {"fingerprint": fingerprint},
         "facts": {"chunks": chunks, "search_ms": float(chunks)},
         "environment": {},
@@ -41,7 +52,8 @@ def test_the_smallest_proven_within_the_margin() -> None:
     assert table["proven"].tolist() == [True, True, False]
     assert len(sentences) == 2  # by the time to search, and by the chunks in the index
     assert sentences[0].startswith(
-        "The fastest to search of 3 configurations proven to be within 0.02 of the best by nDCG@10 is dense"
+        "The fastest to search of 3 configurations proven to be within 0.02 of the best by "
+        "nDCG@10 is dense"
     )
     assert "chunks in the index: 20" in sentences[1]
     assert table["chunks"].tolist() in ([20, 80, 5], [80, 20, 5])
@@ -53,7 +65,9 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     assert report.known_costs(board) == []
     table, sentences = report.margin_decisions(results, board, measure="nDCG@10")
     assert sentences == []
-    assert table["proven"].tolist() == [False, False], "60 ties do not show that no question differs"
+    assert table["proven"].tolist() == [False, False], (
+        "60 ties do not show that no question differs"
+    )
 
 
 def test_one_configuration_is_nothing_to_decide_between() -> None:
@@ -61,12 +75,17 @@ def test_one_configuration_is_nothing_to_decide_between() -> None:
     board = leaderboard(one, measure="nDCG@10")
     table, sentences = report.margin_decisions(one, board, measure="nDCG@10")
     assert table.empty
-    assert sentences == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    assert sentences == [
+        "Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."
+    ]
 
 
 def test_decisions_where_lower_is_better() -> None:
     measure = "ngram_redundancy"
-    results = [Result(one.name, one.config, one.run, one.scores.assign(measure=measure)) for one in sweep(300)]
+    results = [
+        Result(one.name, one.config, one.run, one.scores.assign(measure=measure))
+        for one in sweep(300)
+    ]
     board = leaderboard(results, measure=measure)
     assert board["name"].iloc[0] == "bm25"
     table, sentences = report.margin_decisions(results, board, measure=measure, margin=0.02)

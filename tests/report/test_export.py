@@ -22,24 +22,40 @@ from ragbench.report import export_mlflow, export_table, export_traces
 from ragbench.types import Answer, Completion, Judgement
 
 SECRET = "The line opened in 1881."
-DATA = rb.Dataset.from_dicts({"d1": SECRET, "d2": "Cats nap."}, {"q1": "When?", "=q2": "Who?"}, {"q1": {"d1": 1}})
+DATA = rb.Dataset.from_dicts(
+    {"d1": SECRET, "d2": "Cats nap."}, {"q1": "When?", "=q2": "Who?"}, {"q1": {"d1": 1}}
+)
 
 
 def made(name: str = "mine", **changes: Any) -> rb.Result:
     reply = Completion("", "openai:gpt-5@https://inside.example/v1", 210, 12, 0.2)
     verdict = Completion("", "anthropic:claude-haiku-4-5", 900, 60, 0.05)
     answers = [
-        Answer("q1", SECRET, ("d1",), latency_ms={"search": 4.0, "generate": 200.0, "total": 210.0}, usage=reply),
-        Answer("=q2", "", outcome="failed", error="no reply", failure=rb.errors.FailureKind.TIMEOUT),
+        Answer(
+            "q1",
+            SECRET,
+            ("d1",),
+            latency_ms={"search": 4.0, "generate": 200.0, "total": 210.0},
+            usage=reply,
+        ),
+        Answer(
+            "=q2", "", outcome="failed", error="no reply", failure=rb.errors.FailureKind.TIMEOUT
+        ),
     ]
     judgements = [Judgement("q1", "correctness", 1.0, f"Right: {SECRET}", usage=(verdict,))]
-    rows = [("q1", "nDCG@10", 1.0), ("q1", "llm_correctness", 1.0), ("=q2", "nDCG@10", float("nan"))]
+    rows = [
+        ("q1", "nDCG@10", 1.0),
+        ("q1", "llm_correctness", 1.0),
+        ("=q2", "nDCG@10", float("nan")),
+    ]
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     result = new_result(
         parameters={"retriever": "bm25", "depth": 20}, dataset=DATA, run={"q1": {"d1": 2.5}, "=q2": {}}, scores=scores,
         name=name, answers=answers, judgements=judgements,
     )  # fmt: skip
-    return replace(result, config={**result.config, "made_at": "2026-01-02T03:04:05.000+00:00"}, **changes)
+    return replace(
+        result, config={**result.config, "made_at": "2026-01-02T03:04:05.000+00:00"}, **changes
+    )
 
 
 def exported(*args: object, code: int = 0) -> str:
@@ -51,7 +67,11 @@ def exported(*args: object, code: int = 0) -> str:
 def test_a_table_of_all_results_in_every_form(tmp_path: Path) -> None:
     for name in ("a", "b"):
         rb.save(made(name), tmp_path / "sweep" / name)
-    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet), (".xlsx", pd.read_excel)):
+    for ending, read in (
+        (".csv", pd.read_csv),
+        (".parquet", pd.read_parquet),
+        (".xlsx", pd.read_excel),
+    ):
         file = tmp_path / "out" / f"scores{ending}"
         if ending == ".xlsx":
             pytest.importorskip("openpyxl")
@@ -79,9 +99,14 @@ def test_a_question_is_a_trace_by_the_conventions() -> None:
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     kept = memory.InMemorySpanExporter()
     assert export_traces(made(), kept) == 5
-    spans = {(span.name, span.attributes.get("ragbench.query_id", "")): span for span in kept.get_finished_spans()}
+    spans = {
+        (span.name, span.attributes.get("ragbench.query_id", "")): span
+        for span in kept.get_finished_spans()
+    }
     root = spans["invoke_workflow mine", "q1"]
-    search, chat, judge = (spans[name, ""] for name in ("retrieval dataset", "chat gpt-5", "chat claude-haiku-4-5"))
+    search, chat, judge = (
+        spans[name, ""] for name in ("retrieval dataset", "chat gpt-5", "chat claude-haiku-4-5")
+    )
     assert {one.parent.span_id for one in (search, chat, judge)} == {root.context.span_id}
     assert {one.kind.name for one in (search, chat, judge)} == {"CLIENT"}
     assert dict(search.attributes) == {
@@ -97,7 +122,9 @@ def test_a_question_is_a_trace_by_the_conventions() -> None:
     assert search.start_time == root.start_time
     assert (chat.start_time, judge.start_time) == (search.end_time, root.end_time)
     failed = spans["invoke_workflow mine", "=q2"]
-    assert failed.start_time == judge.end_time  # questions are laid out one after another, up to the time of the result
+    assert (
+        failed.start_time == judge.end_time
+    )  # questions are laid out one after another, up to the time of the result
     assert failed.end_time == 1767323045 * 10**9
     assert (failed.status.status_code.name, failed.attributes["error.type"]) == ("ERROR", "timeout")
     events = {event.attributes["gen_ai.evaluation.name"]: event for event in root.events}
@@ -117,7 +144,9 @@ def test_texts_are_sent_only_when_asked_for_and_ids_stay() -> None:
         ids.append([span.context.span_id for span in kept.get_finished_spans()])
     assert ids[0] == ids[1] == ids[2]
     assert not any(word in texts[0] for word in ("1881", "When?", '"d1"', "inside.example"))
-    assert all(word in texts[2] for word in ("1881", "When?", "d1", "gen_ai.evaluation.explanation"))
+    assert all(
+        word in texts[2] for word in ("1881", "When?", "d1", "gen_ai.evaluation.explanation")
+    )
     kept = memory.InMemorySpanExporter()
     export_traces(made("other"), kept)
     assert not {span.context.span_id for span in kept.get_finished_spans()} & set(ids[0])
@@ -129,9 +158,13 @@ class Receiver(BaseHTTPRequestHandler):
     server: Any
 
     def do_POST(self) -> None:
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+            ExportTraceServiceRequest,
+        )
 
-        request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["content-length"])))
+        request = ExportTraceServiceRequest.FromString(
+            self.rfile.read(int(self.headers["content-length"]))
+        )
         self.server.got.append((self.path, self.headers["x-key"], request))
         self.send_response(self.server.status)
         self.send_header("content-length", "0")
@@ -152,7 +185,9 @@ def receiver() -> Iterator[Any]:
     server.server_close()
 
 
-def test_a_receiver_of_otlp_parses_what_is_sent(tmp_path: Path, receiver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_of_otlp_parses_what_is_sent(
+    tmp_path: Path, receiver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=abc")
     rb.save(made(), tmp_path / "mine")
     url = f"http://127.0.0.1:{receiver.server_port}"
@@ -166,7 +201,9 @@ def test_a_receiver_of_otlp_parses_what_is_sent(tmp_path: Path, receiver: Any, m
     chat = next(span for span in spans if span.name == "chat gpt-5")
     values = {one.key: one.value for one in chat.attributes}
     assert values["gen_ai.usage.input_tokens"].int_value == 210
-    assert [one.string_value for one in values["gen_ai.response.finish_reasons"].array_value.values] == ["stop"]
+    assert [
+        one.string_value for one in values["gen_ai.response.finish_reasons"].array_value.values
+    ] == ["stop"]
     assert sum(len(span.events) for span in spans) == 2
     receiver.status = 403
     with pytest.raises(SystemsError, match=r"^127.0.0.1:\d+ did not take the spans of mine"):
@@ -179,13 +216,17 @@ def test_a_receiver_of_otlp_parses_what_is_sent(tmp_path: Path, receiver: Any, m
 @pytest.mark.filterwarnings("ignore")  # of MLflow itself
 def test_a_result_is_a_run_of_mlflow_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: pip install 'ragbench-lab[mlflow]'")
+    mlflow = pytest.importorskip(
+        "mlflow", reason="MLflow is not installed: pip install 'ragbench-lab[mlflow]'"
+    )
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         rb.save(made(name), tmp_path / "sweep" / name)
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     for _ in range(2):
-        assert "2 runs in MLflow's 'rag'" in exported("sweep", "--mlflow", uri, "--experiment", "rag")
+        assert "2 runs in MLflow's 'rag'" in exported(
+            "sweep", "--mlflow", uri, "--experiment", "rag"
+        )
     client = mlflow.MlflowClient(uri)
     experiment = client.get_experiment_by_name("rag").experiment_id
     runs = {run.info.run_name: run for run in client.search_runs([experiment])}
@@ -199,7 +240,9 @@ def test_a_result_is_a_run_of_mlflow_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert {one.path for one in client.list_artifacts(run.info.run_id)} == {
         "report.html", "report.json", "report.md", "scores.csv"
     }  # fmt: skip
-    stopped = client.create_run(experiment, tags={"ragbench.content": run.data.tags["ragbench.content"]}).info.run_id
+    stopped = client.create_run(
+        experiment, tags={"ragbench.content": run.data.tags["ragbench.content"]}
+    ).info.run_id
     client.delete_run(run.info.run_id)
     [new] = export_mlflow(made("a"), uri, experiment="rag").values()
     assert new not in (stopped, run.info.run_id)
@@ -209,7 +252,11 @@ def test_a_result_is_a_run_of_mlflow_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in ("mlflow", "openpyxl.cell.cell", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
+    for module in (
+        "mlflow",
+        "openpyxl.cell.cell",
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    ):
         monkeypatch.setitem(sys.modules, module, None)
     for extra, export in (
         ("mlflow", lambda: export_mlflow(made(), "sqlite:///x.db")),

@@ -1,4 +1,6 @@
-"""Where answers fail, for readers: links that lead somewhere, texts that stay texts, shares that sum to one."""
+"""Where answers fail, for readers: links that lead somewhere, texts that stay texts, shares that
+sum to one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ DIAGNOSIS = pd.DataFrame(
 
 
 def result(name: str, scores: dict[str, list[float]]) -> Result:
-    rows = [(f"q{i}", measure, value) for measure, own in scores.items() for i, value in enumerate(own)]
+    rows = [
+        (f"q{i}", measure, value) for measure, own in scores.items() for i, value in enumerate(own)
+    ]
     frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     parameters = {"retriever": name, "chunker": "fixed", "chunk_size": 128}
     questions = {f"q{i}": "?" for i in range(3)}

@@ -26,9 +26,16 @@ def test_every_cause_has_a_stage_and_a_colour_of_its_own() -> None:
 
 
 def test_the_flow_begins_with_all_and_loses_each_question_once() -> None:
-    figure = plot_causes(count_causes(pd.DataFrame({"cause": ["", "not_used", "not_used", "below_cut"]})))
+    figure = plot_causes(
+        count_causes(pd.DataFrame({"cause": ["", "not_used", "not_used", "below_cut"]}))
+    )
     assert texts(figure) == ["4", "1 (25%)", "2 (50%)", "1 (25%)"]
-    assert [(bar.get_x(), bar.get_width()) for bar in bars(figure)] == [(0, 4), (3, 1), (1, 2), (0, 1)]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars(figure)] == [
+        (0, 4),
+        (3, 1),
+        (1, 2),
+        (0, 1),
+    ]
 
 
 def test_no_questions_no_flow() -> None:

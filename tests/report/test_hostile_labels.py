@@ -1,4 +1,6 @@
-"""Texts of prompts and systems in labels: shown as they are in Markdown, notebooks and pages, and never obeyed."""
+"""Texts of prompts and systems in labels: shown as they are in Markdown, notebooks and pages, and
+never obeyed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_markdown_shows_each_label_as_it_is() -> None:
     results = hostile()
     board = report.leaderboard_markdown(results.leaderboard("nDCG@10"), "nDCG@10")
     assert len(board.splitlines()) == 2 + len(PROMPTS)
-    decided, sentences = report.margin_decisions(results, results.leaderboard("nDCG@10"), measure="nDCG@10")
+    decided, sentences = report.margin_decisions(
+        results, results.leaderboard("nDCG@10"), measure="nDCG@10"
+    )
     assert any(SHOWN[0] in label for label in decided["label"]), "tables escape for themselves"
     for text in (board, results_markdown(results), report.order_changes(results), *sentences):
         html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
@@ -90,9 +94,12 @@ def to_page(notebook: Path) -> str:
     """The notebook as HTML that loads nothing from other servers."""
     import nbconvert
 
-    installed = Path(nbconvert.__file__).parents[4] / "share" / "jupyter" / "nbconvert" / "templates"
+    installed = (
+        Path(nbconvert.__file__).parents[4] / "share" / "jupyter" / "nbconvert" / "templates"
+    )
     exporter = nbconvert.HTMLExporter(
-        extra_template_basedirs=[str(installed)],  # an environment on top of another one does not look there
+        # an environment on top of another one does not look there
+        extra_template_basedirs=[str(installed)],
         extra_template_paths=[str(installed)],
         mathjax_url="", require_js_url="", jquery_url="", mermaid_js_url="",
     )  # fmt: skip
@@ -105,8 +112,12 @@ def test_the_comparison_notebook_in_a_browser(
     for one in hostile():
         save(one, tmp_path / "sweep" / one.name)
     notebook = Path(__file__).resolve().parents[2] / "notebooks" / "compare.ipynb"
-    done = execute_notebook(notebook, tmp_path, sweep_dir=str(tmp_path / "sweep"), measure="nDCG@10")
-    assert not [out for cell in done.cells for out in cell.get("outputs", ()) if out.output_type == "error"]
+    done = execute_notebook(
+        notebook, tmp_path, sweep_dir=str(tmp_path / "sweep"), measure="nDCG@10"
+    )
+    assert not [
+        out for cell in done.cells for out in cell.get("outputs", ()) if out.output_type == "error"
+    ]
     page = tmp_path / "comparison.html"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nbconvert

@@ -1,4 +1,6 @@
-"""Figures show what they are given: labelled axes, one look per configuration, words where there is nothing."""
+"""Figures show what they are given: labelled axes, one look per configuration, words where there is
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -52,26 +54,38 @@ def test_unnamed_retrievers_get_colours_of_their_own() -> None:
 
 
 def test_named_retrievers_are_distinguishable_by_any_eye() -> None:
-    """At least 60 of 255 apart in lightness or in the blue-yellow channel, which nearly everybody sees."""
+    """At least 60 of 255 apart in lightness or in the blue-yellow channel, which nearly everybody
+    sees.
+    """
 
     def channels(colour: str) -> tuple[float, float]:
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
         return 0.299 * red + 0.587 * green + 0.114 * blue, blue - (red + green) / 2
 
     named = ["bm25", "dense:wordllama", "dense:minilm", "hybrid:minilm"]
-    for one, other in itertools.combinations([channels(plots.colour_of(name)) for name in named], 2):
+    for one, other in itertools.combinations(
+        [channels(plots.colour_of(name)) for name in named], 2
+    ):
         assert max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= 40
 
 
 def test_ceilings_are_drawn_as_ticks_next_to_the_means() -> None:
     summary = pd.DataFrame(
-        [("R@1", 0.2, 0.1, 0.3, 4, 4), ("nDCG@10", 0.6, 0.5, 0.7, 4, 4), ("token_f1", 0.3, 0.2, 0.4, 4, 4)],
+        [
+            ("R@1", 0.2, 0.1, 0.3, 4, 4),
+            ("nDCG@10", 0.6, 0.5, 0.7, 4, 4),
+            ("token_f1", 0.3, 0.2, 0.4, 4, 4),
+        ],
         columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"],
     )
-    ceilings = pd.DataFrame([("q1", "R@1", 0.5), ("q1", "nDCG@10", 1.0)], columns=["query_id", "measure", "value"])
+    ceilings = pd.DataFrame(
+        [("q1", "R@1", 0.5), ("q1", "nDCG@10", 1.0)], columns=["query_id", "measure", "value"]
+    )
     figure = drawn(plots.plot_ceilings(summary, ceilings, retriever="bm25"))
     axes = figure.axes[0]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["nDCG@10", "R@1"], "no bar without a ceiling"
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["nDCG@10", "R@1"], (
+        "no bar without a ceiling"
+    )
     ticks = next(line for line in axes.lines if line.get_label() == "ceiling")
     assert np.asarray(ticks.get_xdata()).tolist() == [1.0, 0.5]
     assert "0.200 of 0.500" in {text.get_text() for text in axes.texts}
@@ -83,7 +97,10 @@ def test_categories_show_how_many_questions_stand_behind_a_bar() -> None:
         columns=["category", "mean", "ci_low", "ci_high", "n_scored", "n"],
     )
     axes = drawn(plots.plot_categories(table, "nDCG@10")).axes[0]
-    assert {tick.get_text() for tick in axes.get_yticklabels()} == {"easy (n = 12)", "no category (n = 3)"}
+    assert {tick.get_text() for tick in axes.get_yticklabels()} == {
+        "easy (n = 12)",
+        "no category (n = 3)",
+    }
     assert "nDCG@10" in axes.get_xlabel()
 
 
@@ -97,7 +114,9 @@ def test_span_coverage_draws_every_border_and_all_evidence() -> None:
         {"q": {"d": 1}},
     )
     chunks = [Chunk(f"d#{i}", "d", 500 * i, 500 * (i + 1), text[:500]) for i in range(8)]
-    figure = drawn(plots.plot_span_coverage(data, chunks, {"q": {"d#2": 2.0, "d#7": 1.0}}, "d", k=1))
+    figure = drawn(
+        plots.plot_span_coverage(data, chunks, {"q": {"d#2": 2.0, "d#7": 1.0}}, "d", k=1)
+    )
     axes = figure.axes[0]
     assert len(axes.lines) == 8, "one border per chunk"
     assert "8 chunks, evidence of 1 questions" in axes.get_title(loc="left")
@@ -119,7 +138,9 @@ def test_span_coverage_without_evidence_has_a_note(doc_id: str | None) -> None:
 
 def curves(board: pd.DataFrame) -> pd.DataFrame:
     rows = [(n, b, 0.1, 0.05, 0.2) for n in board["name"] for b in (250, 500, 1000)]
-    return pd.DataFrame(rows, columns=["name", "budget", "mean", "ci_low", "ci_high"]).merge(board, on="name")
+    return pd.DataFrame(rows, columns=["name", "budget", "mean", "ci_low", "ci_high"]).merge(
+        board, on="name"
+    )
 
 
 def legend(figure: Figure) -> list[str]:
@@ -128,16 +149,27 @@ def legend(figure: Figure) -> list[str]:
 
 def test_budget_curves_have_a_panel_for_each_chunking_with_bands_and_a_short_legend() -> None:
     board = pd.DataFrame(
-        [(f"{r}{c}", f"{r}, {c}", r, c) for r in ("bm25", "dense:minilm", "x") for c in ("fixed 512", "fixed 1024")],
+        [
+            (f"{r}{c}", f"{r}, {c}", r, c)
+            for r in ("bm25", "dense:minilm", "x")
+            for c in ("fixed 512", "fixed 1024")
+        ],
         columns=["name", "label", "retriever", "chunking"],
     )
     figure = drawn(plots.plot_budget_curves(curves(board), plots.styles(board)))
     assert [axes.get_title() for axes in figure.axes] == ["fixed 512", "fixed 1024"]
     assert labels(figure) == ("context budget (tokens)", "gold evidence inside the budget")
-    assert [len(axes.lines) for axes in figure.axes] == [len(axes.collections) for axes in figure.axes] == [3, 3]
+    assert (
+        [len(axes.lines) for axes in figure.axes]
+        == [len(axes.collections) for axes in figure.axes]
+        == [3, 3]
+    )
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()][:2] == ["0%", "20%"]
     assert legend(figure) == ["bm25", "dense:minilm", "x", "fixed 512", "fixed 1024"]
-    assert "no gold evidence" in drawn(plots.plot_budget_curves(curves(board).head(0), {})).axes[0].texts[0].get_text()
+    assert (
+        "no gold evidence"
+        in drawn(plots.plot_budget_curves(curves(board).head(0), {})).axes[0].texts[0].get_text()
+    )
 
 
 def test_no_legend_has_more_than_seven_entries() -> None:
@@ -150,7 +182,10 @@ def test_no_legend_has_more_than_seven_entries() -> None:
 
 def test_configurations_that_differ_in_the_model_only_look_different() -> None:
     board = pd.DataFrame(
-        [("a", "bm25, fixed 128, llm x", "bm25", "fixed 128"), ("b", "bm25, fixed 128, llm y", "bm25", "fixed 128")],
+        [
+            ("a", "bm25, fixed 128, llm x", "bm25", "fixed 128"),
+            ("b", "bm25, fixed 128, llm y", "bm25", "fixed 128"),
+        ],
         columns=["name", "label", "retriever", "chunking"],
     )
     look = plots.styles(board)
@@ -169,12 +204,23 @@ def test_figures_are_not_pyplots_so_none_stays_open() -> None:
 def test_means_a_bit_outside_of_their_interval_are_drawn() -> None:
     third = 1 / 3
     row = {"category": "", "mean": third, "n_scored": 8, "n": 8}
-    table = pd.DataFrame([{**row, "ci_low": np.nextafter(third, 1), "ci_high": np.nextafter(third, 0)}])
+    table = pd.DataFrame(
+        [{**row, "ci_low": np.nextafter(third, 1), "ci_high": np.nextafter(third, 0)}]
+    )
     drawn(plots.plot_categories(table, "P@3"))
 
 
-@pytest.mark.parametrize("question", ["What is $\\LaTeX$?", "Is $5 more than 4$ or {", "a_b^c $\\frac{$"])
+@pytest.mark.parametrize(
+    "question", ["What is $\\LaTeX$?", "Is $5 more than 4$ or {", "a_b^c $\\frac{$"]
+)
 def test_dollars_in_questions_are_dollars_and_no_formula(question: str) -> None:
-    counted = {"category": question, "mean": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n_scored": 8, "n": 8}
+    counted = {
+        "category": question,
+        "mean": 0.5,
+        "ci_low": 0.4,
+        "ci_high": 0.6,
+        "n_scored": 8,
+        "n": 8,
+    }
     figure = drawn(plots.plot_categories(pd.DataFrame([counted]), "nDCG@10"))
     assert figure.axes[0].get_yticklabels()[0].get_text().startswith(question)

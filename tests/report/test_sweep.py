@@ -30,7 +30,12 @@ def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any)
         "reranker": "",
         "k": 5,
     }
-    environment = {"python": "3.11", "platform": "Linux", "machine": "x86_64", "cores": changes.pop("cores", 2)}
+    environment = {
+        "python": "3.11",
+        "platform": "Linux",
+        "machine": "x86_64",
+        "cores": changes.pop("cores", 2),
+    }
     fingerprint = changes.pop("fingerprint", "abc")
     rows = [
         (query_id, measure, value)
@@ -75,14 +80,18 @@ def test_configurations_are_labelled_by_what_they_are() -> None:
 
 
 def test_labels_name_every_other_difference() -> None:
-    table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
+    table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index(
+        "name"
+    )
     assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
     assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
 
 
 def test_a_label_names_no_parameter_that_its_system_does_not_have() -> None:
     own = result("service", constant(1, 1, 1))
-    service = replace(own, config={**own.config, "parameters": {"system": "service.toml", "seed": 0}})
+    service = replace(
+        own, config={**own.config, "parameters": {"system": "service.toml", "seed": 0}}
+    )
     table = results.configurations([SMALL, service]).set_index("name")
     assert table.loc["service", "label"] == "service.toml"
 
@@ -98,7 +107,11 @@ def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> N
 
 
 def test_leaderboard_by_another_measure() -> None:
-    assert results.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == ["big", "dense", "small"]
+    assert results.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == [
+        "big",
+        "dense",
+        "small",
+    ]
 
 
 def compared(own: list[Result], baseline: str) -> pd.DataFrame:
@@ -106,15 +119,20 @@ def compared(own: list[Result], baseline: str) -> pd.DataFrame:
 
 
 def test_leaderboard_markdown_ranks_first_and_draws_differences() -> None:
-    pair = [result("a", {"nDCG@10": [0.2, 0.4] * 10}), result("b", {"nDCG@10": [0.6, 0.9] * 10}, chunk_size=512)]
+    pair = [
+        result("a", {"nDCG@10": [0.2, 0.4] * 10}),
+        result("b", {"nDCG@10": [0.6, 0.9] * 10}, chunk_size=512),
+    ]
     text = report.leaderboard_markdown(results.leaderboard(pair), "nDCG@10", compared(pair, "a"))
     header, _, first, second, *_ = text.splitlines()
     assert header == (
-        "| # | configuration | **nDCG@10** (ranked by) | difference from the baseline | p50 (ms) | p95 (ms) | "
-        "dollars per 1,000 questions | search (ms) |"
+        "| # | configuration | **nDCG@10** (ranked by) | difference from the baseline | p50 (ms) "
+        "| p95 (ms) | dollars per 1,000 questions | search (ms) |"
     )
     assert re.search(
-        r"bm25, fixed 512 \| 0\.750<br>\[.*\]<br>20/20 \| \+0\.450<br>\[.*\]<br>`·+│·*-*●-*·+` .*\| 2\.00", first
+        r"bm25, fixed 512 \| 0\.750<br>\[.*\]<br>20/20 \| \+0\.450<br>\[.*\]<br>`·+│·*-*●-*·+` "
+        r".*\| 2\.00",
+        first,
     )
     assert "| baseline |" in second
     assert "nan" not in text.lower()
@@ -163,7 +181,9 @@ def test_nothing_is_ranked_where_nothing_was_scored() -> None:
         "No question could be scored by nDCG@10, so no configuration is better than another."
     ]
     _, sentences = report.margin_decisions(both, board, measure="nDCG@10")
-    assert sentences == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    assert sentences == [
+        "Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."
+    ]
 
 
 def test_different_data_is_refused_and_named() -> None:
@@ -210,57 +230,86 @@ def test_conclusion_of_a_clear_winner() -> None:
         "**Decision:** bm25, fixed 128 is better than the baseline, bm25, fixed 512, "
         "and than every other configuration."
     )
-    assert lines[1] == "**Best:** bm25, fixed 128, with 0.900 by span_recall_auc, of 3 configurations."
+    assert (
+        lines[1] == "**Best:** bm25, fixed 128, with 0.900 by span_recall_auc, of 3 configurations."
+    )
     assert lines[2].startswith("**Against the baseline**, bm25, fixed 512: +0.800 [")
     assert lines[3].startswith("**Against the runner-up**, dense:minilm, fixed 128: +0.300")
     assert lines[-2] == "**Next:** read the questions on which the two best disagree (below)."
 
 
 def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
-    comparison = compare_all({r.name: r.scores for r in SWEEP}, "small", measures=["span_recall_auc"])
+    comparison = compare_all(
+        {r.name: r.scores for r in SWEEP}, "small", measures=["span_recall_auc"]
+    )
     lines = report.conclusion(SWEEP, comparison, "small", "span_recall_auc")
-    assert lines[0].startswith("**Decision:** keep the baseline, bm25, fixed 128: no configuration is better")
+    assert lines[0].startswith(
+        "**Decision:** keep the baseline, bm25, fixed 128: no configuration is better"
+    )
     alone = report.conclusion([SMALL], comparison.head(0), "small", "span_recall_auc")
     assert alone[-1] == "With one configuration there is nothing to compare."
 
 
-def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follows_the_causes() -> None:
+def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follows_the_causes() -> (
+    None
+):
     rng = np.random.default_rng(0)
     low, high = rng.random(40) * 0.3, rng.random(40)
     causes = ["not_retrieved", "below_cut", "refused"]
-    failed = pd.DataFrame({"query_id": list("abc"), "cause": causes, "evidence": "", "failed": True})
+    failed = pd.DataFrame(
+        {"query_id": list("abc"), "cause": causes, "evidence": "", "failed": True}
+    )
     values = {"low": low, "high": high, "alike": rng.permutation(high)}
     three = [
-        Result(name, {**SMALL.config, "parameters": {"retriever": name}}, {}, scores_of(own), diagnosis=failed)
+        Result(
+            name,
+            {**SMALL.config, "parameters": {"retriever": name}},
+            {},
+            scores_of(own),
+            diagnosis=failed,
+        )
         for name, own in values.items()
     ]
     comparison = compare_all({one.name: one.scores for one in three}, "low")
     lines = report.conclusion(three, comparison, "low", "nDCG@10")
     best, other = ("alike", "high") if "**Best:** alike" in lines[1] else ("high", "alike")
     assert (
-        lines[0] == f"**Decision:** {best} is better than the baseline, low; {other} cannot be distinguished from it."
+        lines[0] == f"**Decision:** {best} is better than the baseline, low; {other} cannot be "
+        "distinguished from it."
     )
     assert lines[-2] == (
-        f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, most of them by "
-        "retrieval: 1 not retrieved, 1 retrieved below the cut. Try another retriever, a reranker or a larger k."
+        f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, "
+        "most of them by retrieval: 1 not retrieved, 1 retrieved below the cut. Try another "
+        "retriever, a reranker or a larger k."
     )
     undecided = report.conclusion(
         three[1:], compare_all({o.name: o.scores for o in three[1:]}, other), other, "nDCG@10"
     )
-    assert undecided[0] == f"**Decision:** no configuration is shown to be better than the baseline, {other}: keep it."
+    assert (
+        undecided[0]
+        == f"**Decision:** no configuration is shown to be better than the baseline, {other}: "
+        "keep it."
+    )
 
 
 def scores_of(values: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
+    return pd.DataFrame(
+        {"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values}
+    )
 
 
 def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path) -> None:
     corpus = {"rail": Document("rail", "The line opened in 1881. It was rebuilt later.")}
-    cases = [Case(f"q{i}", f"When did line {i} open?", reference_answer="In 1881.") for i in range(4)]
+    cases = [
+        Case(f"q{i}", f"When did line {i} open?", reference_answer="In 1881.") for i in range(4)
+    ]
     data = Dataset("demo", "test", corpus, cases, {case.query_id: {"rail": 1} for case in cases})
 
     def service(question: str) -> dict[str, Any]:
-        return {"answer": "In 1881.", "contexts": [{"id": "rail", "text": "The line opened in 1881."}]}
+        return {
+            "answer": "In 1881.",
+            "contexts": [{"id": "rail", "text": "The line opened in 1881."}],
+        }
 
     usage = {"model": "anthropic:claude-haiku-4-5", "input_tokens": 1_000, "output_tokens": 200}
     arms: dict[str, Any] = {
@@ -271,13 +320,21 @@ def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path)
     for name, system in arms.items():
         rb.save(rb.evaluate(data, system, name=name), tmp_path / name)
     board = rb.load_results(tmp_path).leaderboard().set_index("name")
-    rankings = rb.Results([rb.evaluate(data, service, name="rankings only", perspectives=["retrieval"])])
+    rankings = rb.Results(
+        [rb.evaluate(data, service, name="rankings only", perspectives=["retrieval"])]
+    )
     assert (rankings.leaderboard()["latency_p50_ms"] > 0).all()
     assert (board["latency_p50_ms"] > 0).all()
     assert (board["latency_p95_ms"] >= board["latency_p50_ms"]).all()
-    assert board["cost_per_1000_usd"].fillna(-1).to_dict() == {"ours": 0, "service": -1, "priced": pytest.approx(2.0)}
+    assert board["cost_per_1000_usd"].fillna(-1).to_dict() == {
+        "ours": 0,
+        "service": -1,
+        "priced": pytest.approx(2.0),
+    }
     found = rb.load_result(tmp_path / "service").report.made.latency
-    assert board.loc["service", "latency_p95_ms"] == next(one.p95 for one in found if one.stage == "total")
+    assert board.loc["service", "latency_p95_ms"] == next(
+        one.p95 for one in found if one.stage == "total"
+    )
     assert {"latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd"} <= {*report.known_costs(board)}
     text = report.leaderboard_markdown(board.reset_index(), "nDCG@10")
     assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions |" in text
@@ -285,8 +342,13 @@ def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path)
 
 def test_two_machines_are_pointed_out() -> None:
     pair = [SMALL, result("x", constant(1, 1, 1), cores=64)]
-    comparison = compare_all({one.name: one.scores for one in pair}, "small", measures=["span_recall_auc"])
-    assert "2 different environments" in report.conclusion(pair, comparison, "small", "span_recall_auc")[-1]
+    comparison = compare_all(
+        {one.name: one.scores for one in pair}, "small", measures=["span_recall_auc"]
+    )
+    assert (
+        "2 different environments"
+        in report.conclusion(pair, comparison, "small", "span_recall_auc")[-1]
+    )
 
 
 def test_baseline_name_is_checked() -> None:
@@ -324,7 +386,9 @@ def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
         "With one configuration there is nothing to compare.",
     ]
     none = report.conclusion([unscored], comparison, "a", "token_f1")
-    assert none == ["No question could be scored by token_f1, so no configuration is better than another."]
+    assert none == [
+        "No question could be scored by token_f1, so no configuration is better than another."
+    ]
 
 
 def test_the_same_values_in_another_order_share_a_place() -> None:
@@ -350,7 +414,10 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
 
 
 def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
-    ties = [result("a", {"nDCG@10": [1.0, 0.5]}), result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64)]
+    ties = [
+        result("a", {"nDCG@10": [1.0, 0.5]}),
+        result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64),
+    ]
     comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
     sentences = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
     assert sentences.count("equal on every one of 2 questions.") == 2

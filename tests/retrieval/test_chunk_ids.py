@@ -21,7 +21,12 @@ TEXT = (
     "Cats sleep most of the day. They hunt at dawn and at dusk. "
     "A cat that lives indoors needs a tree to climb. Water should stand apart from the food."
 )
-CASE = Case("q", "When do cats hunt?", evidence=(Span("cats", 28, 58),), reference_answer="At dawn and at dusk.")
+CASE = Case(
+    "q",
+    "When do cats hunt?",
+    evidence=(Span("cats", 28, 58),),
+    reference_answer="At dawn and at dusk.",
+)
 CORPUS = {"cats": Document("cats", TEXT), "tea": Document("tea", "Tea is green.")}
 DATA = Dataset("pets", "test", CORPUS, [CASE], {"q": {"cats": 1}})
 
@@ -34,7 +39,13 @@ def searched(size: int) -> tuple[list[Chunk], Run]:
 def scored(run: Run, chunks: list[Chunk]) -> list[Callable[[], object]]:
     answers = [Answer("q", "At dawn and at dusk.", contexts=tuple(run["q"]), outcome="success")]
     none = pd.DataFrame({"query_id": [], "measure": [], "value": []})
-    claim = {"number": 1, "claim": "At dawn.", "reason": "it says so", "document": 1, "supported": True}
+    claim = {
+        "number": 1,
+        "claim": "At dawn.",
+        "reason": "it says so",
+        "document": 1,
+        "supported": True,
+    }
     verdict = {"faithfulness": {"claims": [claim]}}
     return [
         lambda: score_spans(DATA, run, chunks),

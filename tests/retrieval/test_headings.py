@@ -9,11 +9,16 @@ from ragbench.retrieval.outline import find_headings, lines_of
 
 def headings(text: str) -> list[tuple[str, int]]:
     lines = lines_of(text)
-    return [(" / ".join(line.text for line in lines[a : b + 1]), level) for a, b, level in find_headings(lines)]
+    return [
+        (" / ".join(line.text for line in lines[a : b + 1]), level)
+        for a, b, level in find_headings(lines)
+    ]
 
 
 def test_atx() -> None:
-    assert headings("# One\ntext\n## Two ##\n   ### Three\n####### no\n#no\n    # code\n###### Six\n#") == [
+    assert headings(
+        "# One\ntext\n## Two ##\n   ### Three\n####### no\n#no\n    # code\n###### Six\n#"
+    ) == [
         ("# One", 1),
         ("## Two ##", 2),
         ("   ### Three", 3),
@@ -27,7 +32,11 @@ def test_setext() -> None:
 
 
 def test_setext_next_to_atx_has_its_own_level() -> None:
-    assert headings("Two\n---\n\n# One\n\n### Three") == [("Two / ---", 2), ("# One", 1), ("### Three", 3)]
+    assert headings("Two\n---\n\n# One\n\n### Three") == [
+        ("Two / ---", 2),
+        ("# One", 1),
+        ("### Three", 3),
+    ]
 
 
 def test_restructured_text_levels_in_order_of_appearance() -> None:
@@ -73,4 +82,10 @@ def test_lines_know_the_headings_above() -> None:
         ("d", True),
         ("e", False),
     ]
-    assert [(line.start, line.end) for line in lines] == [(0, 1), (3, 4), (10, 11), (14, 15), (16, 17)]
+    assert [(line.start, line.end) for line in lines] == [
+        (0, 1),
+        (3, 4),
+        (10, 11),
+        (14, 15),
+        (16, 17),
+    ]

@@ -26,7 +26,11 @@ def _free_port() -> int:
 
 
 def _program(name: str, *folders: str) -> str:
-    places = [*os.environ["PATH"].split(":"), "/usr/sbin", *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
+    places = [
+        *os.environ["PATH"].split(":"),
+        "/usr/sbin",
+        *map(str, Path("/usr/lib/postgresql").glob("*/bin")),
+    ]
     if found := shutil.which(name, path=":".join([*places, *folders])):
         return found
     pytest.skip(f"{name} is not installed (apt install postgresql mariadb-server)")
@@ -37,7 +41,9 @@ def _as(user: str) -> dict[str, object]:
     return {"user": user, "extra_groups": []} if os.getuid() == 0 else {}
 
 
-def _started(command: list[str], url: str, log: Path, owner: dict[str, object]) -> subprocess.Popen[bytes]:
+def _started(
+    command: list[str], url: str, log: Path, owner: dict[str, object]
+) -> subprocess.Popen[bytes]:
     with log.open("wb") as file:
         server = subprocess.Popen(command, stdout=file, stderr=file, cwd="/", **owner)  # type: ignore[call-overload]
     engine = create_engine(url, poolclass=NullPool)
@@ -56,13 +62,39 @@ def _started(command: list[str], url: str, log: Path, owner: dict[str, object]) 
 def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder, port = _shared(tmp_path_factory, "postgres"), _free_port()
     initdb, server = _program("initdb"), _program("postgres")
-    setup = [initdb, "-D", str(folder / "data"), "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    setup = [
+        initdb,
+        "-D",
+        str(folder / "data"),
+        "-U",
+        "tester",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+    ]
     subprocess.run(setup, check=True, capture_output=True, cwd="/", **_as("postgres"))  # type: ignore[call-overload]
-    command = [server, "-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder), "-F"]
+    command = [
+        server,
+        "-D",
+        str(folder / "data"),
+        "-p",
+        str(port),
+        "-h",
+        "127.0.0.1",
+        "-k",
+        str(folder),
+        "-F",
+    ]
     url = f"postgresql+psycopg://tester@127.0.0.1:{port}/postgres"
-    process = _started(command, url, tmp_path_factory.mktemp("log") / "postgres.log", _as("postgres"))
+    process = _started(
+        command, url, tmp_path_factory.mktemp("log") / "postgres.log", _as("postgres")
+    )
     yield url
-    process.send_signal(signal.SIGINT if "postgres" in url else signal.SIGTERM)  # fast, with clients or without
+    process.send_signal(
+        signal.SIGINT if "postgres" in url else signal.SIGTERM
+    )  # fast, with clients or without
     process.wait(30)
 
 
@@ -70,7 +102,12 @@ def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def _mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder, port = _shared(tmp_path_factory, "mysql"), _free_port()
     install, server = _program("mariadb-install-db"), _program("mariadbd")
-    setup = [install, "--no-defaults", f"--datadir={folder / 'data'}", "--auth-root-authentication-method=normal"]
+    setup = [
+        install,
+        "--no-defaults",
+        f"--datadir={folder / 'data'}",
+        "--auth-root-authentication-method=normal",
+    ]
     subprocess.run(setup, check=True, capture_output=True, cwd="/", **_as("mysql"))  # type: ignore[call-overload]
     command = [
         server, "--no-defaults", f"--datadir={folder / 'data'}", f"--port={port}", "--bind-address=127.0.0.1",
@@ -79,7 +116,9 @@ def _mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     url = f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
     process = _started(command, url, tmp_path_factory.mktemp("log") / "mariadb.log", _as("mysql"))
     yield url
-    process.send_signal(signal.SIGINT if "postgres" in url else signal.SIGTERM)  # fast, with clients or without
+    process.send_signal(
+        signal.SIGINT if "postgres" in url else signal.SIGTERM
+    )  # fast, with clients or without
     process.wait(30)
 
 
@@ -108,7 +147,9 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[st
             return f"sqlite:///{tmp_path / f'runs{next(made)}.sqlite'}"
         url = str(request.getfixturevalue(f"_{kind}"))
         name = f"runs_{time.time_ns()}"
-        with create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool).connect() as connection:
+        with create_engine(
+            url, isolation_level="AUTOCOMMIT", poolclass=NullPool
+        ).connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name}"))
         return url.rpartition("/")[0].replace("mysql+pymysql", "mariadb") + f"/{name}"
 

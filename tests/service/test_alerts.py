@@ -43,25 +43,36 @@ START = datetime(2026, 3, 1, 2, tzinfo=UTC)
 SECRET = "s3cr3t-t0ken"
 
 
-def night(day: int, quality: float, *, name: str = "nightly", passed: bool = True) -> tuple[rb.Result, None]:
+def night(
+    day: int, quality: float, *, name: str = "nightly", passed: bool = True
+) -> tuple[rb.Result, None]:
     rng = np.random.default_rng(day)
     ids = [f"q{i:02}" for i in range(40)]
     values = np.clip(quality + rng.normal(0, 0.1, 40), 0, 1)
-    scores = pd.concat(pd.DataFrame({"query_id": ids, "measure": m, "value": values}) for m in ("claim_support", "R@5"))
+    scores = pd.concat(
+        pd.DataFrame({"query_id": ids, "measure": m, "value": values})
+        for m in ("claim_support", "R@5")
+    )
     cases = tuple(rb.Case(one, f"Question {one}?") for one in ids)
     data = rb.Dataset("docs", "test", {}, cases, {})
-    made = new_result(name=name, parameters={}, dataset=data, run={}, scores=scores.reset_index(drop=True))
+    made = new_result(
+        name=name, parameters={}, dataset=data, run={}, scores=scores.reset_index(drop=True)
+    )
     at = (START + timedelta(days=day)).isoformat()
     report = made.report
     if not passed:
         rows = tuple(replace(one, target=0.9, verdict="missed") for one in report.measures)
         report = replace(report, measures=rows, settings={**report.settings, "named": ["R@5"]})
-    return replace(made, config={**made.config, "made_at": at, "series": name}, verdicts=report), None
+    return replace(
+        made, config={**made.config, "made_at": at, "series": name}, verdicts=report
+    ), None
 
 
 @pytest.fixture
 def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """A receiver of webhooks on loopback, in the variable HOOK; what it got. It refuses while `got` holds None."""
+    """A receiver of webhooks on loopback, in the variable HOOK; what it got. It refuses while `got`
+    holds None.
+    """
     pytest.importorskip("apprise", reason="pip install 'ragbench-lab[alerts]'")
     got: list[Any] = []
 
@@ -100,10 +111,15 @@ def test_a_threshold_is_crossed_by_the_whole_interval_and_sent_once(
     [message] = webhook
     title, body = message["title"], message["message"]
     assert title == "ragbench: nightly: the whole interval of claim_support is below 0.8"
-    values = night(2, 0.6)[0].scores.query("measure == 'claim_support'").set_index("query_id")["value"]
+    values = (
+        night(2, 0.6)[0].scores.query("measure == 'claim_support'").set_index("query_id")["value"]
+    )
     assert f"claim_support {values.mean():.3f}, 95 % interval [0." in body
     assert "Change: -0.1" in body
-    assert f"Worst questions: {values.idxmin()} {values.min():.2f} (Question {values.idxmin()}?); " in body
+    assert (
+        f"Worst questions: {values.idxmin()} {values.min():.2f} (Question {values.idxmin()}?); "
+        in body
+    )
     assert f"Look: ragbench history show {ids[2][:10]}" in body
     assert raised_alerts(database=database)["state"].tolist() == ["sent"]
     assert alerts(database=database)["raised"].tolist() == [1]
@@ -148,10 +164,14 @@ def test_failed_runs_and_jobs_drift_and_silence(
     now = datetime.now(UTC)
     for at in (now, now + timedelta(days=1), now + timedelta(days=3), now + timedelta(days=4)):
         check_alerts(database, at)
-    assert [one["title"] for one in webhook[2:]] == ["ragbench: evaluations: no run since 2026-04-08T02:00 (silent 2d)"]
+    assert [one["title"] for one in webhook[2:]] == [
+        "ragbench: evaluations: no run since 2026-04-08T02:00 (silent 2d)"
+    ]
     add_schedule("broken", "* * * * *", ["eval"], database=database, now=now - timedelta(days=1))
     for _ in range(2):
-        run_due(database=database, work=lambda claimed, lost: (2, "Reading\nno such file: t.yaml", None))
+        run_due(
+            database=database, work=lambda claimed, lost: (2, "Reading\nno such file: t.yaml", None)
+        )
     [last] = webhook[3:]
     assert "broken: the job due " in last["title"]
     assert "no such file: t.yaml" in last["message"]
@@ -179,12 +199,15 @@ def test_what_was_refused_is_tried_again_by_run_due(tmp_path: Path, webhook: lis
     record([night(0, 0.5)], database=database)
     [row] = raised_alerts(database=database).to_dict("records")
     assert row["error"] == (
-        "${HOOK}: could not be reached, or refused the message; ${NOWHERE}: this environment variable is not set"
+        "${HOOK}: could not be reached, or refused the message; ${NOWHERE}: this environment "
+        "variable is not set"
     )
     for _ in range(2):
         run_due(database=database)
     assert len(webhook) == 1, "sent to the target that had refused it, once"
-    assert raised_alerts(database=database)["error"].tolist() == ["${NOWHERE}: this environment variable is not set"]
+    assert raised_alerts(database=database)["error"].tolist() == [
+        "${NOWHERE}: this environment variable is not set"
+    ]
 
 
 SENDER = """
@@ -196,14 +219,20 @@ send_alerts(sys.argv[1])
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_two_processes_and_a_kill_send_each_alert_once(
-    kind: str, new_database: Callable[[str], str], webhook: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    new_database: Callable[[str], str],
+    webhook: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = new_database(kind)
     add_alert("R@5<0.9", to=["${HOOK}"], database=database)
     with monkeypatch.context() as only_written:
         only_written.setattr(alert_rules, "send_or_warn", lambda database: None)
         record([night(i, 0.5) for i in range(8)], database=database)
-    senders = [subprocess.Popen([sys.executable, "-c", SENDER, database], stderr=subprocess.PIPE) for _ in range(2)]
+    senders = [
+        subprocess.Popen([sys.executable, "-c", SENDER, database], stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     while not webhook and any(one.poll() is None for one in senders):
         pass
     os.kill(senders[0].pid, signal.SIGKILL)
@@ -237,7 +266,10 @@ def test_mail_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
-        monkeypatch.setenv("MAIL", f"mailto://127.0.0.1:{port}?from=rag@example.com&to=team@example.com&format=text")
+        monkeypatch.setenv(
+            "MAIL",
+            f"mailto://127.0.0.1:{port}?from=rag@example.com&to=team@example.com&format=text",
+        )
         add_alert("drift", to=["${MAIL}"], database=str(tmp_path / "runs.sqlite"))
         assert send_test("drift", database=str(tmp_path / "runs.sqlite")) == {"${MAIL}": ""}
         server.shutdown()

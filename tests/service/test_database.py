@@ -12,7 +12,9 @@ from sqlalchemy.engine import URL
 from ragbench.store import engines
 
 
-def test_threads_that_come_first_at_the_same_moment_use_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_come_first_at_the_same_moment_use_one_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     together = threading.Barrier(4)
     new = engines._new_engine
 

@@ -45,18 +45,28 @@ ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "results" / "quickstart"
 
 
-def result(values: np.ndarray[Any, Any], at: str, *, ids: str = "q", name: str = "nightly") -> rb.Result:
+def result(
+    values: np.ndarray[Any, Any], at: str, *, ids: str = "q", name: str = "nightly"
+) -> rb.Result:
     """A result with one measure, made at a given time."""
     names = [f"{ids}{i}" for i in range(len(values))]
     data = rb.Dataset(
-        "docs", "test", {"d": rb.Document("d", "Text.")}, tuple(rb.Case(one, f"Question {one}?") for one in names), {}
+        "docs",
+        "test",
+        {"d": rb.Document("d", "Text.")},
+        tuple(rb.Case(one, f"Question {one}?") for one in names),
+        {},
     )
     scores = pd.DataFrame({"query_id": names, "measure": "nDCG@10", "value": values})
-    made = new_result(name=name, parameters={"retriever": "bm25"}, dataset=data, run={}, scores=scores)
+    made = new_result(
+        name=name, parameters={"retriever": "bm25"}, dataset=data, run={}, scores=scores
+    )
     return replace(made, config={**made.config, "made_at": at, "series": name})
 
 
-def nights(count: int, fall: float = 0.0, at: int = 0, seed: int = 0) -> list[tuple[rb.Result, None]]:
+def nights(
+    count: int, fall: float = 0.0, at: int = 0, seed: int = 0
+) -> list[tuple[rb.Result, None]]:
     rng = np.random.default_rng(seed)
     table = np.clip(0.6 + rng.normal(0, 0.15, (count, 60)), 0, 1)
     table[at:] -= fall
@@ -65,7 +75,9 @@ def nights(count: int, fall: float = 0.0, at: int = 0, seed: int = 0) -> list[tu
 
 
 def everything(database: str) -> dict[str, list[Any]]:
-    """What the database holds, without the time of recording and the numbers, which are given as runs come."""
+    """What the database holds, without the time of recording and the numbers, which are given as
+    runs come.
+    """
     with connected(database) as connection:
         return {
             table.name: sorted(
@@ -99,13 +111,16 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
-        frame.dropna().set_index(["query_id", "measure"])["value"].to_dict() for frame in (scores, stored.scores)
+        frame.dropna().set_index(["query_id", "measure"])["value"].to_dict()
+        for frame in (scores, stored.scores)
     )
     assert values == expected
     _, rows, _ = run_of(run, database)
     [row] = rows[rows["measure"] == "nDCG@5"].to_dict("records")
     summary = stored.measures.set_index("measure").loc["nDCG@5"]
-    assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
+    assert [row["mean"], row["ci_low"], row["ci_high"]] == [
+        summary[name] for name in ("value", "ci_low", "ci_high")
+    ]
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
@@ -122,7 +137,9 @@ def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
-    config.write_text(json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"}))
+    config.write_text(
+        json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"})
+    )
     assert import_results(tmp_path, database=database).added == 1
     assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
 
@@ -157,30 +174,51 @@ def test_two_runs_are_compared_on_the_questions_that_both_have(database: str) ->
     other = result(np.full(70, 0.9), "2026-03-01T00:00:00+00:00")
     a, b, c = record([(one, None), (two, None), (other, None)], database=database)
     expected = rb.compare(one.scores, two.scores, measures=["nDCG@10"])
-    compared = compare_runs(a[:12], b[:12], database=database)  # questions in another order: p is sampled
+    compared = compare_runs(
+        a[:12], b[:12], database=database
+    )  # questions in another order: p is sampled
     exact = ["measure", "difference", "wins", "losses", "n"]
     pd.testing.assert_frame_equal(compared[exact], expected[exact])
     assert compare_runs(a, c, database=database)["n"].tolist() == [60]
-    apart = record([(result(np.full(5, 0.5), "2026-04-01T00:00:00+00:00", ids="x"), None)], database=database)
+    apart = record(
+        [(result(np.full(5, 0.5), "2026-04-01T00:00:00+00:00", ids="x"), None)], database=database
+    )
     with pytest.raises(DataError, match="no question in common"):
         compare_runs(a, apart[0], database=database)
 
 
 @pytest.fixture
 def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Evaluate recorded answers to a question, or a pipeline, by the command; the database with the runs."""
+    """Evaluate recorded answers to a question, or a pipeline, by the command; the database with the
+    runs.
+    """
     monkeypatch.chdir(tmp_path)
     cases = [{"id": "q", "question": "How long do cats sleep?", "expectedDocumentId": "cats"}]
     (tmp_path / "pets.json").write_text(json.dumps(cases))
     (tmp_path / "docs").mkdir()
     for name in ("cats", "dogs"):
-        (tmp_path / "docs" / f"{name}.txt").write_text(f"All the {name} sleep most of the day, and {name} dream.")
-    answer = {"query_id": "q", "answer": "Most of the day.", "contexts": [{"id": "dogs.txt", "doc_id": "dogs.txt"}]}
+        (tmp_path / "docs" / f"{name}.txt").write_text(
+            f"All the {name} sleep most of the day, and {name} dream."
+        )
+    answer = {
+        "query_id": "q",
+        "answer": "Most of the day.",
+        "contexts": [{"id": "dogs.txt", "doc_id": "dogs.txt"}],
+    }
     (tmp_path / "mine.jsonl").write_text(json.dumps(answer))
     database = str(tmp_path / "runs.sqlite")
 
     def evaluate(*options: str, **environment: str) -> str:
-        command = ["eval", "--test-set", "pets.json", "--corpus", "docs", "--perspective", "retrieval", *options]
+        command = [
+            "eval",
+            "--test-set",
+            "pets.json",
+            "--corpus",
+            "docs",
+            "--perspective",
+            "retrieval",
+            *options,
+        ]
         on = {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": "on", "RAGBENCH_SERIES": ""}
         CliRunner().invoke(app, command, env={**on, **environment})
         return database
@@ -188,7 +226,9 @@ def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     return evaluate
 
 
-def test_the_series_of_an_evaluation_is_its_dataset_and_system(evaluated: Callable[..., str]) -> None:
+def test_the_series_of_an_evaluation_is_its_dataset_and_system(
+    evaluated: Callable[..., str],
+) -> None:
     for output in ("monday", "tuesday"):
         evaluated("--system", "mine.jsonl", "--output", output)
     evaluated("--output", "wednesday")
@@ -206,7 +246,12 @@ def test_a_run_has_failed_only_by_a_target_of_its_user(evaluated: Callable[..., 
     evaluated("--fail-under", "RR=0.9")
     database = evaluated("--system", "mine.jsonl", "--baseline", "results/eval/first")
     runs = history(limit=0, database=database)
-    assert [None if one is pd.NA else bool(one) for one in runs["passed"]][::-1] == [None, False, True, True]
+    assert [None if one is pd.NA else bool(one) for one in runs["passed"]][::-1] == [
+        None,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_clients_are_kept_apart(database: str) -> None:
@@ -225,7 +270,11 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     record([(replace(one, scores=scores), None), (two, None)], client="acme", database=database)
     with connected(database) as connection:
-        runs = connection.execute(text("SELECT * FROM evaluation_runs ORDER BY created_at")).mappings().all()
+        runs = (
+            connection.execute(text("SELECT * FROM evaluation_runs ORDER BY created_at"))
+            .mappings()
+            .all()
+        )
         [data] = connection.execute(text("SELECT * FROM evaluation_datasets")).mappings().all()
     assert (data["name"], data["client_id"]) == ("docs", "acme")
     assert set(json.loads(data["qa_pairs"]).values()) == set(one.queries.values())
@@ -238,11 +287,15 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     assert (json.loads(details) if isinstance(details, str) else details) == values
 
 
-def test_tables_of_another_version_are_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_another_version_are_refused(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with connected(database, write=True) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     monkeypatch.setattr(history_database, "_ready", set())
-    with pytest.raises(ConfigError, match=f"are of version 9999, this ragbench has {tables.VERSION}"):
+    with pytest.raises(
+        ConfigError, match=f"are of version 9999, this ragbench has {tables.VERSION}"
+    ):
         history(database=database)
 
 
@@ -276,16 +329,29 @@ def test_tables_are_committed_before_another_thread_looks_for_them(
 def test_long_and_odd_texts_are_kept(database: str) -> None:
     one = result(np.full(3, 0.5), "2026-01-01T00:00:00+00:00", name="ü" * 400)
     queries = {"q0": "é\U0001f600'\"\\%" + "x" * 100_000, "q1": "", "q2": "two"}
-    measures = pd.concat([one.scores, one.scores.assign(measure="words"), one.scores.assign(measure="Words", value=1)])
-    odd = replace(one, config={**one.config, "questions": queries}, scores=measures.reset_index(drop=True))
+    measures = pd.concat(
+        [
+            one.scores,
+            one.scores.assign(measure="words"),
+            one.scores.assign(measure="Words", value=1),
+        ]
+    )
+    odd = replace(
+        one, config={**one.config, "questions": queries}, scores=measures.reset_index(drop=True)
+    )
     [run] = record([(odd, None)], database=database)
     row, scores, cases = run_of(run, database)
     assert cases == queries
     assert len(row["series"]) == 190
-    assert [scores.set_index("measure").loc[one, "mean"] for one in ("words", "Words")] == [0.5, 1.0]
+    assert [scores.set_index("measure").loc[one, "mean"] for one in ("words", "Words")] == [
+        0.5,
+        1.0,
+    ]
 
 
-def test_unusable_databases_are_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_databases_are_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match="'oracle' is not known; use sqlite"):
         history(database="oracle://scott:tiger@db/x")
     with pytest.raises(DataError, match=r"postgresql.*\*\*\*") as refused:
@@ -321,7 +387,9 @@ def test_nothing_is_recorded_unless_it_is_on_and_a_failure_is_a_warning(
         record_finished(lambda: nights(1))
 
 
-def test_the_default_is_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_is_in_the_users_data_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("RAGBENCH_DATABASE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     place = Path(str(database_url().database))
@@ -341,7 +409,9 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     assert "history import" in said("history")
     for _ in range(2):
-        said("eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine", "--force")
+        said(
+            "eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine", "--force"
+        )
     assert "0 runs added, 1 known already" in said("history", "import", "results")
     newest = said("history")
     series = "pydoc, bm25, recursive 256, extractive (smoke)"
@@ -351,14 +421,22 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "nDCG@5" in said("history", "show", runs[0])
     assert "R@5" in said("history", "compare", *runs, "--measure", "R@5")
     assert "unchanged" in said("history", "trend", "ndcg@10", "--series", series)
-    assert f"did you mean '{series}'" in said("history", "trend", "R@5", "--series", f"{series[:-4]}ke)", status=2)
+    assert f"did you mean '{series}'" in said(
+        "history", "trend", "R@5", "--series", f"{series[:-4]}ke)", status=2
+    )
 
 
 def test_commands_record_what_they_finish(tmp_path: Path) -> None:
     database = str(tmp_path / "runs.sqlite")
     write_grid(tmp_path, "[axes]\nquality = [0.5, 1.0]\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    environment |= {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": "", "RAGBENCH_CLIENT": "acme"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+    }
+    environment |= {
+        "RAGBENCH_DATABASE": database,
+        "RAGBENCH_HISTORY": "",
+        "RAGBENCH_CLIENT": "acme",
+    }
     smoke = ["eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine"]
     for command in (["sweep", "tiny.toml"], smoke):
         called = [sys.executable, "-m", "ragbench", *command]
@@ -367,9 +445,14 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
         assert "not in the history" not in done.stderr
     runs = history(database=database)
     counted = runs.groupby(["kind", "series"])["configuration"].nunique().to_dict()
-    assert counted == {("eval", "pydoc, bm25, recursive 256, extractive (smoke)"): 1, ("sweep", "tiny"): 2}
+    assert counted == {
+        ("eval", "pydoc, bm25, recursive 256, extractive (smoke)"): 1,
+        ("sweep", "tiny"): 2,
+    }
     assert set(runs["client_id"]) == {"acme"}
-    assert import_results(tmp_path / "results", database=database)[:2] == (0, 3), "the files keep the client"
+    assert import_results(tmp_path / "results", database=database)[:2] == (0, 3), (
+        "the files keep the client"
+    )
 
 
 @pytest.mark.benchmark
@@ -377,7 +460,9 @@ def test_recording_and_trends_are_quick(database: str) -> None:
     """1,000 runs of 75 measures and 97 questions: below 30 CPU ms each; a trend below 10 ms of CPU."""
     rng = np.random.default_rng(0)
     ids = [f"q{i}" for i in range(97)]
-    data = rb.Dataset("docs", "test", {}, tuple(rb.Case(one, f"Question {one}?") for one in ids), {})
+    data = rb.Dataset(
+        "docs", "test", {}, tuple(rb.Case(one, f"Question {one}?") for one in ids), {}
+    )
     measures = ["nDCG@10", *(f"own{i}" for i in range(74))]
     frame = pd.DataFrame({"query_id": ids * 75, "measure": np.repeat(measures, 97)})
     dates = pd.date_range("2020-01-01T02:00Z", periods=1000, freq="6h")
@@ -403,7 +488,8 @@ def test_recording_and_trends_are_quick(database: str) -> None:
     start = time.process_time()
     trend("nDCG@10", series="s0", database=database)
     tested = time.process_time() - start
-    print(f"\n{database.partition(':')[0]}: {spent:.1f} ms CPU per run; a trend of {len(rows)} runs "
-          f"{1000 * first:.1f}, then {1000 * again:.1f} ms, {1000 * tested:.0f} ms with drift")  # fmt: skip
+    print(f"\n{database.partition(':')[0]}: {spent:.1f} ms CPU per run; a trend of {len(rows)} "
+          f"runs {1000 * first:.1f}, then {1000 * again:.1f} ms, {1000 * tested:.0f} ms with "
+          "drift")  # fmt: skip
     assert spent < 30
     assert again < 0.010

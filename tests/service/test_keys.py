@@ -1,4 +1,6 @@
-"""Keys for the server: found by themselves only, until they expire or are removed, and never stored."""
+"""Keys for the server: found by themselves only, until they expire or are removed, and never
+stored.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,18 @@ def test_a_key_is_found_until_it_expires_or_is_removed(database: str) -> None:
     assert found is not None
     assert (found.name, found.client_id, found.role) == ("ci", "acme", "runner")
     wrong = key[:-1] + ("A" if key[-1] != "A" else "B")
-    for no_key in ("", "rb", "rb__", "é_ü_", "rb_\0_", wrong, key[:-1], key + "x", key.upper(), other[:16] + key[16:]):
+    for no_key in (
+        "",
+        "rb",
+        "rb__",
+        "é_ü_",
+        "rb_\0_",
+        wrong,
+        key[:-1],
+        key + "x",
+        key.upper(),
+        other[:16] + key[16:],
+    ):
         assert find_key(no_key, database=database) is None
     frame = api_keys(client="acme", database=database)
     assert frame["last_used_at"].iloc[0].startswith(str(datetime.now(UTC).year))
@@ -51,7 +64,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no key yet" in printed("remove", "ci", status=2)
     key = printed("add", "ci", "--client", "acme", "--role", "admin", "--expires", "90d").split()[0]
     assert "client 'acme' has a key 'ci'" in printed("add", "ci", "--client", "acme", status=2)
-    assert "unknown role 'amdin'; did you mean 'admin'?" in printed("add", "x", "--role", "amdin", status=2)
+    assert "unknown role 'amdin'; did you mean 'admin'?" in printed(
+        "add", "x", "--role", "amdin", status=2
+    )
     assert "expires is 'soon'" in printed("add", "x", "--expires", "soon", status=2)
     listed = printed("list")
     assert "acme" in listed

@@ -26,7 +26,12 @@ def test_a_request_is_run_once_and_is_no_schedule(database: str) -> None:
     made = request_job(COMMAND, series="nightly", client="acme", database=database)
     assert schedules(database=database).empty
     [row] = jobs(client="acme", database=database)
-    assert (row["id"], row["state"], row["series"], row["command"]) == (made, "waiting", "nightly", COMMAND)
+    assert (row["id"], row["state"], row["series"], row["command"]) == (
+        made,
+        "waiting",
+        "nightly",
+        COMMAND,
+    )
     assert jobs(client="other", database=database) == []
     [ended] = run_due(database=database, work=done)
     assert ended.exit_code == 0

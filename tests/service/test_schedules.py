@@ -71,7 +71,9 @@ def test_times_follow_the_zone_and_sunday_is_0() -> None:
     sunday = datetime(2026, 11, 22, tzinfo=UTC)
     assert next_due("0 0 * * 0", "UTC", sunday - timedelta(days=3)) == timestamp(sunday)
     before = datetime(2026, 3, 28, 12, tzinfo=UTC)
-    assert next_due("30 2 * * *", "Europe/Vienna", before) == "2026-03-29T01:00:00.000Z", "02:30 does not exist"
+    assert next_due("30 2 * * *", "Europe/Vienna", before) == "2026-03-29T01:00:00.000Z", (
+        "02:30 does not exist"
+    )
     autumn = datetime(2026, 10, 24, 12, tzinfo=UTC)
     once = next_due("30 2 * * *", "Europe/Vienna", autumn)
     assert once == "2026-10-25T00:30:00.000Z"
@@ -79,7 +81,9 @@ def test_times_follow_the_zone_and_sunday_is_0() -> None:
     assert later == "2026-10-26T01:30:00.000Z", "02:30 comes twice and is run once"
     at = datetime(2026, 3, 2, 2, 0, tzinfo=UTC)
     assert due_before("0 2 * * *", "UTC", at) == timestamp(at)
-    assert due_before("0 2 * * *", "UTC", at - timedelta(seconds=1)) == timestamp(at - timedelta(days=1))
+    assert due_before("0 2 * * *", "UTC", at - timedelta(seconds=1)) == timestamp(
+        at - timedelta(days=1)
+    )
 
 
 def test_what_was_missed_is_run_once_and_a_second_call_runs_nothing(database: str) -> None:
@@ -101,7 +105,9 @@ def test_what_was_missed_is_run_once_and_a_second_call_runs_nothing(database: st
         remove_schedule("nightly", database=database)
 
 
-def test_nothing_runs_where_evaluation_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_runs_where_evaluation_is_disabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EVALUATION_ENABLED", "false")
     assert run_due(database=str(tmp_path / "runs.sqlite")) == []
     assert not list(tmp_path.iterdir())
@@ -164,7 +170,9 @@ def kill_workers(database: str, *, jobs: int, kills: int) -> None:
 
     def count(state: str) -> int:
         with connected(database) as connection:
-            return connection.execute(select(func.count()).where(job.c.state == state)).scalar() or 0
+            return (
+                connection.execute(select(func.count()).where(job.c.state == state)).scalar() or 0
+            )
 
     workers = [worker() for _ in range(4)]
     try:
@@ -196,9 +204,26 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "12")
     monkeypatch.chdir(tmp_path)
 
-    evaluation = ["--", "eval", "--suite", "smoke", "--perspective", "retrieval", "--fail-under", "R@5=0.99"]
+    evaluation = [
+        "--",
+        "eval",
+        "--suite",
+        "smoke",
+        "--perspective",
+        "retrieval",
+        "--fail-under",
+        "R@5=0.99",
+    ]
     assert "next due" in printed(
-        "schedule", "add", "nightly", "* * * * *", "--zone", "Europe/Vienna", "--client", "acme", *evaluation
+        "schedule",
+        "add",
+        "nightly",
+        "* * * * *",
+        "--zone",
+        "Europe/Vienna",
+        "--client",
+        "acme",
+        *evaluation,
     )
     assert "nothing" not in printed("schedule", "list")
     with connected(write=True) as connection:
@@ -211,7 +236,12 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
     assert Path(run["location"]).is_relative_to(tmp_path / "results" / "eval" / "acme" / "nightly")
     row, _, cases = run_of(run["run"])
     settings = json.loads(row["parameters"])["settings"]
-    assert (run["client_id"], len(cases), settings["sample"], settings["seed"]) == ("acme", 12, 12, 0)
+    assert (run["client_id"], len(cases), settings["sample"], settings["seed"]) == (
+        "acme",
+        12,
+        12,
+        0,
+    )
     again = str(tmp_path / "again.sqlite")
     assert import_results("results", database=again)[:2] == (1, 0)
     pd.testing.assert_frame_equal(history(), history(database=again))
@@ -226,25 +256,29 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
 def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     database, file = str(tmp_path / "runs.sqlite"), tmp_path / "cron.yaml"
     file.write_text(
-        "cron:\n  jobs:\n    - id: nightly-rag\n      schedule: '0 3 * * *'\n      handler: rag.evaluate\n"
-        "      config: {test_set: tests/set.yaml, alert_threshold: 0.8}\n"
+        "cron:\n  jobs:\n    - id: nightly-rag\n      schedule: '0 3 * * *'\n      handler: "
+        "rag.evaluate\n      config: {test_set: tests/set.yaml, alert_threshold: 0.8}\n"
     )
     assert import_schedules(file, database=database) == ["nightly-rag"]
     [row] = schedules(database=database).to_dict("records")
     assert row["command"] == "eval --test-set=tests/set.yaml"
     file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
-    with pytest.raises(DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"):
+    with pytest.raises(
+        DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"
+    ):
         import_schedules(file, database=database)
     file.write_text("jobs: []")
     with pytest.raises(DataError, match="expected cron: jobs"):
         import_schedules(file, database=database)
 
 
-def test_the_threshold_of_an_imported_schedule_is_an_alert(tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_the_threshold_of_an_imported_schedule_is_an_alert(
+    tmp_path: Path, printed: Callable[..., str]
+) -> None:
     file = tmp_path / "cron.yaml"
     text = (
-        "cron:\n  jobs:\n    - id: rag-eval\n      schedule: '0 0 * * 0'\n      handler: rag.evaluate\n"
-        "      config: {test_set: set.yaml, alert_threshold: 0.8}\n"
+        "cron:\n  jobs:\n    - id: rag-eval\n      schedule: '0 0 * * 0'\n      handler: "
+        "rag.evaluate\n      config: {test_set: set.yaml, alert_threshold: 0.8}\n"
     )
     file.write_text(text)
     shown = printed("schedule", "import", str(file))
@@ -268,10 +302,14 @@ def test_the_threshold_of_an_imported_schedule_is_an_alert(tmp_path: Path, print
 def test_an_imported_threshold_is_crossed_by_the_mean(database: str, tmp_path: Path) -> None:
     file = tmp_path / "cron.yaml"
     file.write_text(
-        "cron: {jobs: [{id: nightly, schedule: '0 0 * * 0', handler: rag.evaluate, config: {alert_threshold: 0.8}}]}"
+        "cron: {jobs: [{id: nightly, schedule: '0 0 * * 0', handler: rag.evaluate, config: "
+        "{alert_threshold: 0.8}}]}"
     )
     import_schedules(file, database=database)
-    passed = [result(np.repeat([1.0, 0.0], [count, 20 - count]), f"2026-01-0{count - 14}T00:00Z") for count in (15, 16)]
+    passed = [
+        result(np.repeat([1.0, 0.0], [count, 20 - count]), f"2026-01-0{count - 14}T00:00Z")
+        for count in (15, 16)
+    ]
     runs = [replace(one, scores=one.scores.assign(measure="pass_rate")) for one in passed]
     record([(one, None) for one in runs], series="nightly", database=database)
     [raised] = raised_alerts(database=database).to_dict("records")
@@ -291,7 +329,9 @@ def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path
     ran = []
 
     def work(claimed: Mapping[str, Any], lost: object) -> tuple[int, str, None]:
-        ran.append((claimed["client_id"], Path(claimed["folder"]).name, json.loads(claimed["command"])))
+        ran.append(
+            (claimed["client_id"], Path(claimed["folder"]).name, json.loads(claimed["command"]))
+        )
         return (2, "broken", None) if claimed["client_id"] == "beta" else (0, "fine", None)
 
     ended = run_due(database=database, now=START + timedelta(days=1), work=work)
@@ -315,15 +355,26 @@ def test_a_schedule_for_every_client_evaluates_the_files_of_each(
     for client in ("acme", "beta"):
         folder = tmp_path / "clients" / client
         (folder / "docs").mkdir(parents=True)
-        (folder / "docs" / "guide.md").write_text(f"# Reset\n\nThe {client} password is reset in the settings menu.\n")
-        cases = [{"id": "q", "question": f"Where is the {client} password reset?", "expectedDocumentId": "guide.md"}]
+        (folder / "docs" / "guide.md").write_text(
+            f"# Reset\n\nThe {client} password is reset in the settings menu.\n"
+        )
+        cases = [
+            {
+                "id": "q",
+                "question": f"Where is the {client} password reset?",
+                "expectedDocumentId": "guide.md",
+            }
+        ]
         (folder / "set.json").write_text(json.dumps(cases))
     monkeypatch.chdir(tmp_path)
     command = ("eval", "--test-set", "set.json", "--corpus", "docs", "--perspective", "retrieval")
     printed("schedule", "add", "nightly", "* * * * *", "--client", "*", "--", *command)
     assert len(run_due(now=datetime.now(UTC) + timedelta(minutes=2))) == 2
     runs = history()
-    assert dict(zip(runs["client_id"], runs["series"], strict=True)) == {"acme": "nightly", "beta": "nightly"}
+    assert dict(zip(runs["client_id"], runs["series"], strict=True)) == {
+        "acme": "nightly",
+        "beta": "nightly",
+    }
     for run in runs.itertuples():
         assert Path(str(run.location)).is_relative_to(tmp_path / "clients" / str(run.client_id))
     assert import_results("clients", database=str(tmp_path / "again.sqlite")).added == 2
@@ -339,12 +390,16 @@ def test_a_schedule_for_every_client_evaluates_the_files_of_each(
         ("0 2 * * *", "UTC", ["eval", "--output=x"], "leave --output out"),
     ],
 )
-def test_wrong_schedules_are_refused(cron: str, zone: str, command: list[str], message: str, tmp_path: Path) -> None:
+def test_wrong_schedules_are_refused(
+    cron: str, zone: str, command: list[str], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=message):
         add_schedule("x", cron, command, zone=zone, database=str(tmp_path / "runs.sqlite"))
 
 
-def test_without_cronsim_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cronsim_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
     with pytest.raises(MissingExtraError, match=r"ragbench-lab\[schedules\]"):
         add_schedule("n", "0 2 * * *", ["eval"], database=str(tmp_path / "runs.sqlite"))
@@ -356,10 +411,15 @@ def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "6")
     database, docs = str(tmp_path / "runs.sqlite"), tmp_path / "docs"
     docs.mkdir()
-    parts = [f"## Part {word} of the manual\n\nThe {word} valve is opened by the {word} lever in winter.\n\n"
+    parts = [f"## Part {word} of the manual\n\nThe {word} valve is opened by the {word} lever in "
+             "winter.\n\n"
              for word in ("amber", "birch", "cobalt", "dahlia", "ember", "fjord", "garnet", "hazel")]  # fmt: skip
     (docs / "a.md").write_text("# Manual\n\n" + "".join(parts[:6]))
-    versions, questions, now = tmp_path / "versions", FreshQuestions("7d", "docs"), datetime.now(UTC)
+    versions, questions, now = (
+        tmp_path / "versions",
+        FreshQuestions("7d", "docs"),
+        datetime.now(UTC),
+    )
     first = fresh_test_set(versions, questions, tmp_path, now)
     assert fresh_test_set(versions, questions, tmp_path, now + timedelta(days=6)) == first
     aged = fresh_test_set(versions, questions, tmp_path, now + timedelta(days=8))
@@ -369,7 +429,11 @@ def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
     assert len(load_dataset(str(changed)).cases) == 6
 
     command = ["eval", "--perspective", "retrieval"]
-    for wrong in (FreshQuestions("7d", ""), FreshQuestions("soon", "docs"), FreshQuestions("7d", "dosc")):
+    for wrong in (
+        FreshQuestions("7d", ""),
+        FreshQuestions("soon", "docs"),
+        FreshQuestions("7d", "dosc"),
+    ):
         with pytest.raises(ConfigError, match="fresh"):
             add_schedule("n", "* * * * *", command, database=database, folder=tmp_path, fresh=wrong)
     start = datetime.now(UTC) - timedelta(days=1)
@@ -377,7 +441,9 @@ def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
     add_schedule("n", "* * * * *", command, folder=tmp_path, fresh=questions, now=start)
     [ended] = run_due(now=start + timedelta(minutes=5))
     assert ended.exit_code == 0, ended.output
-    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts) + "## The end\n\nNothing else follows here.\n")
+    (docs / "a.md").write_text(
+        "# Manual\n\n" + "".join(parts) + "## The end\n\nNothing else follows here.\n"
+    )
     time.sleep(1)  # versions are named by the second
     [ended] = run_due(now=start + timedelta(minutes=9))
     assert ended.exit_code == 0, ended.output

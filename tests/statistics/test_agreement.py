@@ -1,4 +1,6 @@
-"""Judges and people: published and hand-computed numbers, parity with scikit-learn and scipy, what cannot be had."""
+"""Judges and people: published and hand-computed numbers, parity with scikit-learn and scipy, what
+cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,24 @@ def judged(values: Sequence[float | None], criterion: str = "correctness") -> li
     ]
 
 
-def people(values: Sequence[float | None], criterion: str = "correctness", annotator: str = "ann") -> pd.DataFrame:
+def people(
+    values: Sequence[float | None], criterion: str = "correctness", annotator: str = "ann"
+) -> pd.DataFrame:
     rows = [(f"q{i}", criterion, value, annotator) for i, value in enumerate(values)]
     return pd.DataFrame(rows, columns=["query_id", "criterion", "value", "annotator"])
 
 
 def value_of(table: pd.DataFrame, statistic: str, between: str = "judge-human") -> float:
-    row = table[(table["statistic"] == statistic) & (table["between"] == between) & (table["by"] == "all")]
+    row = table[
+        (table["statistic"] == statistic) & (table["between"] == between) & (table["by"] == "all")
+    ]
     return float(row["value"].iloc[0])
 
 
 def test_ac1_of_gwet_by_hand() -> None:
-    """118 both yes, 5 and 2 differ: q = (123 + 120) / 250 = .972, chance 2 q (1 - q) = .0544; kappa is below 0."""
+    """118 both yes, 5 and 2 differ: q = (123 + 120) / 250 = .972, chance 2 q (1 - q) = .0544; kappa
+    is below 0.
+    """
     judge, human = [1.0] * 123 + [0.0] * 2, [1] * 118 + [0] * 5 + [1] * 2
     table = judge_agreement(judged(judge), people(human), n_resamples=100)
     chance = 2 * 0.972 * 0.028
@@ -54,13 +62,20 @@ def test_alpha_of_two_observers_by_hand() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 0.25, 0.5, 0.75, 1]), st.sampled_from([0, 0.25, 0.5, 0.75, 1])), min_size=4)
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 0.25, 0.5, 0.75, 1]), st.sampled_from([0, 0.25, 0.5, 0.75, 1])
+        ),
+        min_size=4,
+    )
 )
 def test_parity_with_scipy_and_scikit_learn(pairs: list[tuple[float, float]]) -> None:
     judge, human = [one for one, _ in pairs], [other for _, other in pairs]
     if len(set(judge)) < 2 or len(set(human)) < 2:
         return
-    table = judge_agreement(judged(judge, "relevance"), people(human, "relevance"), scale="ordinal", n_resamples=100)
+    table = judge_agreement(
+        judged(judge, "relevance"), people(human, "relevance"), scale="ordinal", n_resamples=100
+    )
     levels = [[int(4 * value) for value in side] for side in (judge, human)]
     assert value_of(table, "accuracy") == pytest.approx(np.mean(np.equal(levels[0], levels[1])))
     assert value_of(table, "kappa") == pytest.approx(cohen_kappa_score(*levels))
@@ -76,7 +91,9 @@ def test_shares_have_an_order_but_no_accuracy() -> None:
     rng = np.random.default_rng(0)
     human = rng.random(30)
     judge = np.clip(human + rng.normal(0, 0.1, 30), 0, 1)
-    table = judge_agreement(judged(list(judge), "faithfulness"), people(list(human), "faithfulness"), n_resamples=200)
+    table = judge_agreement(
+        judged(list(judge), "faithfulness"), people(list(human), "faithfulness"), n_resamples=200
+    )
     assert table["scale"].unique().tolist() == ["interval"]
     assert table["statistic"].tolist() == ["alpha", "spearman", "kendall"]
     assert value_of(table, "kendall") == pytest.approx(kendalltau(judge, human)[0])
@@ -85,13 +102,17 @@ def test_shares_have_an_order_but_no_accuracy() -> None:
 def test_a_mean_of_samples_counts_as_the_verdict_it_is_nearest_to() -> None:
     table = judge_agreement(judged([2 / 3, 1 / 3, 1.0, 0.5]), people([1, 0, 1, 0]), n_resamples=100)
     assert value_of(table, "accuracy") == 0.75
-    strict = judge_agreement(judged([2 / 3, 1 / 3, 1.0, 0.5]), people([1, 0, 1, 0]), threshold=0.9, n_resamples=100)
+    strict = judge_agreement(
+        judged([2 / 3, 1 / 3, 1.0, 0.5]), people([1, 0, 1, 0]), threshold=0.9, n_resamples=100
+    )
     assert value_of(strict, "accuracy") == 0.75
     assert value_of(strict, "kappa") == 0.5
 
 
 def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
-    accuracy, kappa, alpha, _ = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict("records")
+    accuracy, kappa, alpha, _ = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict(
+        "records"
+    )
     assert accuracy["value"] == 1
     assert pd.isna(kappa["value"])
     assert pd.isna(alpha["ci_low"])
@@ -107,18 +128,28 @@ def test_unscored_judgements_are_counted_and_unrequested_ones_are_not() -> None:
 
 
 def test_two_people_give_a_ceiling() -> None:
-    labels = pd.concat([people([1, 0, 1, 0], annotator="ann"), people([1, 1, 1, None], annotator="bob")])
+    labels = pd.concat(
+        [people([1, 0, 1, 0], annotator="ann"), people([1, 1, 1, None], annotator="bob")]
+    )
     table = judge_agreement(judged([1.0, 0.0, 0.0, 0.0]), labels, n_resamples=200)
-    assert value_of(table, "accuracy") == pytest.approx((3 + 1) / 7), "the judge with each label of each person"
+    assert value_of(table, "accuracy") == pytest.approx((3 + 1) / 7), (
+        "the judge with each label of each person"
+    )
     assert value_of(table, "accuracy", "human-human") == pytest.approx(2 / 3)
     assert table[table["between"] == "human-human"]["n"].unique().tolist() == [3]
 
 
 def test_groups_are_categories_and_configurations() -> None:
     labels = pd.concat(
-        [people([1, 0]).assign(configuration=name, category=["easy", "hard"]) for name in ("a", "b")], ignore_index=True
+        [
+            people([1, 0]).assign(configuration=name, category=["easy", "hard"])
+            for name in ("a", "b")
+        ],
+        ignore_index=True,
     )
-    table = judge_agreement({"a": judged([1.0, 0.0]), "b": judged([0.0, 1.0])}, labels, n_resamples=100)
+    table = judge_agreement(
+        {"a": judged([1.0, 0.0]), "b": judged([0.0, 1.0])}, labels, n_resamples=100
+    )
     accuracy = table[table["statistic"] == "accuracy"].set_index(["by", "group"])["value"]
     assert accuracy["all", ""] == 0.5
     assert accuracy["configuration", "a"] == 1
@@ -135,7 +166,9 @@ def test_intervals_draw_questions_not_labels() -> None:
     ten = judge_agreement(judged(list(judge)), many)
     ten = ten[ten["between"] == "judge-human"].reset_index(drop=True)
     columns = ["statistic", "value", "ci_low", "ci_high"]
-    pd.testing.assert_frame_equal(one.loc[:1, columns], ten.loc[:1, columns])  # alpha corrects for the number of values
+    pd.testing.assert_frame_equal(
+        one.loc[:1, columns], ten.loc[:1, columns]
+    )  # alpha corrects for the number of values
 
 
 def test_the_interval_of_accuracy_is_near_that_of_a_proportion() -> None:
@@ -165,7 +198,10 @@ def test_every_form_of_labels_gives_the_same() -> None:
         (people([1, 0]).drop(columns="value"), "no column value"),
         (pd.concat([people([1]), people([0])]), "several labels by one person"),
         (people([1, 0]).assign(value=["good", "bad"]), "expected numbers from 0 to 1"),
-        (people([1, 0]).assign(configuration=["a", "b"]), "pass the judgements as {configuration: judgements}"),
+        (
+            people([1, 0]).assign(configuration=["a", "b"]),
+            "pass the judgements as {configuration: judgements}",
+        ),
     ],
 )
 def test_labels_that_cannot_be_used_are_refused(human: pd.DataFrame, message: str) -> None:

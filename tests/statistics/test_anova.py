@@ -1,4 +1,6 @@
-"""Variance shares: statsmodels' repeated-measures ANOVA and type II sums of squares; error rates; refusals."""
+"""Variance shares: statsmodels' repeated-measures ANOVA and type II sums of squares; error rates;
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def grid(n: int, seed: int = 0, *, effect: float = 0.3) -> pd.DataFrame:
     rows = []
     for query, hard in enumerate(rng.normal(0, 0.5, n)):
         for retriever, size in itertools.product(["bm25", "dense", "hybrid"], [128, 512]):
-            value = hard + effect * (retriever == "dense") + 0.1 * (size == 512) + rng.normal(0, 0.2)
+            value = (
+                hard + effect * (retriever == "dense") + 0.1 * (size == 512) + rng.normal(0, 0.2)
+            )
             rows.append((f"q{query}", retriever, size, value))
     return pd.DataFrame(rows, columns=["query_id", "retriever", "size", "value"])
 
@@ -31,18 +35,26 @@ def test_as_statsmodels_has_repeated_measures() -> None:
     frame = grid(20)
     table = anova(frame).set_index("source")
     theirs = AnovaRM(frame, "value", "query_id", within=["retriever", "size"]).fit().anova_table
-    names = {"retriever": "retriever", "size": "size", "retriever:size": "interactions of the parameters"}
+    names = {
+        "retriever": "retriever",
+        "size": "size",
+        "retriever:size": "interactions of the parameters",
+    }
     for name, own in names.items():
         assert table.loc[own, "f"] == pytest.approx(theirs.loc[name, "F Value"], rel=1e-9)
         epsilon = float(table["epsilon"][own])
         assert 1 / theirs.loc[name, "Num DF"] <= epsilon <= 1
         own_df = epsilon * theirs.loc[name, ["Num DF", "Den DF"]].to_numpy()
-        assert table.loc[own, "p_value"] == pytest.approx(f.sf(theirs.loc[name, "F Value"], *own_df), rel=1e-6)
+        assert table.loc[own, "p_value"] == pytest.approx(
+            f.sf(theirs.loc[name, "F Value"], *own_df), rel=1e-6
+        )
         assert table.loc[own, "df"] == theirs.loc[name, "Num DF"]
 
 
 def test_epsilon_is_that_of_greenhouse_and_geisser() -> None:
-    """From the covariances of the configurations, centred on both sides (Greenhouse & Geisser 1959, equation 3.4)."""
+    """From the covariances of the configurations, centred on both sides (Greenhouse & Geisser 1959,
+    equation 3.4).
+    """
     frame = grid(20).query("size == 128")
     wide = frame.pivot(index="query_id", columns="retriever", values="value")
     s, k = wide.cov().to_numpy(), wide.shape[1]
@@ -58,9 +70,13 @@ def test_one_noisy_configuration_is_not_an_effect() -> None:
     for _ in range(200):
         values = rng.normal(0, [[0.1, 0.1, 0.1, 0.6]], (12, 4))
         rows = [(f"q{q}", name, values[q, i]) for q in range(12) for i, name in enumerate("abcd")]
-        table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index("source")
+        table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index(
+            "source"
+        )
         found.append(table.loc["retriever", "p_value"])
-    assert np.mean(np.array(found) < 0.05) <= 0.085  # 0.05 and twice its error; .13 without the correction
+    assert (
+        np.mean(np.array(found) < 0.05) <= 0.085
+    )  # 0.05 and twice its error; .13 without the correction
 
 
 def test_type_two_sums_of_squares_of_a_grid_with_holes() -> None:
@@ -68,7 +84,9 @@ def test_type_two_sums_of_squares_of_a_grid_with_holes() -> None:
     frame = frame[~((frame["retriever"] == "hybrid") & (frame["size"] == 128))]
     frame = frame[~((frame["retriever"] == "bm25") & (frame["size"] == 512))]
     table = anova(frame).set_index("source")["sum_of_squares"]
-    theirs = anova_lm(ols("value ~ C(query_id) + C(retriever) + C(size)", frame).fit(), typ=2)["sum_sq"]
+    theirs = anova_lm(ols("value ~ C(query_id) + C(retriever) + C(size)", frame).fit(), typ=2)[
+        "sum_sq"
+    ]
     assert table["retriever"] == pytest.approx(theirs["C(retriever)"], rel=1e-9)
     assert table["size"] == pytest.approx(theirs["C(size)"], rel=1e-9)
     assert table["query"] == pytest.approx(theirs["C(query_id)"], rel=1e-9)
@@ -78,13 +96,16 @@ def test_shares_add_up() -> None:
     table = anova(grid(20)).set_index("source")
     assert table["share"].sum() == pytest.approx(1.0)
     assert table["share_of_configurations"].sum() == pytest.approx(1.0)
-    assert table["sum_of_squares"].sum() == pytest.approx(((grid(20)["value"] - grid(20)["value"].mean()) ** 2).sum())
+    assert table["sum_of_squares"].sum() == pytest.approx(
+        ((grid(20)["value"] - grid(20)["value"].mean()) ** 2).sum()
+    )
     assert table["df"].sum() == 20 * 6 - 1
 
 
 def test_a_parameter_without_effect_is_called_one_in_twenty_times() -> None:
     p_values = [
-        anova(grid(12, seed, effect=0.0)).set_index("source").loc["retriever", "p_value"] for seed in range(200)
+        anova(grid(12, seed, effect=0.0)).set_index("source").loc["retriever", "p_value"]
+        for seed in range(200)
     ]
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.045)
 
@@ -93,7 +114,9 @@ def results(settings: list[dict[str, Any]], seed: int = 0) -> list[Result]:
     rng = np.random.default_rng(seed)
     frames = []
     for i, own in enumerate(settings):
-        scores = pd.DataFrame({"query_id": [f"q{j}" for j in range(10)], "measure": "RR", "value": rng.random(10)})
+        scores = pd.DataFrame(
+            {"query_id": [f"q{j}" for j in range(10)], "measure": "RR", "value": rng.random(10)}
+        )
         frames.append(Result(f"c{i}", {"parameters": own}, {}, scores))
     return frames
 
@@ -130,7 +153,9 @@ def test_a_parameter_that_two_others_determine_together_is_noted() -> None:
         {"a": 1, "b": 0, "c": "y"},
         {"a": 1, "b": 1, "c": "x"},
     ]
-    table = anova(results([*settings, *({**own, "d": 1} for own in settings)]), measure="RR").set_index("source")
+    table = anova(
+        results([*settings, *({**own, "d": 1} for own in settings)]), measure="RR"
+    ).set_index("source")
     assert table.loc["c", "df"] == 1  # the contrast a x b: free in a model without interactions
     three = [{"a": 0, "b": 0, "c": 0}, {"a": 1, "b": 0, "c": 1}, {"a": 0, "b": 1, "c": 1}]
     table = anova(results(three), measure="RR").set_index("source")

@@ -19,11 +19,18 @@ def test_children_before_and_after_a_transplantation() -> None:
 
 
 def test_approval_of_a_prime_minister() -> None:
-    """Agresti, Categorical Data Analysis, table 10.1: 794 86 / 150 570; the score test of McNemar is z = 4.17."""
+    """Agresti, Categorical Data Analysis, table 10.1: 794 86 / 150 570; the score test of McNemar
+    is z = 4.17.
+    """
     expected = statsmodels_mcnemar([[794, 86], [150, 570]], exact=True).pvalue
     assert mcnemar_p_value(86, 150) == pytest.approx(expected, rel=1e-9)
-    both, p = [1] * 794 + [0] * 570, statsmodels_mcnemar([[794, 86], [150, 570]], exact=False, correction=False).pvalue
-    frame = pd.DataFrame({"query_id": range(1600), "measure": "Success@5", "value": [*both, *[1] * 86, *[0] * 150]})
+    both, p = (
+        [1] * 794 + [0] * 570,
+        statsmodels_mcnemar([[794, 86], [150, 570]], exact=False, correction=False).pvalue,
+    )
+    frame = pd.DataFrame(
+        {"query_id": range(1600), "measure": "Success@5", "value": [*both, *[1] * 86, *[0] * 150]}
+    )
     row = compare(frame, frame.assign(value=[*both, *[0] * 86, *[1] * 150])).iloc[0]
     assert (row["interval"], row["p_value"]) == ("score", pytest.approx(p, rel=1e-9))
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.0213, 0.0589), abs=2e-4)
@@ -33,7 +40,9 @@ def test_approval_of_a_prime_minister() -> None:
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=13))
 def test_mcnemars_is_the_exact_sign_flip_test(differences: list[float]) -> None:
     flipped = sign_flip_p_values([np.array(differences)], 10_000, 0)[0]
-    assert mcnemar_p_value(differences.count(-1.0), differences.count(1.0)) == pytest.approx(flipped, abs=1e-12)
+    assert mcnemar_p_value(differences.count(-1.0), differences.count(1.0)) == pytest.approx(
+        flipped, abs=1e-12
+    )
 
 
 @settings(max_examples=100, deadline=None)

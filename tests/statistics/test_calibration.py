@@ -1,4 +1,6 @@
-"""Prediction-powered inference: the authors' numbers, what it promises under a biased judge, what it refuses."""
+"""Prediction-powered inference: the authors' numbers, what it promises under a biased judge, what
+it refuses.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_labels_alone_have_the_interval_of_agresti_and_coull_but_for_students_t(
     row = calibrate(judged(np.ones(30)), people(human, range(30))).iloc[0]
     middle = (27 + 2) / 34
     reach = 2.045 * (middle * (1 - middle) / 34) ** 0.5  # t of 29 degrees of freedom
-    assert (row["ci_low"], row["ci_high"]) == pytest.approx((middle - reach, min(1, middle + reach)), abs=1e-4)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+        (middle - reach, min(1, middle + reach)), abs=1e-4
+    )
 
 
 def test_no_observed_error_is_not_certainty() -> None:
@@ -85,7 +89,9 @@ def test_coverage_under_a_judge_that_is_far_too_kind(n: int, target: str) -> Non
     rng = np.random.default_rng(n)
     runs = [simulated(rng, 300, 0.7, 0.7, 0.02) for _ in range(RUNS)]
     verdicts = [one for r, (_, judge) in enumerate(runs) for one in judged(judge, f"run {r}")]
-    labels = {(f"q{i}", f"run {r}"): human[i] for r, (human, _) in enumerate(runs) for i in range(n)}
+    labels = {
+        (f"q{i}", f"run {r}"): human[i] for r, (human, _) in enumerate(runs) for i in range(n)
+    }
     rows = calibrate(verdicts, labels, target=target)
     truth = [0.7 if target == "questions" else human.mean() for human, _ in runs]
     held = (rows["ci_low"] <= truth) & (truth <= rows["ci_high"])
@@ -120,7 +126,10 @@ def test_few_labels_have_an_estimate_and_no_interval() -> None:
 
 def test_informative_labels_are_left_out() -> None:
     human, judge = simulated(np.random.default_rng(1), 60, 0.5, 0.2, 0.2)
-    drawn, picked = people(human, range(20), picked="random"), people(human, range(20, 30), picked="informative")
+    drawn, picked = (
+        people(human, range(20), picked="random"),
+        people(human, range(20, 30), picked="informative"),
+    )
     row = calibrate(judged(judge), pd.concat([drawn, picked])).iloc[0]
     assert row["n_labelled"] == 20
     assert "10 labels that were not drawn at random are left out" in row["note"]
@@ -133,7 +142,10 @@ def test_informative_labels_are_left_out() -> None:
 
 
 def test_unscored_answers_have_the_mean_of_the_others_and_several_people_their_mean() -> None:
-    verdicts = [*judged(np.array([1.0, 0.0] * 10)), Judgement("lost", "correctness", None, state="unreadable")]
+    verdicts = [
+        *judged(np.array([1.0, 0.0] * 10)),
+        Judgement("lost", "correctness", None, state="unreadable"),
+    ]
     labels = people(np.array([1.0, 0.0] * 10), range(10), annotator="ann")
     other = labels.assign(annotator="bob", value=0.0)
     row = calibrate(verdicts, pd.concat([labels, other])).iloc[0]
@@ -147,4 +159,6 @@ def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="alpha is 5"):
         calibrate(judged(np.ones(3)), people(np.ones(3), [0]), alpha=5)
     with pytest.raises(DataError, match="the judge scored none of 1"):
-        calibrate([Judgement("q0", "correctness", None, state="unreadable")], people(np.ones(1), [0]))
+        calibrate(
+            [Judgement("q0", "correctness", None, state="unreadable")], people(np.ones(1), [0])
+        )

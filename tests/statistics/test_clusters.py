@@ -16,7 +16,9 @@ def scores(values: object, measure: str = "RR") -> pd.DataFrame:
     return pd.DataFrame({"measure": measure, "value": values}).rename_axis("query_id").reset_index()
 
 
-def grouped(groups: int, size: int, seed: int, *, shared: float = 0.3) -> tuple[pd.DataFrame, pd.DataFrame, pd.Series]:
+def grouped(
+    groups: int, size: int, seed: int, *, shared: float = 0.3
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.Series]:
     """Differences that a whole group shares, of groups of one size or of 1 to 2 * size - 1."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 2 * size, groups) if seed % 2 else np.full(groups, size)
@@ -27,7 +29,10 @@ def grouped(groups: int, size: int, seed: int, *, shared: float = 0.3) -> tuple[
 
 def test_one_query_per_group_equals_no_groups() -> None:
     before, after, _ = grouped(150, 1, 4)
-    plain, alone = compare(before, after), compare(before, after, cluster=pd.Series(range(len(before))))
+    plain, alone = (
+        compare(before, after),
+        compare(before, after, cluster=pd.Series(range(len(before)))),
+    )
     pd.testing.assert_frame_equal(plain, alone, rtol=1e-9)
     assert plain["n_clusters"].tolist() == [150]
 
@@ -64,7 +69,9 @@ def test_ignoring_groups_calls_chance_a_difference() -> None:
     """300 experiments without a true difference, 20 documents of 10 questions each."""
     rng = np.random.default_rng(0)
     shared = np.repeat(rng.normal(0, 0.15, (300, 20)), 10, axis=1)
-    rows = pd.DataFrame({"query_id": np.tile(np.arange(200), 300), "measure": np.repeat(np.arange(300), 200)})
+    rows = pd.DataFrame(
+        {"query_id": np.tile(np.arange(200), 300), "measure": np.repeat(np.arange(300), 200)}
+    )
     before = rows.assign(value=0.5)
     after = rows.assign(value=(0.5 + shared + rng.normal(0, 0.05, shared.shape)).clip(0, 1).ravel())
     naive = compare(before, after, n_resamples=100)
@@ -96,15 +103,23 @@ def test_groups_that_are_none(cluster: object, error: type[Exception], message: 
 
 
 def test_where_lower_is_better_the_lower_wins() -> None:
-    low, high = scores([0.1, 0.2, 0.3], "ngram_redundancy"), scores([0.4, 0.5, 0.3], "ngram_redundancy")
+    low, high = (
+        scores([0.1, 0.2, 0.3], "ngram_redundancy"),
+        scores([0.4, 0.5, 0.3], "ngram_redundancy"),
+    )
     assert compare(high, low).iloc[0][["wins", "ties", "losses"]].tolist() == [2, 1, 0]
-    slow = compare(scores([10.0, 20.0], "latency_total_ms"), scores([15.0, 25.0], "latency_total_ms")).iloc[0]
+    slow = compare(
+        scores([10.0, 20.0], "latency_total_ms"), scores([15.0, 25.0], "latency_total_ms")
+    ).iloc[0]
     assert slow[["wins", "ties", "losses"]].tolist() == [0, 0, 2]
     assert slow["difference"] == 5.0
 
 
 def test_the_number_of_tests_and_of_unpaired_queries_is_stated() -> None:
-    frames = {name: pd.concat([scores([0.0, None, 1.0]), scores([1.0, 1.0, 0.0], "P@1")]) for name in "abc"}
+    frames = {
+        name: pd.concat([scores([0.0, None, 1.0]), scores([1.0, 1.0, 0.0], "P@1")])
+        for name in "abc"
+    }
     table = compare_all(frames, "a")
     assert table["n_tests"].tolist() == [4] * 4
     assert table["n_unpaired"].tolist() == [1, 0, 1, 0]
@@ -112,5 +127,7 @@ def test_the_number_of_tests_and_of_unpaired_queries_is_stated() -> None:
 
 def test_two_sweeps_with_no_query_in_common() -> None:
     one, other = scores([0.0, 1.0]), scores([0.0, 1.0]).assign(query_id=["x", "y"])
-    with pytest.raises(ComparisonError, match=r"\(2 and 2, none in common\); only 'baseline' has 0, 1"):
+    with pytest.raises(
+        ComparisonError, match=r"\(2 and 2, none in common\); only 'baseline' has 0, 1"
+    ):
         compare(one, other)

@@ -1,4 +1,6 @@
-"""Paired comparisons: hand-computed numbers, parity with scipy and statsmodels, refusals, error rates."""
+"""Paired comparisons: hand-computed numbers, parity with scipy and statsmodels, refusals, error
+rates.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ from ragbench.statistics import compare, compare_all, required_queries
 
 
 def scores(**measures: Any) -> pd.DataFrame:
-    rows = [(f"q{i}", name, value) for name, values in measures.items() for i, value in enumerate(values)]
+    rows = [
+        (f"q{i}", name, value)
+        for name, values in measures.items()
+        for i, value in enumerate(values)
+    ]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
 
 
@@ -35,7 +41,8 @@ def test_hand_computed() -> None:
     assert result[["wins", "ties", "losses", "n"]].tolist() == [2, 1, 1, 4]
     deviation = math.sqrt((0.75**2 + 0.25**2 + 0.25**2 + 0.75**2) / 3)
     assert result["effect_size"] == pytest.approx(0.25 / deviation)
-    # sums 1 of the 8 sign combinations of (1, .5, -.5): +-2, +-1 (twice each), 0 (twice): 6 of 8 at least 1
+    # sums 1 of the 8 sign combinations of (1, .5, -.5): +-2, +-1 (twice each), 0 (twice): 6 of 8 at
+    # least 1
     assert result["p_sign_flip"] == 0.75
     assert result["mde"] is pd.NA, "four queries decide nothing"
 
@@ -44,7 +51,8 @@ def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
         "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, decision, "
-        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, p_sign_flip"
+        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, "
+        "p_sign_flip"
     )
     assert result["measure"].tolist() == ["a", "b"]
 
@@ -53,12 +61,15 @@ def test_columns() -> None:
 @example([0.547, 0.547, 0.797, -0.656, -0.656, -0.656, -0.422, 0.5])
 @given(
     st.lists(
-        st.one_of(st.floats(-1, 1).map(lambda x: round(x, 3)), st.sampled_from([0.0, 0.5])), min_size=2, max_size=11
+        st.one_of(st.floats(-1, 1).map(lambda x: round(x, 3)), st.sampled_from([0.0, 0.5])),
+        min_size=2,
+        max_size=11,
     )
 )
 def test_p_is_that_of_scipys_exact_test(differences: list[float]) -> None:
     ours = row([0.0] * len(differences), differences, n_resamples=4096)["p_sign_flip"]
-    # in thousandths, whose sums are exact: of sums that differ in the last bit only, scipy takes one for the smaller
+    # in thousandths, whose sums are exact: of sums that differ in the last bit only, scipy takes
+    # one for the smaller
     whole = np.array([round(1000 * difference) for difference in differences], dtype=float)
     theirs = scipy.stats.permutation_test(
         (whole, np.zeros(len(differences))),
@@ -95,9 +106,18 @@ def test_many_ties_leave_few_signs_and_an_exact_p() -> None:
 
 def test_no_difference_at_all() -> None:
     result = row([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
-    assert result[["difference", "p_value", "p_adjusted", "effect_size"]].tolist() == [0.0, 1.0, 1.0, 0.0]
-    assert result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.015)
-    assert result["mde"] is pd.NA, "three ties do not show that any difference, however small, would be seen"
+    assert result[["difference", "p_value", "p_adjusted", "effect_size"]].tolist() == [
+        0.0,
+        1.0,
+        1.0,
+        0.0,
+    ]
+    assert (
+        result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.015)
+    )
+    assert result["mde"] is pd.NA, (
+        "three ties do not show that any difference, however small, would be seen"
+    )
     assert result[["wins", "ties", "losses"]].tolist() == [0, 3, 0]
 
 
@@ -111,7 +131,9 @@ def test_the_same_gain_everywhere_has_no_effect_size() -> None:
 def test_one_query_has_no_interval() -> None:
     result = row([0.0], [1.0])
     assert result["difference"] == 1.0
-    assert all(result[name] is pd.NA for name in ("ci_low", "ci_high", "p_value", "effect_size", "mde"))
+    assert all(
+        result[name] is pd.NA for name in ("ci_low", "ci_high", "p_value", "effect_size", "mde")
+    )
     assert result["decision"] == ""
 
 
@@ -126,14 +148,19 @@ def test_unscored_pairs_are_left_out_and_counted() -> None:
 def test_no_pair_scored_by_both() -> None:
     table = compare(scores(m=[0.0, None], k=[1.0, 0.0]), scores(m=[None, 1.0], k=[1.0, 1.0]))
     assert table["n"].tolist() == [0, 2]
-    assert all(table.loc[0, name] is pd.NA for name in ("baseline", "difference", "ci_low", "p_value", "p_adjusted"))
+    assert all(
+        table.loc[0, name] is pd.NA
+        for name in ("baseline", "difference", "ci_low", "p_value", "p_adjusted")
+    )
     assert "nan" not in table.to_string().lower()
 
 
 def test_queries_are_paired_by_id_and_not_by_place() -> None:
     before, after = scores(m=[0.0, 0.5, 1.0]), scores(m=[0.5, 1.0, 0.0])
     pd.testing.assert_frame_equal(
-        compare(before, after), compare(before, after.sample(frac=1, random_state=1)), check_exact=True
+        compare(before, after),
+        compare(before, after.sample(frac=1, random_state=1)),
+        check_exact=True,
     )
 
 
@@ -156,7 +183,11 @@ def test_repeats_are_identical_and_do_not_depend_on_the_company() -> None:
     alone = compare(frames["x"], frames["z"], measures=["b"], correction="none")
     together = first[(first["name"] == "z") & (first["measure"] == "b")]
     longer = compare_all(
-        {name: pd.concat([frame, scores(long=[0.5 * len(name), 1.0, 0.0] * 50)]) for name, frame in frames.items()}, "x"
+        {
+            name: pd.concat([frame, scores(long=[0.5 * len(name), 1.0, 0.0] * 50)])
+            for name, frame in frames.items()
+        },
+        "x",
     )
     for p in ("p_value", "p_sign_flip"):
         assert longer[longer["measure"] != "long"][p].tolist() == first[p].tolist()
@@ -175,7 +206,9 @@ def test_adjusted_over_all_tests_of_the_call_as_statsmodels_has_it(correction: s
 
 
 def test_without_correction_both_p_are_the_same() -> None:
-    table = compare(scores(a=[0.0, 1.0], b=[1.0, 0.0]), scores(a=[1.0, 1.0], b=[0.0, 0.0]), correction="none")
+    table = compare(
+        scores(a=[0.0, 1.0], b=[1.0, 0.0]), scores(a=[1.0, 1.0], b=[0.0, 0.0]), correction="none"
+    )
     assert table["p_adjusted"].tolist() == table["p_value"].tolist()
 
 
@@ -192,7 +225,12 @@ def test_mde_agrees_with_power_analysis_and_required_queries(n: int) -> None:
 def test_rows_come_by_contender_then_by_measure() -> None:
     frames = {name: scores(b=[0.0, 1.0], a=[1.0, 0.0]) for name in ("two", "base", "one")}
     table = compare_all(frames, "base", measures=["a", "b"])
-    assert table[["name", "measure"]].to_numpy().tolist() == [["two", "a"], ["two", "b"], ["one", "a"], ["one", "b"]]
+    assert table[["name", "measure"]].to_numpy().tolist() == [
+        ["two", "a"],
+        ["two", "b"],
+        ["one", "a"],
+        ["one", "b"],
+    ]
 
 
 def test_measures_that_only_one_has_are_pointed_out() -> None:
@@ -203,22 +241,31 @@ def test_measures_that_only_one_has_are_pointed_out() -> None:
 
 def test_other_queries_are_refused() -> None:
     before, after = scores(m=[1.0, 0.0, 0.5]), scores(m=[1.0, 0.0, 0.5]).replace("q2", "x9")
-    with pytest.raises(ComparisonError, match=r"'baseline' has 'q2', only 'contender' has 'x9'") as error:
+    with pytest.raises(
+        ComparisonError, match=r"'baseline' has 'q2', only 'contender' has 'x9'"
+    ) as error:
         compare(before, after)
     assert "2 in common" in str(error.value)
-    with pytest.raises(ComparisonError, match=r"\(3 and 2, 2 in common\).* only 'contender' has none"):
+    with pytest.raises(
+        ComparisonError, match=r"\(3 and 2, 2 in common\).* only 'contender' has none"
+    ):
         compare(before, scores(m=[1.0, 0.0]))
 
 
 def test_no_measure_in_common_is_refused() -> None:
-    with pytest.raises(ComparisonError, match="no measure in common: 'baseline' has m; 'contender' has k"):
+    with pytest.raises(
+        ComparisonError, match="no measure in common: 'baseline' has m; 'contender' has k"
+    ):
         compare(scores(m=[1.0]), scores(k=[1.0]))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measures": ["nDCG@1"]}, r"scores of 'baseline': unknown measure 'nDCG@1'; did you mean 'nDCG@10'"),
+        (
+            {"measures": ["nDCG@1"]},
+            r"scores of 'baseline': unknown measure 'nDCG@1'; did you mean 'nDCG@10'",
+        ),
         ({"measures": []}, "list of names"),
         ({"measures": "nDCG@10"}, "list of names"),
         ({"correction": "hom"}, "unknown correction 'hom'; did you mean 'holm'"),
@@ -242,4 +289,6 @@ def test_wrong_baseline_is_named() -> None:
 
 def test_the_frame_at_fault_is_named() -> None:
     with pytest.raises(DataError, match="scores of 'dense': no column measure"):
-        compare_all({"bm25": scores(m=[1.0]), "dense": scores(m=[1.0]).drop(columns="measure")}, "bm25")
+        compare_all(
+            {"bm25": scores(m=[1.0]), "dense": scores(m=[1.0]).drop(columns="measure")}, "bm25"
+        )

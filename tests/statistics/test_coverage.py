@@ -1,6 +1,7 @@
 """Do intervals, decisions, proofs and power keep their promises? Simulations with a known truth.
 
-`pytest -m simulation -s tests/statistics/test_coverage.py` prints the tables; small ones are in the default run.
+`pytest -m simulation -s tests/statistics/test_coverage.py` prints the tables; small ones are in the
+default run.
 """
 
 from __future__ import annotations
@@ -75,12 +76,19 @@ def frames(differences: Floats) -> tuple[pd.DataFrame, pd.DataFrame]:
 def decided(columns: Sequence[Floats], width: float = 1.0) -> Intervals:
     """The intervals of `compare`, without the other columns of its table."""
     binary = all(bool(np.isin(column, (-1.0, 0.0, 1.0)).all()) for column in columns)
-    pilots = [Pilot(len(column), 1.0, width, int(np.abs(column).sum()) if binary else None) for column in columns]
+    pilots = [
+        Pilot(len(column), 1.0, width, int(np.abs(column).sum()) if binary else None)
+        for column in columns
+    ]
     return difference_intervals(columns, pilots, 0.05)
 
 
-def in_groups(n: int, experiments: int, rng: np.random.Generator) -> tuple[list[Floats], float, float]:
-    """Sums over mean sizes of groups of 1 to 7 questions that share a rare loss, as `compare` has them."""
+def in_groups(
+    n: int, experiments: int, rng: np.random.Generator
+) -> tuple[list[Floats], float, float]:
+    """Sums over mean sizes of groups of 1 to 7 questions that share a rare loss, as `compare` has
+    them.
+    """
     columns = []
     for _ in range(experiments):
         sizes = np.concatenate([[7], rng.integers(1, 8, n - 1)])
@@ -114,9 +122,13 @@ NULL = (
 )
 
 
-def check_decisions(sizes: tuple[int, ...], experiments: int, kinds: tuple[str, ...] = NULL) -> None:
+def check_decisions(
+    sizes: tuple[int, ...], experiments: int, kinds: tuple[str, ...] = NULL
+) -> None:
     rng = np.random.default_rng(0)
-    print("\nfalse 'better' / coverage (mean width)\n   n " + "".join(f"{kind:>21}" for kind in kinds))
+    print(
+        "\nfalse 'better' / coverage (mean width)\n   n " + "".join(f"{kind:>21}" for kind in kinds)
+    )
     for n in sizes:
         cells = []
         for kind in kinds:
@@ -148,12 +160,16 @@ def check_proofs(sizes: tuple[int, ...], experiments: int) -> None:
     """The true loss is the margin itself, so each proof is wrong."""
     rng = np.random.default_rng(1)
     kinds = ("0/1 losses", "losses at .05", "rare + noise")
-    print("\nwrong proofs of not being worse by .05\n   n " + "".join(f"{kind:>16}" for kind in kinds))
+    print(
+        "\nwrong proofs of not being worse by .05\n   n " + "".join(f"{kind:>16}" for kind in kinds)
+    )
     for n in sizes:
         rates = []
         for kind in kinds:
             differences, truth = draw(kind, n, experiments, rng)
-            proven = [equivalent(*frames(part), -truth)["non_inferior"] for part in blocks(differences)]
+            proven = [
+                equivalent(*frames(part), -truth)["non_inferior"] for part in blocks(differences)
+            ]
             rates.append(float(pd.concat(proven).mean()))
             assert rates[-1] <= 0.05 + slack(0.05, experiments), (kind, n)
         print(f"{n:4d} " + "".join(f"{rate:16.3f}" for rate in rates), flush=True)
@@ -169,10 +185,13 @@ def test_wrong_proofs_are_rare_in_a_few_cases() -> None:
 
 
 def check_power(sizes: tuple[int, ...], experiments: int) -> None:
-    """What validity costs: differences for which Student's t-test has a power of .5 and .8, standard deviation .15."""
+    """What validity costs: differences for which Student's t-test has a power of .5 and .8,
+    standard deviation .15.
+    """
     rng = np.random.default_rng(2)
     print(
-        "\npower of the interval and of the t-test, symmetric differences of sd .15\n   n  difference  interval  t-test"
+        "\npower of the interval and of the t-test, symmetric differences of sd .15\n   n  "
+        "difference  interval  t-test"
     )
     for n in sizes:
         for wanted, factor in ((0.5, 1.96), (0.8, 2.8)):
@@ -182,7 +201,9 @@ def check_power(sizes: tuple[int, ...], experiments: int) -> None:
             theirs = float((ttest_1samp(differences, 0, axis=1).pvalue < 0.05).mean())
             print(f"{n:4d} {effect:11.3f} {ours:9.3f} {theirs:7.3f}", flush=True)
             assert theirs == pytest.approx(wanted, abs=0.08)
-            assert ours <= theirs + 0.01, "no interval that is valid for every distribution is as narrow"
+            assert ours <= theirs + 0.01, (
+                "no interval that is valid for every distribution is as narrow"
+            )
 
 
 @pytest.mark.simulation
@@ -197,12 +218,23 @@ def test_power_next_to_the_t_test_at_fifty() -> None:
 def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
     """A pilot of n promises a smallest difference, and another n show it with a probability of .8."""
     rng = np.random.default_rng(3)
-    print("\nsmallest detectable difference from a pilot of n, and the rate at which as many others show it")
+    print(
+        "\nsmallest detectable difference from a pilot of n, and the rate at which as many "
+        "others show it"
+    )
     for n in sizes:
         promised = np.array(
-            [Pilot(n, float(own.std(ddof=1)), 1.0).detectable() for own in rng.normal(0, 0.1, (experiments, n))]
+            [
+                Pilot(n, float(own.std(ddof=1)), 1.0).detectable()
+                for own in rng.normal(0, 0.1, (experiments, n))
+            ]
         )
-        rates = {"normal .1": (promised, decided(list(rng.normal(0, 0.1, (experiments, n)) + promised[:, None])))}
+        rates = {
+            "normal .1": (
+                promised,
+                decided(list(rng.normal(0, 0.1, (experiments, n)) + promised[:, None])),
+            )
+        }
         for differing in (0.1, 0.3):
             promised, columns = np.empty(experiments), []
             for i in range(experiments):
@@ -214,7 +246,10 @@ def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
         for kind, (smallest, intervals) in rates.items():
             rate = float((intervals.low > 0).mean())
             print(f"{n:4d} {kind:18} {smallest.mean():.3f} {rate:.3f}", flush=True)
-            assert 0.77 - slack(0.8, experiments, 2) <= rate <= 0.88 + slack(0.8, experiments, 2), (kind, n)
+            assert 0.77 - slack(0.8, experiments, 2) <= rate <= 0.88 + slack(0.8, experiments, 2), (
+                kind,
+                n,
+            )
 
 
 @cache
@@ -232,18 +267,26 @@ def test_the_smallest_detectable_difference_has_its_power_at_fifteen() -> None:
 
 
 def test_too_few_questions_detect_nothing() -> None:
-    assert np.isnan([Pilot(5, 0.1, 1.0).detectable(), binary_promise(5, 1)]).tolist() == [True, True]
+    assert np.isnan([Pilot(5, 0.1, 1.0).detectable(), binary_promise(5, 1)]).tolist() == [
+        True,
+        True,
+    ]
 
 
 def check_anova(sizes: tuple[int, ...], experiments: int) -> None:
     rng = np.random.default_rng(6)
-    print("\nanova without an effect, one of four configurations with six times the noise: called an effect")
+    print(
+        "\nanova without an effect, one of four configurations with six times the noise: called "
+        "an effect"
+    )
     for n in sizes:
         called = 0
         for _ in range(experiments):
             values = rng.normal(0, [[0.1, 0.1, 0.1, 0.6]], (n, 4))
             rows = [(q, name, values[q, i]) for q in range(n) for i, name in enumerate("abcd")]
-            table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index("source")
+            table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index(
+                "source"
+            )
             called += bool(table["p_value"]["retriever"] < 0.05)
         print(f"{n:4d} {called / experiments:.3f}", flush=True)
         assert called / experiments <= 0.06 + slack(0.06, experiments)

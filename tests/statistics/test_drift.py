@@ -1,4 +1,6 @@
-"""Runs over time: effects by hand, and over many simulated histories how often alarms are false and how soon true."""
+"""Runs over time: effects by hand, and over many simulated histories how often alarms are false and
+how soon true.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_a_run_with_the_same_values_is_unchanged_and_no_evidence() -> None:
     found = drift(runs)
     assert found.path["state"].tolist() == ["first"] + ["unchanged"] * 199
     assert found.path["p"].isna().all()
-    assert found.text == "nothing shown; too few runs to notice a fall of 0.05: 1 differ, it takes 10"
+    assert (
+        found.text == "nothing shown; too few runs to notice a fall of 0.05: 1 differ, it takes 10"
+    )
 
 
 def test_questions_and_nights_without_scores_do_not_count() -> None:
@@ -48,7 +52,8 @@ def test_questions_and_nights_without_scores_do_not_count() -> None:
     with_gaps = runs.assign(never=np.nan)
     with_gaps.iloc[10] = np.nan
     pd.testing.assert_frame_equal(
-        drift(with_gaps).path.drop(index=10)[["p", "state"]], drift(runs.drop(index=10)).path[["p", "state"]]
+        drift(with_gaps).path.drop(index=10)[["p", "state"]],
+        drift(runs.drop(index=10)).path[["p", "state"]],
     )
     assert math.isnan(drift(with_gaps).path["mean"].iloc[10])
 
@@ -62,7 +67,9 @@ def test_noise_as_large_as_the_fall_is_stated() -> None:
 def test_an_alarm_has_a_date_with_a_range_and_the_questions_that_fell_most() -> None:
     rng = np.random.default_rng(1)
     dates = pd.date_range("2026-01-01", periods=60).strftime("%Y-%m-%d")
-    runs = pd.DataFrame(0.7 + rng.normal(0, 0.15, (60, 97)), index=dates, columns=[f"q{i}" for i in range(97)])
+    runs = pd.DataFrame(
+        0.7 + rng.normal(0, 0.15, (60, 97)), index=dates, columns=[f"q{i}" for i in range(97)]
+    )
     runs.iloc[40:, :10] -= 0.5
     [change] = drift(runs, streams=STREAMS).changes
     assert change.direction == "fall"
@@ -90,7 +97,9 @@ def noise(rng: np.random.Generator, nights: int, correlation: float = 0.0) -> Fl
     """Scores of a judge: a value per question, with noise of .17 that persists from night to night."""
     values = rng.normal(0, 0.17, (nights, QUESTIONS))
     for night in range(1, nights):
-        values[night] = correlation * values[night - 1] + math.sqrt(1 - correlation**2) * values[night]
+        values[night] = (
+            correlation * values[night - 1] + math.sqrt(1 - correlation**2) * values[night]
+        )
     return rng.beta(4, 1.5, QUESTIONS) + values
 
 
@@ -108,7 +117,9 @@ HISTORIES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "autocorrelation .5": lambda rng, nights: noise(rng, nights, 0.5),
     "autocorrelation .9": lambda rng, nights: noise(rng, nights, 0.9),
     "10 % redrawn": redrawn,
-    "weekly cycle": lambda rng, nights: noise(rng, nights) + 0.03 * np.sin(np.arange(nights) * 2 * np.pi / 7)[:, None],
+    "weekly cycle": lambda rng, nights: (
+        noise(rng, nights) + 0.03 * np.sin(np.arange(nights) * 2 * np.pi / 7)[:, None]
+    ),
     "common shock": lambda rng, nights: noise(rng, nights) + rng.normal(0, 0.03, (nights, 1)),
 }
 NOTICED = {"independent": 0.95, "autocorrelation .5": 0.8, "autocorrelation .9": 0.4, "10 % redrawn": 0.0,
@@ -120,16 +131,26 @@ def delay(values: Floats, fall: float = 0.05, at: int = 60) -> float:
     fallen = values.copy()
     fallen[at:] -= fall
     return next(
-        (change.noticed - at + 1 for change in drift(pd.DataFrame(fallen)).changes if change.noticed >= at), math.inf
+        (
+            change.noticed - at + 1
+            for change in drift(pd.DataFrame(fallen)).changes
+            if change.noticed >= at
+        ),
+        math.inf,
     )
 
 
 @pytest.mark.simulation
 def test_false_alarms_are_rare_and_falls_are_noticed() -> None:
-    print("\nhistories of 120 nights: false alarm; a fall of .05 after 60: noticed within 30 nights, median delay")
+    print(
+        "\nhistories of 120 nights: false alarm; a fall of .05 after 60: noticed within 30 "
+        "nights, median delay"
+    )
     for name, history in HISTORIES.items():
         rng = np.random.default_rng(0)
-        false = np.mean([bool(drift(pd.DataFrame(history(rng, NIGHTS))).changes) for _ in range(150)])
+        false = np.mean(
+            [bool(drift(pd.DataFrame(history(rng, NIGHTS))).changes) for _ in range(150)]
+        )
         delays = np.array([delay(history(rng, NIGHTS)) for _ in range(40)])
         noticed = float((delays <= 30).mean())
         print(f"{name:20} {false:.3f} {noticed:.2f} {np.median(delays):g}", flush=True)
@@ -154,7 +175,10 @@ def test_changing_question_sets_do_not_hide_a_fall(missing: float, replaced: boo
         if replaced:  # a third of the questions is new from night 50 on
             values[:50, :32], values[50:, 65:] = np.nan, np.nan
         delays.append(delay(values))
-    print(f"\n{missing} missing{', a third replaced' if replaced else ''}: a fall of .05 is noticed after {delays}")
+    print(
+        f"\n{missing} missing{', a third replaced' if replaced else ''}: a fall of .05 is "
+        f"noticed after {delays}"
+    )
     assert max(delays) <= 30
 
 
@@ -170,7 +194,15 @@ def test_the_range_holds_the_change() -> None:
     rng = np.random.default_rng(4)
     held = []
     for _ in range(40):
-        found = drift(pd.DataFrame(np.where(np.arange(100)[:, None] < 50, 0, -0.08) + noise(rng, 100)))
-        held += [change.earliest <= 50 <= change.latest for change in found.changes if change.noticed >= 50][:1]
-    print(f"\nthe range holds the date of the change in {np.mean(held):.2f} of {len(held)} histories")
+        found = drift(
+            pd.DataFrame(np.where(np.arange(100)[:, None] < 50, 0, -0.08) + noise(rng, 100))
+        )
+        held += [
+            change.earliest <= 50 <= change.latest
+            for change in found.changes
+            if change.noticed >= 50
+        ][:1]
+    print(
+        f"\nthe range holds the date of the change in {np.mean(held):.2f} of {len(held)} histories"
+    )
     assert np.mean(held) >= 0.9

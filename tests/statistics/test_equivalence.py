@@ -1,4 +1,6 @@
-"""Equivalence and the cheapest within a margin: statsmodels, error rates, and what is never claimed."""
+"""Equivalence and the cheapest within a margin: statsmodels, error rates, and what is never
+claimed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_without_bounds_as_statsmodels_has_it(margin: float) -> None:
     rng = np.random.default_rng(0)
     before = 100 * rng.random(60)
     after = before + rng.normal(1, 10, 60)
-    row = equivalent(scores(before, "latency_total_ms"), scores(after, "latency_total_ms"), margin).iloc[0]
+    row = equivalent(
+        scores(before, "latency_total_ms"), scores(after, "latency_total_ms"), margin
+    ).iloc[0]
     p_value, below, above = ttost_paired(after, before, -margin, margin)
     assert row["p_value"] == pytest.approx(p_value, rel=1e-9)
     assert row["p_non_inferior"] == pytest.approx(above[1], rel=1e-9)
@@ -49,8 +53,12 @@ def test_not_significant_is_not_equal() -> None:
 
 def test_not_worse_follows_the_direction_of_the_measure() -> None:
     slow, fast = [30.0, 31.0, 29.5, 30.5], [20.0, 21.5, 19.5, 20.0]
-    better = equivalent(scores(slow, "latency_total_ms"), scores(fast, "latency_total_ms"), 1.0).iloc[0]
-    worse = equivalent(scores(fast, "latency_total_ms"), scores(slow, "latency_total_ms"), 1.0).iloc[0]
+    better = equivalent(
+        scores(slow, "latency_total_ms"), scores(fast, "latency_total_ms"), 1.0
+    ).iloc[0]
+    worse = equivalent(
+        scores(fast, "latency_total_ms"), scores(slow, "latency_total_ms"), 1.0
+    ).iloc[0]
     assert (better["non_inferior"], better["equivalent"]) == (True, False)
     assert (worse["non_inferior"], worse["equivalent"]) == (False, False)
 
@@ -97,7 +105,10 @@ def test_the_cheapest_that_is_proven_is_chosen_and_not_the_cheapest() -> None:
     assert found.chosen == "cheap"
     assert found.table["name"].tolist() == ["bad", "cheap", "dear"]
     assert found.table["proven"].tolist() == [False, True, True]
-    assert "The cheapest of 3 configurations proven to be within 0.06 of the best by RR is cheap" in found.sentence
+    assert (
+        "The cheapest of 3 configurations proven to be within 0.06 of the best by RR is cheap"
+        in found.sentence
+    )
     expected = multipletests(found.table["p_value"].to_numpy(dtype=float), method="holm")[1]
     assert found.table["p_adjusted"].tolist() == pytest.approx(expected.tolist())
 
@@ -105,14 +116,19 @@ def test_the_cheapest_that_is_proven_is_chosen_and_not_the_cheapest() -> None:
 def test_p_is_that_against_the_strongest_rival() -> None:
     frames = three()
     found = within_margin(frames, dict.fromkeys(frames, 1.0), 0.06, measure="RR")
-    rivals = [equivalent(frames[other], frames["cheap"], 0.06).iloc[0]["p_non_inferior"] for other in ("dear", "bad")]
+    rivals = [
+        equivalent(frames[other], frames["cheap"], 0.06).iloc[0]["p_non_inferior"]
+        for other in ("dear", "bad")
+    ]
     own = found.table.set_index("name").loc["cheap", "p_value"]
     assert own == pytest.approx(max(rivals), rel=1e-9)
 
 
 def test_no_proof_is_reported_and_is_not_equality() -> None:
     frames = {name: scores(np.random.default_rng(i).random(10)) for i, name in enumerate("abc")}
-    found = within_margin(frames, {"a": 1.0, "b": 2.0, "c": 3.0}, 0.01, measure="RR", word="fastest")
+    found = within_margin(
+        frames, {"a": 1.0, "b": 2.0, "c": 3.0}, 0.01, measure="RR", word="fastest"
+    )
     assert found.chosen is None
     assert "That does not prove them worse" in found.sentence
     assert "significant" not in found.sentence
@@ -144,4 +160,6 @@ def test_refusals() -> None:
     with pytest.raises(ComparisonError, match="no query that all 2 configurations have scored"):
         within_margin(frames, {"a": 1.0, "b": 1.0}, 0.1, measure="RR")
     with pytest.raises(ConfigError, match="unknown measure 'R'"):
-        within_margin({"a": scores([1.0]), "b": scores([1.0])}, {"a": 1.0, "b": 1.0}, 0.1, measure="R")
+        within_margin(
+            {"a": scores([1.0]), "b": scores([1.0])}, {"a": 1.0, "b": 1.0}, 0.1, measure="R"
+        )

@@ -23,13 +23,25 @@ def test_a_comparison_prints_short_and_keeps_its_columns() -> None:
     assert header.split() == ["measure", "baseline", "contender", "difference", "p", "decision"]
     assert row.split()[-3:] == ["<", "0.001", "better"]
     assert "0.0<" not in (table._repr_html_() or "")  # type: ignore[operator]
-    assert {"ci_low", "ci_high", "p_value", "p_adjusted", "wins", "ties", "losses", "mde"} <= set(table)
+    assert {"ci_low", "ci_high", "p_value", "p_adjusted", "wins", "ties", "losses", "mde"} <= set(
+        table
+    )
     assert 0 < table["p_adjusted"].iloc[0] < 0.001
 
 
 def test_rows_print_short_and_chosen_columns_print_as_they_are() -> None:
-    table = compare_all({"low": LOW, "high": HIGH, "other": HIGH}, "low").sort_values("name").head(1)
-    assert repr(table).split()[:7] == ["name", "measure", "baseline", "contender", "difference", "p", "decision"]
+    table = (
+        compare_all({"low": LOW, "high": HIGH, "other": HIGH}, "low").sort_values("name").head(1)
+    )
+    assert repr(table).split()[:7] == [
+        "name",
+        "measure",
+        "baseline",
+        "contender",
+        "difference",
+        "p",
+        "decision",
+    ]
     assert "wins" in repr(table[["name", "wins"]])
     assert "mine" in repr(table.assign(mine=1))
     assert repr(pickle.loads(pickle.dumps(table))) == repr(table)

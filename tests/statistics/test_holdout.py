@@ -18,12 +18,16 @@ def frames(matrix: np.ndarray, measure: str = "RR") -> dict[str, pd.DataFrame]:
 
 
 def test_the_best_of_many_equals_looks_better_than_it_is() -> None:
-    """Twelve configurations of one true mean, 0.5: chosen and measured on the same half, and on the other one."""
+    """Twelve configurations of one true mean, 0.5: chosen and measured on the same half, and on the
+    other one.
+    """
     rng = np.random.default_rng(0)
     found = [held_out(frames(rng.random((12, 60))), measure="RR") for _ in range(12)]
     there = np.mean([one.mean_choosing for one in found])
     here = np.mean([one.mean for one in found])
-    assert there > 0.55  # the largest of 12 means of 30 numbers: 0.5 + 1.63 * 0.289 / sqrt(30) = 0.586
+    assert (
+        there > 0.55
+    )  # the largest of 12 means of 30 numbers: 0.5 + 1.63 * 0.289 / sqrt(30) = 0.586
     assert here == pytest.approx(0.5, abs=0.06)  # 4 standard errors
     assert np.mean([one.optimism for one in found]) > 0.06
 

@@ -1,4 +1,6 @@
-"""Intervals of means, against exact ones and published examples; interval, p-value and decision agree."""
+"""Intervals of means, against exact ones and published examples; interval, p-value and decision
+agree.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +31,33 @@ def fractions(right: int, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("right", "n", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
 def test_wilson_as_newcombe_1998_prints_it(right: int, n: int, low: float, high: float) -> None:
     assert wilson_interval(fractions(right, n), 0.05) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_fractions_are_summarised_by_wilson() -> None:
-    scores = pd.DataFrame({"query_id": range(20), "measure": "Success@5", "value": fractions(20, 20)})
+    scores = pd.DataFrame(
+        {"query_id": range(20), "measure": "Success@5", "value": fractions(20, 20)}
+    )
     row = summarise(scores).iloc[0]
     assert (row["mean"], row["ci_high"]) == (1.0, 1.0)
     assert row["ci_low"] == pytest.approx(1 - 0.1611, abs=5e-5)
 
 
-@pytest.mark.parametrize(("right", "n"), [(0, 20), (1, 29), (15, 148), (150, 300), (4, 5), (20, 20)])
+@pytest.mark.parametrize(
+    ("right", "n"), [(0, 20), (1, 29), (15, 148), (150, 300), (4, 5), (20, 20)]
+)
 @pytest.mark.parametrize("alpha", [0.05, 1e-4])
-def test_of_fractions_the_limits_are_those_of_clopper_and_pearson(right: int, n: int, alpha: float) -> None:
+def test_of_fractions_the_limits_are_those_of_clopper_and_pearson(
+    right: int, n: int, alpha: float
+) -> None:
     exact = binomtest(right, n).proportion_ci(1 - alpha, method="exact")
     found = mean_intervals([fractions(right, n)], [Bounds(0, 1)], alpha)
     for limit, other in ((found.low[0], exact.low), (found.high[0], exact.high)):
@@ -53,8 +66,12 @@ def test_of_fractions_the_limits_are_those_of_clopper_and_pearson(right: int, n:
     assert found.high[0] >= exact.high - 1e-5
 
 
-@pytest.mark.parametrize(("right", "n", "bound"), [(9, 10, 0.5), (3, 3, 0.4), (20, 30, 0.3), (1, 40, 0.001)])
-def test_p_of_fractions_is_that_of_the_exact_test_or_a_little_larger(right: int, n: int, bound: float) -> None:
+@pytest.mark.parametrize(
+    ("right", "n", "bound"), [(9, 10, 0.5), (3, 3, 0.4), (20, 30, 0.3), (1, 40, 0.001)]
+)
+def test_p_of_fractions_is_that_of_the_exact_test_or_a_little_larger(
+    right: int, n: int, bound: float
+) -> None:
     exact = binomtest(right, n, bound, alternative="greater").pvalue
     [p] = p_above([fractions(right, n)], [0.0], bound)
     assert exact <= p <= 1.08 * exact
@@ -66,31 +83,42 @@ def test_probabilities_against_simulated_weights() -> None:
     points = np.array([-1.0, -0.3, 0.0, 0.1, 0.1, 0.4, 0.9])
     means = weights @ points / weights.sum(axis=1)
     for bound in (-0.4, -0.1, 0.0, 0.2, 0.5):
-        assert probability_below(points[:, None], bound)[0] == pytest.approx((means <= bound).mean(), abs=0.004)
+        assert probability_below(points[:, None], bound)[0] == pytest.approx(
+            (means <= bound).mean(), abs=0.004
+        )
     assert probability_below(points[:, None], -1.0)[0] == 0.0
     assert probability_below(points[:, None], 0.9)[0] == 1.0
 
 
 def test_a_measure_without_bounds_has_students_t() -> None:
     rng = np.random.default_rng(1)
-    before = pd.DataFrame({"query_id": range(30), "measure": "latency_total_ms", "value": 100 * rng.random(30)})
+    before = pd.DataFrame(
+        {"query_id": range(30), "measure": "latency_total_ms", "value": 100 * rng.random(30)}
+    )
     after = before.assign(value=before["value"] + rng.normal(5, 10, 30))
     expected = ttest_1samp(after["value"] - before["value"], 0)
     row = compare(before, after).iloc[0]
     assert (row["interval"], row["p_value"]) == ("t", pytest.approx(expected.pvalue))
-    assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+        tuple(expected.confidence_interval(0.95))
+    )
 
 
 def test_ties_do_not_prove_equality() -> None:
     for measure in ("RR", "Success@1"):
-        frame = pd.DataFrame({"query_id": range(5), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0]})
+        frame = pd.DataFrame(
+            {"query_id": range(5), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0]}
+        )
         row = compare(frame, frame).iloc[0]
-        # 1 - 0.025 ** (1 / 5): of five questions none differs with a chance of 0.025 if this fraction does
+        # 1 - 0.025 ** (1 / 5): of five questions none differs with a chance of 0.025 if this
+        # fraction does
         assert (row["ci_low"], row["ci_high"]) == pytest.approx((-0.522, 0.522), abs=0.01)
         assert row[["interval", "p_value", "decision"]].tolist() == ["Gaffke", 1.0, "undecided"]
 
 
-def test_the_same_small_gain_on_every_question_proves_nothing_where_a_question_may_lose_all() -> None:
+def test_the_same_small_gain_on_every_question_proves_nothing_where_a_question_may_lose_all() -> (
+    None
+):
     frame = pd.DataFrame({"query_id": range(20), "measure": "RR", "value": 0.5})
     row = compare(frame, frame.assign(value=0.55)).iloc[0]
     assert row["decision"] == "undecided"
@@ -100,7 +128,9 @@ def test_the_same_small_gain_on_every_question_proves_nothing_where_a_question_m
 
 
 def test_rare_losses_are_no_reason_to_call_small_gains_better() -> None:
-    """Gain .05 on 10 of 11 questions, loss .5 on the others: samples of 6 hardly ever have such a loss."""
+    """Gain .05 on 10 of 11 questions, loss .5 on the others: samples of 6 hardly ever have such a
+    loss.
+    """
     before = pd.DataFrame({"query_id": range(6), "measure": "nDCG@10", "value": 0.5})
     row = compare(before, before.assign(value=0.55)).iloc[0]
     assert (row["p_sign_flip"], row["decision"]) == (2 / 2**6, "undecided")
@@ -120,8 +150,16 @@ VALUES = st.one_of(st.lists(st.floats(-1, 1), min_size=2, max_size=12),
 
 @settings(max_examples=100, deadline=None)
 @given(VALUES, st.floats(0.001, 0.5), st.sampled_from(["RR", "latency_total_ms"]))
-def test_interval_p_and_decision_agree_for_every_alpha(values: list[float], alpha: float, measure: str) -> None:
-    before = pd.DataFrame({"query_id": range(len(values)), "measure": measure, "value": [max(-v, 0.0) for v in values]})
+def test_interval_p_and_decision_agree_for_every_alpha(
+    values: list[float], alpha: float, measure: str
+) -> None:
+    before = pd.DataFrame(
+        {
+            "query_id": range(len(values)),
+            "measure": measure,
+            "value": [max(-v, 0.0) for v in values],
+        }
+    )
     after = before.assign(value=[max(v, 0.0) for v in values])
     row = compare(before, after, alpha=alpha, n_resamples=100).iloc[0]
     if row["interval"] == "none":
@@ -147,7 +185,9 @@ def test_the_critical_mean_is_that_at_which_the_limit_of_normal_values_is_0(n: i
     limits = []
     for _ in range(60):
         values = rng.normal(0, 0.2, n)
-        values = 0.2 * (values - values.mean()) / values.std(ddof=1) + 0.2 * np.interp(5.0, ranges, means)
+        values = 0.2 * (values - values.mean()) / values.std(ddof=1) + 0.2 * np.interp(
+            5.0, ranges, means
+        )
         limits.append(lower_limits([values], [-1.0], 0.025)[0])
     assert np.mean(limits) == pytest.approx(0.0, abs=0.2 * np.interp(5.0, ranges, means) * 0.06)
 
@@ -157,7 +197,8 @@ def test_the_method_of_the_interval_is_reported() -> None:
 
     def frame(n: int, **columns: np.ndarray) -> pd.DataFrame:
         return pd.concat(
-            pd.DataFrame({"query_id": range(n), "measure": name, "value": values}) for name, values in columns.items()
+            pd.DataFrame({"query_id": range(n), "measure": name, "value": values})
+            for name, values in columns.items()
         )
 
     table = compare(

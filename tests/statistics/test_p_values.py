@@ -14,10 +14,15 @@ from ragbench.statistics.columns import CORRECTIONS, adjusted_p_values
 
 
 @settings(deadline=None, max_examples=30)
-@given(p_values=st.lists(st.floats(0, 1), min_size=1, max_size=12), correction=st.sampled_from(CORRECTIONS[:-1]))
+@given(
+    p_values=st.lists(st.floats(0, 1), min_size=1, max_size=12),
+    correction=st.sampled_from(CORRECTIONS[:-1]),
+)
 def test_as_statsmodels_adjusts(p_values: list[float], correction: str) -> None:
     expected = multipletests(p_values, method=correction)[1]
-    np.testing.assert_allclose(adjusted_p_values(p_values, correction), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        adjusted_p_values(p_values, correction), expected, rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
@@ -30,6 +35,8 @@ def test_untested_questions_are_not_reported(correction: str) -> None:
 
 
 def test_by_hand() -> None:
-    assert adjusted_p_values([0.04, 0.01, 0.03], "holm").tolist() == pytest.approx([0.06, 0.03, 0.06])
+    assert adjusted_p_values([0.04, 0.01, 0.03], "holm").tolist() == pytest.approx(
+        [0.06, 0.03, 0.06]
+    )
     assert adjusted_p_values([0.4, 0.9], "bonferroni").tolist() == pytest.approx([0.8, 1.0])
     assert adjusted_p_values([0.01, 0.04], "none").tolist() == [0.01, 0.04]

@@ -28,7 +28,8 @@ def test_the_front_has_the_undominated_rows(rows: list[tuple[float, float, float
 
 def test_unknown_values_are_not_on_the_front() -> None:
     table = pd.DataFrame(
-        {"RR": [0.5, 0.9, np.nan], "usd": pd.array([1.0, pd.NA, 0.0], "Float64")}, index=["a", "b", "c"]
+        {"RR": [0.5, 0.9, np.nan], "usd": pd.array([1.0, pd.NA, 0.0], "Float64")},
+        index=["a", "b", "c"],
     )
     front = pareto_front(table, "RR", "usd")
     assert front.to_dict() == {"a": True, "b": False, "c": False}

@@ -1,4 +1,6 @@
-"""How many queries: G*Power's textbook number, statsmodels, and simulation with the test that is really used."""
+"""How many queries: G*Power's textbook number, statsmodels, and simulation with the test that is
+really used.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,16 @@ LARGE = pilot(*([0.0, 2.0] * 20_000), measure="latency_total_ms")  # the same, a
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
 def test_textbook_numbers_without_bounds(effect: float, n: int) -> None:
-    """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired t-test, power 0.8."""
+    """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired
+    t-test, power 0.8.
+    """
     assert required_queries(*LARGE, effect).iloc[0]["required"] == n
     assert required_queries(*LARGE, -effect).iloc[0]["required"] == n
 
 
-@pytest.mark.parametrize(("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 6, 0.1), (5.0, 30, 0.05)])
+@pytest.mark.parametrize(
+    ("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 6, 0.1), (5.0, 30, 0.05)]
+)
 def test_power_without_bounds_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> None:
     theirs = TTestPower().power(effect, n, alpha)
     assert Pilot(40_000, 1.0, math.inf).power(effect, n, alpha) == pytest.approx(theirs, abs=0.02)
@@ -48,11 +54,20 @@ def test_power_without_bounds_is_that_of_statsmodels(effect: float, n: int, alph
 def test_the_detectable_difference_has_the_given_power() -> None:
     nine = pilot(*[0.0, 0.1, 0.2, 0.3, 0.0, 0.1, 0.2, 0.05, 0.15])
     row = required_queries(*nine, 0.3, power=0.9, alpha=0.1).iloc[0]
-    assert Pilot(9, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) == pytest.approx(0.9, abs=1e-4)
-    assert Pilot(10_000, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) > 0.92, "nine may be too narrow"
-    required = required_queries(*nine, float(row["detectable"]) * 1.001, power=0.9, alpha=0.1).iloc[0]["required"]
+    assert Pilot(9, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) == pytest.approx(
+        0.9, abs=1e-4
+    )
+    assert Pilot(10_000, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) > 0.92, (
+        "nine may be too narrow"
+    )
+    required = required_queries(*nine, float(row["detectable"]) * 1.001, power=0.9, alpha=0.1).iloc[
+        0
+    ]["required"]
     assert required == 9
-    assert compare(*nine, alpha=0.1).iloc[0]["mde"] == required_queries(*nine, 0.1, alpha=0.1).iloc[0]["detectable"]
+    assert (
+        compare(*nine, alpha=0.1).iloc[0]["mde"]
+        == required_queries(*nine, 0.1, alpha=0.1).iloc[0]["detectable"]
+    )
 
 
 def test_power_is_expected_over_what_the_pilot_leaves_open() -> None:
@@ -65,19 +80,32 @@ def test_power_is_expected_over_what_the_pilot_leaves_open() -> None:
     assert needed[-1] == 90
 
 
-@pytest.mark.parametrize(("n", "effect", "differing"), [(8, 0.8, 0.8), (12, 0.4, 0.5), (30, 0.2, 0.3)])
+@pytest.mark.parametrize(
+    ("n", "effect", "differing"), [(8, 0.8, 0.8), (12, 0.4, 0.5), (30, 0.2, 0.3)]
+)
 def test_power_of_0_and_1_is_that_of_all_outcomes(n: int, effect: float, differing: float) -> None:
-    """Every number of wins and losses, decided by the interval of `compare`, weighted by its probability."""
+    """Every number of wins and losses, decided by the interval of `compare`, weighted by its
+    probability.
+    """
     outcomes = [(m, wins) for m in range(n + 1) for wins in range(m + 1)]
-    columns = [np.array([1.0] * wins + [-1.0] * (m - wins) + [0.0] * (n - m)) for m, wins in outcomes]
-    better = difference_intervals(columns, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
-    weights = [binom.pmf(m, n, differing) * binom.pmf(wins, m, (1 + effect / differing) / 2) for m, wins in outcomes]
+    columns = [
+        np.array([1.0] * wins + [-1.0] * (m - wins) + [0.0] * (n - m)) for m, wins in outcomes
+    ]
+    better = (
+        difference_intervals(columns, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
+    )
+    weights = [
+        binom.pmf(m, n, differing) * binom.pmf(wins, m, (1 + effect / differing) / 2)
+        for m, wins in outcomes
+    ]
     certain = Pilot(10**9, 0.5, 1.0, int(differing * 10**9))
     assert certain.power(effect, n, 0.05) == pytest.approx(better @ weights, abs=1e-3)
 
 
 def test_the_number_suffices_for_the_test_that_is_used() -> None:
-    """1,000 experiments with skewed differences and the effect asked for; power 0.8 within its own noise."""
+    """1,000 experiments with skewed differences and the effect asked for; power 0.8 within its own
+    noise.
+    """
     rng = np.random.default_rng(0)
     differences = rng.choice([-0.25, 0.0, 0.0, 0.0, 0.25, 0.5], 4000)
     spread = Pilot(4000, float(differences.std(ddof=1)), 1.0)
@@ -92,7 +120,9 @@ def test_bounds_and_many_tests_cost_queries() -> None:
     costs = [(required(free, effect), required(bounded, effect)) for effect in (0.2, 0.05, 0.01)]
     assert [one < other for one, other in costs] == [True] * 3
     assert costs[-1][1] / costs[-1][0] < 1.1, "less the more queries there are"
-    few, many = (required_queries(*LARGE, 0.2, n_tests=n_tests).iloc[0]["required"] for n_tests in (1, 10))
+    few, many = (
+        required_queries(*LARGE, 0.2, n_tests=n_tests).iloc[0]["required"] for n_tests in (1, 10)
+    )
     assert few < many
     with pytest.raises(ConfigError, match="n_tests is 0"):
         required_queries(*UNIT, 0.2, n_tests=0)
@@ -103,11 +133,17 @@ def test_edges() -> None:
     assert all(alone[name] is pd.NA for name in ("deviation", "required", "detectable"))
     same = required_queries(*pilot(0.5, 0.5), 0.1).iloc[0]
     assert same["deviation"] == 0.0
-    assert same["required"] is pd.NA, "a pilot without spread does not estimate the spread of other queries"
+    assert same["required"] is pd.NA, (
+        "a pilot without spread does not estimate the spread of other queries"
+    )
     assert same["detectable"] is pd.NA
     assert required_queries(*UNIT, 1e-6).iloc[0]["required"] is pd.NA
-    assert required_queries(*pilot(0.1, 0.5, 0.3), 1.5).iloc[0]["required"] is pd.NA, "RR cannot differ by more than 1"
-    assert required_queries(*pilot(0.1, 0.5, 0.3, 0.2), 0.5).iloc[0]["detectable"] is pd.NA, "four decide nothing"
+    assert required_queries(*pilot(0.1, 0.5, 0.3), 1.5).iloc[0]["required"] is pd.NA, (
+        "RR cannot differ by more than 1"
+    )
+    assert required_queries(*pilot(0.1, 0.5, 0.3, 0.2), 0.5).iloc[0]["detectable"] is pd.NA, (
+        "four decide nothing"
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ from ragbench.statistics import summarise
 
 
 def scores(**measures: Any) -> pd.DataFrame:
-    rows = [(f"q{i}", name, value) for name, values in measures.items() for i, value in enumerate(values)]
+    rows = [
+        (f"q{i}", name, value)
+        for name, values in measures.items()
+        for i, value in enumerate(values)
+    ]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
 
 
@@ -30,7 +34,9 @@ def test_mean_and_counts() -> None:
 
 
 @pytest.mark.parametrize(("right", "n"), [(1, 29), (15, 148), (26, 30)])
-def test_of_graded_values_it_is_nearly_that_of_clopper_and_pearson_for_the_same_mean(right: int, n: int) -> None:
+def test_of_graded_values_it_is_nearly_that_of_clopper_and_pearson_for_the_same_mean(
+    right: int, n: int
+) -> None:
     """Values of 0 and .999 are graded; the interval is that of proportions, which is exact."""
     row = summarise(scores(m=[0.999] * right + [0.0] * (n - right))).iloc[0]
     exact = binomtest(right, n).proportion_ci(0.95, method="exact")
@@ -75,7 +81,11 @@ def test_only_unscored_values() -> None:
 def test_numbers_do_not_depend_on_other_measures() -> None:
     values = np.random.default_rng(0).random(50)
     alone = summarise(scores(m=values))
-    among_others = summarise(scores(other=values**2, short=values[:20], m=values)).iloc[[2]].reset_index(drop=True)
+    among_others = (
+        summarise(scores(other=values**2, short=values[:20], m=values))
+        .iloc[[2]]
+        .reset_index(drop=True)
+    )
     pd.testing.assert_frame_equal(alone, among_others, rtol=1e-12)
     pd.testing.assert_frame_equal(alone, summarise(scores(m=values)), check_exact=True)
 
@@ -124,8 +134,12 @@ def test_settings_out_of_range_are_named(settings: Any, message: str) -> None:
 
 @pytest.mark.parametrize("value", [1 / 3, 0.1, 0.6309297535714575, 2 / 11, 0.0, 1.0])
 def test_the_interval_of_equal_values_holds_their_mean_to_the_bit(value: float) -> None:
-    """Sums in another order may differ in the last bit, and a figure refuses an interval that leaves out its mean."""
+    """Sums in another order may differ in the last bit, and a figure refuses an interval that
+    leaves out its mean.
+    """
     for n in (2, 3, 7, 8, 10, 97):
-        frame = pd.DataFrame({"query_id": [f"q{i}" for i in range(n)], "measure": "P@3", "value": value})
+        frame = pd.DataFrame(
+            {"query_id": [f"q{i}" for i in range(n)], "measure": "P@3", "value": value}
+        )
         row = summarise(frame).iloc[0]
         assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1

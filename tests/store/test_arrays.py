@@ -44,7 +44,11 @@ def entry(folder: Path, kind: str, key: str) -> Path:
 def run_python(code: str, folder: Path, **extra: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(folder), **extra}
     return subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -68,7 +72,13 @@ def test_what_is_returned_may_be_changed_without_harm(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "array",
-    [np.empty((0, 3), np.float32), np.array(7), np.array([], np.uint8), np.asfortranarray(np.eye(3)), np.array(["ä"])],
+    [
+        np.empty((0, 3), np.float32),
+        np.array(7),
+        np.array([], np.uint8),
+        np.asfortranarray(np.eye(3)),
+        np.array(["ä"]),
+    ],
     ids=["no rows", "scalar", "no bytes", "column order", "text"],
 )
 def test_every_shape_comes_back(folder: Path, array: np.ndarray) -> None:
@@ -114,7 +124,9 @@ def test_error_of_the_computation_passes_and_leaves_nothing(folder: Path) -> Non
     def broken() -> store.Arrays:
         raise OSError("the computation itself")
 
-    with pytest.raises(OSError, match="the computation itself"):  # and not the warning about the folder
+    with pytest.raises(
+        OSError, match="the computation itself"
+    ):  # and not the warning about the folder
         store.arrays("t", "k", broken)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
@@ -126,7 +138,8 @@ def test_digest_distinguishes_lists_of_parts() -> None:
     assert len(store.digest("\ud800 lone surrogate")) == 64
 
 
-# --- damage ----------------------------------------------------------------------------------------------------------
+# --- damage
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_cut_anywhere_is_computed_again(folder: Path) -> None:
@@ -156,7 +169,9 @@ def test_no_flipped_bit_is_believed(folder: Path) -> None:
         assert list(store.arrays("t", "k", compute)) == ["values"]
         assert store.arrays("t", "k", compute)["values"].tolist() == [3.0] * 8
         recomputed += len(calls)
-    assert recomputed > len(whole) / 2  # the rest are dates, versions and the like, which say nothing of the content
+    assert (
+        recomputed > len(whole) / 2
+    )  # the rest are dates, versions and the like, which say nothing of the content
 
 
 def test_damage_in_the_middle_of_a_large_array_is_seen(folder: Path) -> None:
@@ -197,7 +212,8 @@ def test_entries_hold_no_pickle(folder: Path) -> None:
         assert all(archive.read(name).startswith(b"\x93NUMPY") for name in archive.namelist())
 
 
-# --- many at once ----------------------------------------------------------------------------------------------------
+# --- many at once
+# ----------------------------------------------------------------------------------------------------
 
 ASK = """
 import os, time
@@ -252,7 +268,9 @@ def test_many_threads_compute_each_key_once(folder: Path) -> None:
 
 def test_a_computation_may_itself_use_the_cache(folder: Path) -> None:
     inner, _ = counted(4.0)
-    outer = store.arrays("t", "outer", lambda: {"twice": store.arrays("t", "inner", inner)["values"] * 2})
+    outer = store.arrays(
+        "t", "outer", lambda: {"twice": store.arrays("t", "inner", inner)["values"] * 2}
+    )
     assert outer["twice"][0] == 8.0
     assert store.info()["files"] == 2
 
@@ -273,7 +291,9 @@ def test_killed_in_the_middle_of_a_write_the_next_run_is_right(folder: Path) -> 
     deadline = time.monotonic() + 60
     size = 0
     while time.monotonic() < deadline:  # until it is in the middle of the 240 MB
-        with_sizes = [path.stat().st_size for path in (folder / "arrays" / "t").glob(".running-*/*")]
+        with_sizes = [
+            path.stat().st_size for path in (folder / "arrays" / "t").glob(".running-*/*")
+        ]
         size = max([0, *with_sizes])
         if 1_000_000 < size < 200_000_000:
             break
@@ -286,7 +306,9 @@ def test_killed_in_the_middle_of_a_write_the_next_run_is_right(folder: Path) -> 
     again = run_python(WRITE, folder)
     output, errors = again.communicate(timeout=60)
     assert (output, again.returncode) == ("computing\nTrue\n", 0), errors
-    assert list((folder / "arrays" / "t").glob(".running-*")) == []  # the dead writer's leftover is gone
+    assert (
+        list((folder / "arrays" / "t").glob(".running-*")) == []
+    )  # the dead writer's leftover is gone
     assert list((folder / "locks").iterdir()) == []
 
 
@@ -304,9 +326,12 @@ for _ in range(150):
 
 
 def test_processes_that_evict_each_others_entries_stay_right(folder: Path) -> None:
-    # 12 entries of 40 kB under a bound of 100 kB: nearly every write deletes what the other wants to read.
+    # 12 entries of 40 kB under a bound of 100 kB: nearly every write deletes what the other wants
+    # to read.
     churning = [
-        run_python(CHURN, folder, SEED=str(seed), RAGBENCH_CACHE_MAX_GB="0.0001", PYTHONWARNINGS="error")
+        run_python(
+            CHURN, folder, SEED=str(seed), RAGBENCH_CACHE_MAX_GB="0.0001", PYTHONWARNINGS="error"
+        )
         for seed in (1, 2)
     ]
     for process in churning:
@@ -315,10 +340,13 @@ def test_processes_that_evict_each_others_entries_stay_right(folder: Path) -> No
     assert store.info()["bytes"] <= 200_000
 
 
-# --- the bound -------------------------------------------------------------------------------------------------------
+# --- the bound
+# -------------------------------------------------------------------------------------------------------
 
 
-def test_the_entry_used_longest_ago_goes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_entry_used_longest_ago_goes_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0.00013")  # 130 kB: three entries of 40 kB
     for age, key in ((30, "a"), (20, "b"), (10, "c")):
         compute, _ = counted(size=10_000)
@@ -332,7 +360,9 @@ def test_the_entry_used_longest_ago_goes_first(folder: Path, monkeypatch: pytest
     assert {path.stem for path in (folder / "arrays" / "t").iterdir()} == {"a", "c", "d"}
 
 
-def test_an_entry_larger_than_the_bound_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_larger_than_the_bound_is_not_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small, small_calls = counted(size=10)
     store.arrays("t", "small", small)
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0.00001")  # 10 kB
@@ -359,7 +389,9 @@ def test_a_bound_that_is_not_a_number_is_one_clear_error(
 ) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", text)
     compute, calls = counted()
-    with pytest.raises(ValueError, match=rf"RAGBENCH_CACHE_MAX_GB is '{text}'; expected a number of gigabytes"):
+    with pytest.raises(
+        ValueError, match=rf"RAGBENCH_CACHE_MAX_GB is '{text}'; expected a number of gigabytes"
+    ):
         store.arrays("t", "k", compute)
     assert not calls
 
@@ -369,10 +401,16 @@ def test_an_empty_bound_is_the_default(folder: Path, monkeypatch: pytest.MonkeyP
     assert store.info()["limit_bytes"] == 10_000_000_000
 
 
-def test_leftovers_of_dead_writers_go_with_an_eviction(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_dead_writers_go_with_an_eviction(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compute, _ = counted(size=10_000)
     store.arrays("t", "a", compute)
-    old, young, lock = folder / "arrays/t/.running-x-1", folder / "arrays/t/.running-y-1", folder / "locks/x.lock"
+    old, young, lock = (
+        folder / "arrays/t/.running-x-1",
+        folder / "arrays/t/.running-y-1",
+        folder / "locks/x.lock",
+    )
     for path in (old, young, lock):
         path.write_bytes(b"half")
     for path, age in ((old, 2 * 3600), (lock, 2 * 86400)):
@@ -384,7 +422,8 @@ def test_leftovers_of_dead_writers_go_with_an_eviction(folder: Path, monkeypatch
     assert young.exists()  # somebody may be writing it
 
 
-# --- folders that cannot be used -------------------------------------------------------------------------------------
+# --- folders that cannot be used
+# -------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_cannot_be_written_warns_once_and_computes(
@@ -393,7 +432,9 @@ def test_a_folder_that_cannot_be_written_warns_once_and_computes(
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "file" / "cache"))
     compute, calls = counted(6.0)
-    with pytest.warns(RuntimeWarning, match="set RAGBENCH_CACHE_DIR to a folder that can be written") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="set RAGBENCH_CACHE_DIR to a folder that can be written"
+    ) as caught:
         found = [store.arrays("t", key, compute)["values"][0] for key in ("a", "a", "b")]
     assert found == [6.0, 6.0, 6.0]
     assert len(caught) == 1
@@ -436,7 +477,9 @@ def test_a_read_only_cache_is_still_read(folder: Path) -> None:
     assert len(calls) == 1
 
 
-def test_the_folder_is_the_variable_and_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_the_variable_and_home_is_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", "~/here")
     assert store.cache_folder() == tmp_path / "here"
@@ -444,13 +487,16 @@ def test_the_folder_is_the_variable_and_home_is_expanded(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the place is the system's own")
-def test_the_default_folder_is_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", "")
     assert store.cache_folder() == tmp_path / "ragbench"
 
 
-# --- info and clear --------------------------------------------------------------------------------------------------
+# --- info and clear
+# --------------------------------------------------------------------------------------------------
 
 
 def test_info_counts_by_kind_and_clear_deletes_by_kind(folder: Path) -> None:
@@ -465,7 +511,11 @@ def test_info_counts_by_kind_and_clear_deletes_by_kind(folder: Path) -> None:
     download.parent.mkdir()
     download.write_bytes(b"not an entry")
     found = store.info()
-    assert (found["files"], found["kinds"]["one"]["files"], found["kinds"]["two"]["files"]) == (3, 2, 1)
+    assert (found["files"], found["kinds"]["one"]["files"], found["kinds"]["two"]["files"]) == (
+        3,
+        2,
+        1,
+    )
     assert found["bytes"] == sum(path.stat().st_size for path in folder.glob("arrays/*/*.npz"))
     assert store.clear("one") == 2
     assert list(store.info()["kinds"]) == ["two"]

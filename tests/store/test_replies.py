@@ -35,7 +35,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def request(number: int = 0, **changed: Any) -> Request:
-    fields: dict[str, Any] = {"provider": "openai", "model": "m", "prompt": f"prompt {number}", "origin": "http://a/v1"}
+    fields: dict[str, Any] = {
+        "provider": "openai",
+        "model": "m",
+        "prompt": f"prompt {number}",
+        "origin": "http://a/v1",
+    }
     return Request(**{**fields, **changed})
 
 
@@ -48,7 +53,8 @@ def fill(count: int) -> None:
         replies.store(request(number), reply(number))
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
+# --- keys
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,11 +82,18 @@ def test_texts_do_not_run_into_each_other(a: str, b: str, c: str, d: str) -> Non
     assert same == ((a, b) == (c, d))
 
 
-# --- store and lookup ------------------------------------------------------------------------------------------------
+# --- store and lookup
+# ------------------------------------------------------------------------------------------------
 
 
-@given(text=st.text(st.characters(exclude_categories=["Cs"])), latency_s=st.floats(0, 1e6), count=st.integers(0, 2**40))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"])),
+    latency_s=st.floats(0, 1e6),
+    count=st.integers(0, 2**40),
+)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_is_stored_comes_back(folder: Path, text: str, latency_s: float, count: int) -> None:
     asked = request(prompt=text, system=text, schema={"t": text})
     kept = Reply(text, text, count, count, latency_s, "length")
@@ -93,7 +106,10 @@ def test_what_is_stored_comes_back(folder: Path, text: str, latency_s: float, co
 def test_many_are_looked_up_in_order(folder: Path) -> None:
     fill(1_200)
     asked = [request(number) for number in reversed(range(-3, 1_200))]
-    assert replies.lookup_many(asked) == [reply(number) for number in reversed(range(1_200))] + [None] * 3
+    assert (
+        replies.lookup_many(asked)
+        == [reply(number) for number in reversed(range(1_200))] + [None] * 3
+    )
 
 
 def test_the_first_reply_is_kept(folder: Path) -> None:
@@ -134,7 +150,8 @@ def test_info_and_clear_by_model(folder: Path) -> None:
     assert budgets.spent("b").open == 1.0  # what was spent is not forgotten
 
 
-# --- killed, shared, damaged -----------------------------------------------------------------------------------------
+# --- killed, shared, damaged
+# -----------------------------------------------------------------------------------------
 
 WRITER = """
 import sys
@@ -157,7 +174,9 @@ def test_processes_write_concurrently(folder: Path) -> None:
     for process in processes:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-    assert replies.lookup_many([request(number) for number in range(200)]) == [reply(number) for number in range(200)]
+    assert replies.lookup_many([request(number) for number in range(200)]) == [
+        reply(number) for number in range(200)
+    ]
     assert replies.info()["replies"] == 200
 
 
@@ -170,7 +189,9 @@ def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> 
     process.kill()
     lines += process.communicate()[0].splitlines(keepends=True)
     whole = [int(line) for line in lines if line.endswith("\n")]
-    assert replies.lookup_many([request(number) for number in whole]) == [reply(number) for number in whole]
+    assert replies.lookup_many([request(number) for number in whole]) == [
+        reply(number) for number in whole
+    ]
     with database._open()._lock:
         assert database.read(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
 
@@ -178,7 +199,10 @@ def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> 
 def test_a_file_that_is_not_a_database_is_moved_not_deleted(folder: Path) -> None:
     folder.mkdir()
     (folder / "replies.sqlite").write_bytes(b"somebody's notes" * 100)
-    with pytest.warns(RuntimeWarning, match=r"is damaged .* it was moved to replies\.damaged-.*\.sqlite and 0 replies"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"is damaged .* it was moved to replies\.damaged-.*\.sqlite and 0 replies",
+    ):
         replies.store(request(), reply())
     assert replies.lookup(request()) == reply()
     damaged = replies.info()["damaged"]
@@ -220,7 +244,9 @@ def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) ->
 
 def test_a_reply_with_a_flipped_bit_counts_as_missing_and_is_replaced(folder: Path) -> None:
     fill(2)
-    database.write(lambda c: c.execute("UPDATE reply SET text = 'reply 9' WHERE prompt = 'prompt 1'"))
+    database.write(
+        lambda c: c.execute("UPDATE reply SET text = 'reply 9' WHERE prompt = 'prompt 1'")
+    )
     with pytest.warns(RuntimeWarning, match="1 replies in .* do not match their checksums"):
         assert replies.lookup_many([request(0), request(1)]) == [reply(0), None]
     assert replies.store(request(1), reply(1)) == reply(1)
@@ -243,16 +269,18 @@ def test_a_store_of_a_newer_ragbench_is_left_alone(folder: Path) -> None:
     with sqlite3.connect(folder / "replies.sqlite") as connection:
         connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(database.StoreError, match="has format 7, this ragbench knows 2: update ragbench"):
+    with pytest.raises(
+        database.StoreError, match="has format 7, this ragbench knows 2: update ragbench"
+    ):
         replies.lookup(request())
 
 
 def test_a_forked_child_opens_the_store_for_itself(folder: Path) -> None:
     fill(1)
     code = (
-        "import os, sys; from ragbench.store import replies; from ragbench.store.replies import Request;"
-        "asked = Request('openai', 'm', 'prompt 0', origin='http://a/v1'); assert replies.lookup(asked);"
-        "child = os.fork();"
+        "import os, sys; from ragbench.store import replies; from ragbench.store.replies import "
+        "Request;asked = Request('openai', 'm', 'prompt 0', origin='http://a/v1'); assert "
+        "replies.lookup(asked);child = os.fork();"
         "found = replies.lookup(asked);"
         "os._exit(0 if found else 1) if child == 0 else sys.exit(os.waitpid(child, 0)[1])"
     )
@@ -289,7 +317,8 @@ def test_waiting_for_a_claim_can_be_stopped(folder: Path) -> None:
         pass
 
 
-# --- export and import -----------------------------------------------------------------------------------------------
+# --- export and import
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["cassette.jsonl", "cassette.jsonl.gz"])
@@ -297,7 +326,14 @@ def test_a_cassette_plays_on_another_machine(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     fill(600)
-    odd = request(prompt="ünï\u2028\n\x00", system="s", schema={"a": [1]}, temperature=0.7, sample=3, origin="")
+    odd = request(
+        prompt="ünï\u2028\n\x00",
+        system="s",
+        schema={"a": [1]},
+        temperature=0.7,
+        sample=3,
+        origin="",
+    )
     replies.store(odd, reply(7, text="\u2028\r\n", finish="length"))
     assert replies.export_file(tmp_path / name) == 601
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [name]
@@ -357,7 +393,9 @@ def changed(**fields: Any) -> Callable[[list[str]], list[str]]:
         (changed(text="\ud800"), "half of a surrogate pair"),
     ],
 )
-def test_one_bad_line_and_nothing_is_imported(folder: Path, tmp_path: Path, change: Any, message: str) -> None:
+def test_one_bad_line_and_nothing_is_imported(
+    folder: Path, tmp_path: Path, change: Any, message: str
+) -> None:
     fill(2)
     file = tmp_path / "theirs.jsonl"
     replies.export_file(file)
@@ -385,7 +423,8 @@ def test_a_file_cut_short_is_not_imported(folder: Path, tmp_path: Path) -> None:
     assert replies.info()["replies"] == 0
 
 
-# --- the ledger ------------------------------------------------------------------------------------------------------
+# --- the ledger
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
@@ -405,10 +444,14 @@ def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
     assert budgets.reserve("another", 0.4, 1.0, 60)
 
 
-def test_what_a_killed_process_had_reserved_is_apart_until_the_same_request_is_answered(folder: Path) -> None:
+def test_what_a_killed_process_had_reserved_is_apart_until_the_same_request_is_answered(
+    folder: Path,
+) -> None:
     assert budgets.reserve("b", 0.4, 1.0, lasts_s=-1.0, request="k")
     assert budgets.spent("b") == (0.0, 0.0, 0.4)
-    assert "0.4000 reserved by requests whose process was killed" in budgets.spent("b").lost_in_words
+    assert (
+        "0.4000 reserved by requests whose process was killed" in budgets.spent("b").lost_in_words
+    )
     assert budgets.reserve("b", 0.7, 1.0, 60) is None
     for number, answered in ((0.0, False), (0.1, True)):  # refused, then answered
         reservation = budgets.reserve("b", 0.4, 1.0, 60, "k")
@@ -418,7 +461,8 @@ def test_what_a_killed_process_had_reserved_is_apart_until_the_same_request_is_a
     assert budgets.spent("b").lost_in_words == ""
 
 
-# --- damage, errors and permissions ----------------------------------------------------------------------------------
+# --- damage, errors and permissions
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("column", ["text", "prompt", "key", "schema", "proof", "portable"])
@@ -428,16 +472,21 @@ def test_a_flipped_bit_damages_its_row_alone(folder: Path, tmp_path: Path, colum
     value = database.rows(found)[0][0] or "{}"
     flipped = bytes([value.encode()[0] ^ 0x80]) + value.encode()[1:]  # no UTF-8 any more
     database.write(
-        lambda c: c.execute(f"UPDATE reply SET {column} = CAST(? AS TEXT) WHERE prompt = 'prompt 1'", [flipped])
+        lambda c: c.execute(
+            f"UPDATE reply SET {column} = CAST(? AS TEXT) WHERE prompt = 'prompt 1'", [flipped]
+        )
     )
     asked = [request(number) for number in range(3)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         got = replies.lookup_many(asked)
-        assert replies.export_file(tmp_path / "out.jsonl") == (3 if column in ("portable", "key") else 2)
+        assert replies.export_file(tmp_path / "out.jsonl") == (
+            3 if column in ("portable", "key") else 2
+        )
         assert replies.info()["replies"] == 3
     assert any("do not match their checksums" in str(one.message) for one in caught) == (
-        column not in ("portable", "key")  # what is in the index alone is not looked at, or not found
+        column
+        not in ("portable", "key")  # what is in the index alone is not looked at, or not found
     )
     assert [got[0], got[2]] == [reply(0), reply(2)]
     assert replies.store(asked[1], reply(1)) == reply(1)
@@ -481,7 +530,10 @@ def test_a_lock_that_is_never_released_is_not_waited_for_for_ever(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_S", 0.2)
-    with locked(folder / "replies.lock"), pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"):
+    with (
+        locked(folder / "replies.lock"),
+        pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"),
+    ):
         fill(1)
     fill(1)
     monkeypatch.setattr(replies, "_LONGEST_CLAIM_S", 0.2)
@@ -507,7 +559,9 @@ def test_a_store_that_another_process_writes_for_ever_has_its_own_advice(
     other.close()
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.ENOSPC, errno.ENOSYS], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    "number", [errno.EMFILE, errno.EIO, errno.ENOSPC, errno.ENOSYS], ids=errno.errorcode.get
+)
 def test_each_error_of_the_system_has_its_own_advice(
     folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -515,7 +569,12 @@ def test_each_error_of_the_system_has_its_own_advice(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(database, "_connect", fails)
-    advice = {errno.EMFILE: "ulimit -n", errno.EIO: "check it", errno.ENOSPC: "free some", errno.ENOSYS: "local disk"}
+    advice = {
+        errno.EMFILE: "ulimit -n",
+        errno.EIO: "check it",
+        errno.ENOSPC: "free some",
+        errno.ENOSYS: "local disk",
+    }
     with pytest.raises(database.StoreError, match=advice[number]):
         fill(1)
 
@@ -531,15 +590,25 @@ def test_too_many_open_files_have_their_own_advice(folder: Path) -> None:
         "except OSError as exc: print(exc)"
     )
     for free in (0, 2):  # the lock, the database
-        run = subprocess.run([sys.executable, "-c", code.format(free=free)], capture_output=True, text=True, timeout=60)
+        run = subprocess.run(
+            [sys.executable, "-c", code.format(free=free)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert "too many files are open" in run.stdout, (free, run.stdout, run.stderr[-500:])
 
 
 @pytest.mark.parametrize("flips", [20, pytest.param(600, marks=pytest.mark.simulation)])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_one_flipped_bit_anywhere_never_ends_the_store(folder: Path, tmp_path: Path, flips: int) -> None:
+def test_one_flipped_bit_anywhere_never_ends_the_store(
+    folder: Path, tmp_path: Path, flips: int
+) -> None:
     fill(12)
-    asked, right = [request(number) for number in range(12)], [reply(number) for number in range(12)]
+    asked, right = (
+        [request(number) for number in range(12)],
+        [reply(number) for number in range(12)],
+    )
     overwritten(folder, 0, 0)  # all of it in the file
     file, chance = folder / "replies.sqlite", random.Random(17)
     whole, lost = file.read_bytes(), []
@@ -548,10 +617,14 @@ def test_one_flipped_bit_anywhere_never_ends_the_store(folder: Path, tmp_path: P
         for old in folder.glob("replies.*sqlite*"):
             old.unlink()
         place = chance.choice([*range(56), *range(64, len(whole))])  # but the number of the format
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :])
+        file.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :]
+        )
         got = replies.lookup_many(asked)
         lost.append(got.count(None))
-        assert all(found in (None, expected) for found, expected in zip(got, right, strict=True)), place
+        assert all(found in (None, expected) for found, expected in zip(got, right, strict=True)), (
+            place
+        )
         replies.export_file(tmp_path / "out.jsonl")
         again = [replies.store(one, expected) for one, expected in zip(asked, right, strict=True)]
         assert again == replies.lookup_many(asked) == right, place
@@ -565,6 +638,8 @@ def test_a_damaged_gz_cassette_is_one_clear_error(folder: Path, tmp_path: Path) 
     whole = file.read_bytes()
     for _ in range(40):
         place = chance.randrange(len(whole))
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :])
+        file.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :]
+        )
         with suppress(ValueError):  # a flip in the header of gzip may do nothing
             replies.import_file(file)

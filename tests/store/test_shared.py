@@ -40,9 +40,17 @@ def store(
 def elsewhere(code: str, folder: Path) -> subprocess.Popen[str]:
     """Python code in a process with its own home, folder and cache."""
     folder.mkdir()
-    own = {"HOME": str(folder), "RAGBENCH_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(Path.cwd())}
+    own = {
+        "HOME": str(folder),
+        "RAGBENCH_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": str(Path.cwd()),
+    }
     return subprocess.Popen(
-        [sys.executable, "-c", code], cwd=folder, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -57,7 +65,9 @@ def test_what_is_stored_comes_back_and_the_first_reply_stays(store: str) -> None
     moved = Request("openai", "m", odd, system=odd, schema={"t": odd}, origin="there")
     assert replies.lookup(moved) is None
     assert replies.lookup(moved, any_origin=True) == kept
-    assert replies.info()["models"] == {"openai:m": {"replies": 1, "input_tokens": 2**50, "output_tokens": 3}}
+    assert replies.info()["models"] == {
+        "openai:m": {"replies": 1, "input_tokens": 2**50, "output_tokens": 3}
+    }
     assert not database.path().exists()
 
 
@@ -70,7 +80,9 @@ def test_a_store_is_exported_imported_and_cleared(store: str, tmp_path: Path) ->
     assert replies.lookup(request(2)) == reply(2)
 
 
-def test_what_this_machine_had_paid_for_before_is_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_machine_had_paid_for_before_is_found(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RAGBENCH_DATABASE")
     fill(2)
     monkeypatch.setenv("RAGBENCH_DATABASE", store)
@@ -95,7 +107,9 @@ print(sum(budgets.reserve("b", 1.0, 20.0, 60.0, str(i)) not in (None, 0) for i i
     assert budgets.spent("c") == Spent(0.25, 0.0, 0.0)
 
 
-def test_a_claim_waits_for_its_holder_and_is_free_when_that_is_killed(store: str, tmp_path: Path) -> None:
+def test_a_claim_waits_for_its_holder_and_is_free_when_that_is_killed(
+    store: str, tmp_path: Path
+) -> None:
     key = request().key
     code = f"""
 import time
@@ -138,7 +152,10 @@ def test_threads_of_a_process_take_turns(store: str) -> None:
 
 def test_a_lost_connection_is_replaced(store: str) -> None:
     with replies.claim(request().key):
-        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+        ended = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
+            "pg_backend_pid() AND datname = "
+        )
         database.rows(f"{ended} current_database()")
     with pytest.raises(database.StoreError, match="cannot be used"), replies.claim(request().key):
         pass

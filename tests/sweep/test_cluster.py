@@ -40,7 +40,9 @@ def jobs_of(path: Path, out: Path) -> list[Job]:
     place = Place(grid.notebook.path, grid.notebook.text, working_folder(grid), 60.0)
     sources = sources_of(grid)
     return [
-        make_job(SweepFolder(out / "tiny"), name, place, own, Settings(), source=sources[name], stamp={})
+        make_job(
+            SweepFolder(out / "tiny"), name, place, own, Settings(), source=sources[name], stamp={}
+        )
         for name, own in grid.runs.items()
     ]
 
@@ -81,8 +83,12 @@ def test_addresses_that_cannot_be_used_are_refused(address: str, message: str) -
         _connected(address)
 
 
-def test_a_task_holds_paths_below_one_folder_and_the_files_that_its_parameters_name(tmp_path: Path) -> None:
-    path = write_grid(tmp_path / "notebooks", '[axes]\nbehaviour = ["my_part:thing", "../data/set", "/data/set"]')
+def test_a_task_holds_paths_below_one_folder_and_the_files_that_its_parameters_name(
+    tmp_path: Path,
+) -> None:
+    path = write_grid(
+        tmp_path / "notebooks", '[axes]\nbehaviour = ["my_part:thing", "../data/set", "/data/set"]'
+    )
     (path.parent / "my_part.py").write_text("thing = 1")
     (tmp_path / "data" / "set").mkdir(parents=True)
     (tmp_path / "data" / "set" / "corpus.jsonl").write_text("{}")
@@ -97,7 +103,10 @@ def test_a_task_holds_paths_below_one_folder_and_the_files_that_its_parameters_n
 def test_a_task_with_a_key_or_a_url_with_credentials_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (job,) = jobs_of(write_grid(tmp_path / "notebooks", '[fixed]\nbehaviour = "http://me:secret@host/v1"'), tmp_path)
+    (job,) = jobs_of(
+        write_grid(tmp_path / "notebooks", '[fixed]\nbehaviour = "http://me:secret@host/v1"'),
+        tmp_path,
+    )
     with pytest.raises(ConfigError, match="URL with credentials"):
         remote.Packer([job])
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789")
@@ -112,7 +121,10 @@ def test_a_worker_with_another_version_or_store_is_refused(tmp_path: Path, what:
     packer = remote.Packer([job])
     task = packer.packed(job)
     if what == "store":
-        task["store"], expected = "of the client", "has another RAGBENCH_DATABASE than this sweep, or none"
+        task["store"], expected = (
+            "of the client",
+            "has another RAGBENCH_DATABASE than this sweep, or none",
+        )
     else:
         task["versions"] = {**task["versions"], what: "9.9"}
         expected = f"has {what} {remote.versions()[what]} and this sweep has 9.9"
@@ -139,13 +151,17 @@ def test_paid_models_need_what_the_workers_share(monkeypatch: pytest.MonkeyPatch
         budget.check_shared("dask://127.0.0.1:8786", runs, Settings())
 
 
-# --- killed -----------------------------------------------------------------------------------------------------
+# --- killed
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signal.Signals) -> None:
-    path, out = write_grid(tmp_path / "notebooks", "[axes]\npause = [0.0, 600.0]"), tmp_path / "results"
+    path, out = (
+        write_grid(tmp_path / "notebooks", "[axes]\npause = [0.0, 600.0]"),
+        tmp_path / "results",
+    )
     command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(out)]
     client = subprocess.Popen(
         [*command, "--executor", "dask://local?workers=2"], start_new_session=True, stderr=subprocess.PIPE, text=True,
@@ -159,7 +175,11 @@ def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signa
     assert client.returncode == (130 if how is signal.SIGINT else -how)
     assert how is signal.SIGKILL or "Stopped: 1 of 2" in printed
     assert wait_until(lambda: not alive_in(out), 60)
-    left = [name for name in visible(out / "tiny") if how is signal.SIGINT or not name.startswith(STAGING)]
+    left = [
+        name
+        for name in visible(out / "tiny")
+        if how is signal.SIGINT or not name.startswith(STAGING)
+    ]
     assert left == [first, f"{first}.ipynb"]
     assert sweep(path, out=out, only=first).skipped == (first,)
 
@@ -189,7 +209,15 @@ class Machines:
             )  # fmt: skip
 
     def add(self, name: str, **variables: str) -> None:
-        self.start(name, f"tcp://127.0.0.1:{self.port}", "--nthreads", "1", "--no-nanny", "--no-dashboard", **variables)
+        self.start(
+            name,
+            f"tcp://127.0.0.1:{self.port}",
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--no-dashboard",
+            **variables,
+        )
 
     def stop(self, *names: str) -> None:
         for name in names or [*self.processes]:
@@ -211,16 +239,28 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     loopback: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grid_text = '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = "relevance"\nn_rejudged = 0\n'
+    grid_text = (
+        '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = '
+        '"relevance"\nn_rejudged = 0\n'
+    )
     path = language_models.write_grid(
-        tmp_path / "notebooks", grid_text + '[axes]\nprompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]'
+        tmp_path / "notebooks",
+        grid_text + '[axes]\nprompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]',
     )
     data = tmp_path / "data" / "set"
     (data / "qrels").mkdir(parents=True)
-    texts = [f"Document {i} is about {word} and nothing else." for i, word in enumerate(("red", "green", "blue"))]
-    lines = [json.dumps({"_id": f"d{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
+    texts = [
+        f"Document {i} is about {word} and nothing else."
+        for i, word in enumerate(("red", "green", "blue"))
+    ]
+    lines = [
+        json.dumps({"_id": f"d{i}", "title": "", "text": text}) for i, text in enumerate(texts)
+    ]
     (data / "corpus.jsonl").write_text("\n".join(lines) + "\n")
-    questions = [json.dumps({"_id": f"q{i}", "text": f"What is {word}?"}) for i, word in enumerate(("red", "blue"))]
+    questions = [
+        json.dumps({"_id": f"q{i}", "text": f"What is {word}?"})
+        for i, word in enumerate(("red", "blue"))
+    ]
     (data / "queries.jsonl").write_text("\n".join(questions) + "\n")
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td2\t1\n")
 
@@ -270,7 +310,9 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     asked = collections.Counter(language_models.prompts_of(server))
     assert sorted(asked) == paid
     twice = {prompt for prompt, times in asked.items() if times > 1}
-    print(f"\n{len(paid)} requests; of {len(in_flight)} before the kill {len(twice)} were sent again")
+    print(
+        f"\n{len(paid)} requests; of {len(in_flight)} before the kill {len(twice)} were sent again"
+    )
     assert twice <= set(in_flight[-4:])  # at most what was on its way when the worker was killed
     assert len(twice) <= 1
     account = budget.on_account(Settings(), result.folder)

@@ -1,4 +1,6 @@
-"""Notebooks run in the process itself: outputs as from a kernel, processes as if freshly started, ended in time."""
+"""Notebooks run in the process itself: outputs as from a kernel, processes as if freshly started,
+ended in time.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ from ragbench.sweep.processes import LocalExecutor, Outcome
 OUTPUTS = (
     "import sys\nprint('out', x)\nprint('err', file=sys.stderr)\nx",
     "import matplotlib.pyplot as plt\nplt.plot([1, 2, 1]);",
-    "from IPython.display import HTML, display\nhandle = display('one', display_id='d'); display(HTML('<b>two</b>'))",
-    "from IPython.display import clear_output, update_display\nupdate_display('three', display_id='d')",
+    "from IPython.display import HTML, display\nhandle = display('one', display_id='d'); "
+    "display(HTML('<b>two</b>'))",
+    "from IPython.display import clear_output, update_display\nupdate_display('three', "
+    "display_id='d')",
     "print('gone')\nclear_output()\nprint('left')",
     "import asyncio\nawait asyncio.sleep(0)\n'awaited'",
-    "import threading\nthread = threading.Thread(target=print, args=('thread',))\nthread.start()\nthread.join()",
+    "import threading\nthread = threading.Thread(target=print, "
+    "args=('thread',))\nthread.start()\nthread.join()",
     "import ipywidgets\nipywidgets.HTML('text')",
-    "import warnings\nfrom ragbench.errors import DataWarning\nwarnings.warn('the data are odd', DataWarning)",
+    "import warnings\nfrom ragbench.errors import DataWarning\nwarnings.warn('the data are odd', "
+    "DataWarning)",
     "import os\nos.path.basename(os.getcwd()), sys.modules['__main__'].__dict__ is globals()",
     "import pandas\npandas.DataFrame({'a': range(30)})",
     "def fail():\n    raise ValueError('no such luck')\nfail()",
@@ -63,7 +69,11 @@ json.dump([random.random(), numpy.random.random()], open("random.json", "w"))
 
 def write_notebook(path: Path, *cells: str) -> str:
     notebook = nbformat.v4.new_notebook()
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     parameters = nbformat.v4.new_code_cell("x: int = 1", metadata={"tags": ["parameters"]})
     notebook.cells = [parameters, *map(nbformat.v4.new_code_cell, cells)]
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
@@ -74,11 +84,26 @@ def write_notebook(path: Path, *cells: str) -> str:
 def run(tmp_path: Path) -> Callable[..., Outcome]:
     """Execute cells with an executor, in the folder of that name."""
 
-    def execute(executor: LocalExecutor, name: str, *cells: str, run_timeout: float = 0.0) -> Outcome:
+    def execute(
+        executor: LocalExecutor, name: str, *cells: str, run_timeout: float = 0.0
+    ) -> Outcome:
         folder = tmp_path / name
         folder.mkdir()
         text = Path(write_notebook(folder / "n.ipynb", *cells)).read_text(encoding="utf-8")
-        job = Job(name, folder, folder, folder, run_timeout, "n.ipynb", text, {"x": 2}, None, {}, {"OWN": "1"}, False)
+        job = Job(
+            name,
+            folder,
+            folder,
+            folder,
+            run_timeout,
+            "n.ipynb",
+            text,
+            {"x": 2},
+            None,
+            {},
+            {"OWN": "1"},
+            False,
+        )
         executor.start(job)
         while not (ended := executor.ended()):
             time.sleep(0.02)
@@ -95,12 +120,16 @@ def _environment() -> Iterator[None]:
 
 
 def cells_of(path: Path) -> list[dict[str, Any]]:
-    """Code cells without what differs from run to run: ids, times, and where a kernel keeps the source of a cell."""
+    """Code cells without what differs from run to run: ids, times, and where a kernel keeps the
+    source of a cell.
+    """
     text = path.read_text(encoding="utf-8")
     cells = []
     for cell in nbformat.reads(text, as_version=4).cells:
         times = sorted(cell.metadata.get("execution", {}))
-        marks = {key: cell.metadata.get("papermill", {}).get(key) for key in ("status", "exception")}
+        marks = {
+            key: cell.metadata.get("papermill", {}).get(key) for key in ("status", "exception")
+        }
         outputs = [
             {
                 key: "?" if "ipykernel_" in str(value) or "widget" in str(value) else value
@@ -109,18 +138,38 @@ def cells_of(path: Path) -> list[dict[str, Any]]:
             for output in cell.get("outputs", [])
         ]
         count = cell.get("execution_count")
-        cells.append({"source": cell.source, "outputs": outputs, "count": count, "times": times, "papermill": marks})
+        cells.append(
+            {
+                "source": cell.source,
+                "outputs": outputs,
+                "count": count,
+                "times": times,
+                "papermill": marks,
+            }
+        )
     return cells
 
 
 def test_outputs_are_those_of_an_ordinary_kernel(tmp_path: Path) -> None:
     source = write_notebook(tmp_path / "in.ipynb", *OUTPUTS)
-    registered = "import sys; from papermill.engines import papermill_engines; from ragbench.sweep import engine; "
+    registered = (
+        "import sys; from papermill.engines import papermill_engines; from "
+        "ragbench.sweep import engine; "
+    )
     registered += "papermill_engines.register(engine.NAME, engine.InProcessEngine); "
     registered += "from papermill.cli import papermill; papermill(sys.argv[1:])"
 
     def execute(target: str, *options: str) -> subprocess.CompletedProcess[str]:
-        arguments = [source, str(tmp_path / target), "--cwd", str(tmp_path), "-p", "x", "3", *options]
+        arguments = [
+            source,
+            str(tmp_path / target),
+            "--cwd",
+            str(tmp_path),
+            "-p",
+            "x",
+            "3",
+            *options,
+        ]
         environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
         command = [sys.executable, "-c", registered, *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -132,19 +181,38 @@ def test_outputs_are_those_of_an_ordinary_kernel(tmp_path: Path) -> None:
     assert cells_of(tmp_path / "process.ipynb") == expected
     text = json.dumps(expected)
     assert all(
-        part in text for part in ("out 3", "err", "image/png", "three", "left", "awaited", "ValueError", "thread")
+        part in text
+        for part in (
+            "out 3",
+            "err",
+            "image/png",
+            "three",
+            "left",
+            "awaited",
+            "ValueError",
+            "thread",
+        )
     )
-    metadata = [nbformat.read(tmp_path / name, as_version=4).metadata for name in ("kernel.ipynb", "process.ipynb")]
+    metadata = [
+        nbformat.read(tmp_path / name, as_version=4).metadata
+        for name in ("kernel.ipynb", "process.ipynb")
+    ]
     assert metadata[0].language_info == metadata[1].language_info
     assert len(metadata[0].widgets["application/vnd.jupyter.widget-state+json"]["state"]) == len(
         metadata[1].widgets["application/vnd.jupyter.widget-state+json"]["state"]
     )
 
 
-@pytest.mark.parametrize("first", ["ragbench.sweep.engine", "papermill", "ragbench.sweep.papermill_entry"])
+@pytest.mark.parametrize(
+    "first", ["ragbench.sweep.engine", "papermill", "ragbench.sweep.papermill_entry"]
+)
 def test_the_entry_point_is_the_engine_whichever_module_is_imported_first(first: str) -> None:
-    code = f"from importlib import import_module as load; load('{first}'); load('papermill.engines'); "
-    code += "entry, engine = load('ragbench.sweep.papermill_entry'), load('ragbench.sweep.engine'); "
+    code = (
+        f"from importlib import import_module as load; load('{first}'); load('papermill.engines'); "
+    )
+    code += (
+        "entry, engine = load('ragbench.sweep.papermill_entry'), load('ragbench.sweep.engine'); "
+    )
     code += "assert entry.execute_notebook == engine.InProcessEngine.execute_notebook"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -153,9 +221,13 @@ def test_the_entry_point_is_the_engine_whichever_module_is_imported_first(first:
 def test_each_notebook_in_one_process_has_its_names_alone(tmp_path: Path) -> None:
     papermill.engines.papermill_engines.register(NAME, InProcessEngine)
     options = {"engine_name": NAME, "progress_bar": False}
-    papermill.execute_notebook(write_notebook(tmp_path / "a.ipynb", "y = 1"), str(tmp_path / "out.ipynb"), **options)
+    papermill.execute_notebook(
+        write_notebook(tmp_path / "a.ipynb", "y = 1"), str(tmp_path / "out.ipynb"), **options
+    )
     with pytest.raises(papermill.PapermillExecutionError, match="name 'y' is not defined"):
-        papermill.execute_notebook(write_notebook(tmp_path / "b.ipynb", "y"), str(tmp_path / "out.ipynb"), **options)
+        papermill.execute_notebook(
+            write_notebook(tmp_path / "b.ipynb", "y"), str(tmp_path / "out.ipynb"), **options
+        )
 
 
 def test_a_fork_is_as_a_fresh_process(
@@ -168,7 +240,9 @@ def test_a_fork_is_as_a_fresh_process(
         assert run(forks, name, STATE).error == ""
     assert run(LocalExecutor([], side_by_side=2, fork=False), "fresh", STATE).error == ""
     assert messages == []
-    forked, fresh = (json.loads((tmp_path / name / "state.json").read_text()) for name in ("a", "fresh"))
+    forked, fresh = (
+        json.loads((tmp_path / name / "state.json").read_text()) for name in ("a", "fresh")
+    )
     assert forked == fresh
     assert fresh["environment"]["OWN"] == "1"
     assert fresh["environment"]["CHANGED"] == "after the server was started"
@@ -176,7 +250,9 @@ def test_a_fork_is_as_a_fresh_process(
     assert fresh["stdin"] == ""
     assert (fresh["group"], fresh["main"], fresh["gc"], fresh["getter"]) == (True, True, True, True)
     assert (fresh["history"], fresh["columns"]) == (False, 20)
-    first, second = (json.loads((tmp_path / name / "random.json").read_text()) for name in ("a", "b"))
+    first, second = (
+        json.loads((tmp_path / name / "random.json").read_text()) for name in ("a", "b")
+    )
     assert first[0] != second[0]
     assert first[1] != second[1]
 
@@ -191,13 +267,16 @@ def test_a_script_that_guards_nothing_runs_its_sweep_once(tmp_path: Path) -> Non
         "text = (here / 'n.ipynb').read_text()\n"
         "job = Job('a', here, here, here, 0.0, 'n.ipynb', text, {}, None, {}, {}, False)\n"
         "executor = LocalExecutor([], side_by_side=1)\nexecutor.start(job)\n"
-        "while not (ended := executor.ended()):\n    time.sleep(0.02)\nprint(ended[0].error or 'ended')\n"
+        "while not (ended := executor.ended()):\n    time.sleep(0.02)\nprint(ended[0].error or "
+        "'ended')\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["begun", "ended"]
 
 
-def test_magics_and_modules_next_to_a_notebook_work(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+def test_magics_and_modules_next_to_a_notebook_work(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
     cells = ["%matplotlib inline\nimport csv", "import neighbour\nprint(neighbour.VALUE)"]
     executor = LocalExecutor([], side_by_side=1)
     assert run(executor, "a", "open('neighbour.py', 'w').write('VALUE = 3')", *cells).error == ""
@@ -215,7 +294,9 @@ def test_a_run_past_its_time_is_killed_and_its_notebook_has_what_it_printed(
     assert notebook.cells[-1].outputs[-1].ename == "RunStopped"
 
 
-def test_the_end_of_a_process_is_reported_with_its_cause(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+def test_the_end_of_a_process_is_reported_with_its_cause(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
     executor = LocalExecutor([], side_by_side=1)
     assert "status 7" in run(executor, "a", "import os\nos._exit(7)").error
     assert "SIGKILL" in run(executor, "b", "import os\nos.kill(os.getpid(), 9)").error
@@ -240,8 +321,13 @@ def test_where_the_process_to_fork_from_cannot_start_each_run_has_a_fresh_one(
     assert len(messages) == (1 if "forkserver" in multiprocessing.get_all_start_methods() else 0)
 
 
-def test_what_a_notebook_has_started_ends_with_it(tmp_path: Path, run: Callable[..., Outcome]) -> None:
-    start = "import subprocess\nprocess = subprocess.Popen(['sleep', '900'])\nopen('pid', 'w').write(str(process.pid))"
+def test_what_a_notebook_has_started_ends_with_it(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
+    start = (
+        "import subprocess\nprocess = subprocess.Popen(['sleep', '900'])\nopen('pid', "
+        "'w').write(str(process.pid))"
+    )
     assert run(LocalExecutor([], side_by_side=1), "a", start).error == ""
     pid = int((tmp_path / "a" / "pid").read_text())
     while Path(f"/proc/{pid}").is_dir() and " Z " not in Path(f"/proc/{pid}/stat").read_text():

@@ -1,4 +1,6 @@
-"""Sweeps that ask language models: real processes and kernels, a loopback server, a short version of evaluate.ipynb."""
+"""Sweeps that ask language models: real processes and kernels, a loopback server, a short version
+of evaluate.ipynb.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def reply_to(asked: Any, wire: Any) -> Any:
     """What a good model replies: an answer with a citation, or the verdicts that it was asked for."""
     system, user = (message["content"] for message in asked.body["messages"])
     if system == GENERATION_SYSTEM:
-        return wire.Answered(wire.openai(f"It is so, as the document of {len(user)} characters says [1]."))
+        return wire.Answered(
+            wire.openai(f"It is so, as the document of {len(user)} characters says [1].")
+        )
     verdicts: dict[str, Any] = {}
     for name, key, value in (("correctness", "verdict", True), ("relevance", "score", 0.75)):
         if f'"{name}":' in user:
@@ -96,7 +100,9 @@ def reply_to(asked: Any, wire: Any) -> Any:
 
 
 def prompts_of(server: Any) -> list[tuple[str, str]]:
-    """Model and prompt of each whole request; one whose sender was killed while sending has no body."""
+    """Model and prompt of each whole request; one whose sender was killed while sending has no
+    body.
+    """
     whole = [asked.body for asked in server.asked if asked.body]
     return [(body["model"], body["messages"][1]["content"]) for body in whole]
 
@@ -108,7 +114,10 @@ def settings(patch: pytest.MonkeyPatch, cache_folder: Path, url: str, folder: Pa
     # A thousand dollars per million tokens, so a reply of 11 + 7 tokens is 0.018.
     prices = folder / "prices.toml"
     entry = "{ input = 1000, output = 1000 }"
-    prices.write_text(f'checked = 2026-01-01\n[models]\n"openai:m" = {entry}\n"openai:j" = {entry}', encoding="utf-8")
+    prices.write_text(
+        f'checked = 2026-01-01\n[models]\n"openai:m" = {entry}\n"openai:j" = {entry}',
+        encoding="utf-8",
+    )
     patch.setenv("RAGBENCH_PRICES", str(prices))
     patch.setenv("RAGBENCH_CACHE_DIR", str(cache_folder))
     patch.setenv("RAG_EVAL_OPENAI_BASE_URL", url)
@@ -127,14 +136,27 @@ class Finished:
 
     def __init__(self, folder: Path, wire: Any) -> None:
         self.server = wire.Loopback(lambda asked: reply_to(asked, wire))
-        self.root, self.out, self.cache, self.cassette = folder, folder / "out", folder / "cache", folder / "c.jsonl.gz"
+        self.root, self.out, self.cache, self.cassette = (
+            folder,
+            folder / "out",
+            folder / "cache",
+            folder / "c.jsonl.gz",
+        )
         self.grid = write_grid(folder / "notebooks", PROMPTS_AND_JUDGE)
         self.output = ""
         with pytest.MonkeyPatch.context() as patch:
             settings(patch, self.cache, self.server.url, folder)
             self.before = plan(self.grid, out=self.out)
             self.asked_before = len(self.server.asked)
-            command = [sys.executable, "-m", "ragbench", "sweep", str(self.grid), "--out", str(self.out)]
+            command = [
+                sys.executable,
+                "-m",
+                "ragbench",
+                "sweep",
+                str(self.grid),
+                "--out",
+                str(self.out),
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             self.output = done.stdout + done.stderr
@@ -165,7 +187,8 @@ def scores_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-# --- what it will cost -----------------------------------------------------------------------------------------------
+# --- what it will cost
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_plan_counts_what_is_then_really_sent(finished: Finished) -> None:
@@ -174,7 +197,8 @@ def test_a_plan_counts_what_is_then_really_sent(finished: Finished) -> None:
     assert finished.before.finished == ()
     judge, generator = finished.before.models
     asked = collections.Counter(model for model, _ in prompts_of(finished.server))
-    # Two prompts x three questions; their judge: once together, and two of three answers by each of two criteria apart.
+    # Two prompts x three questions; their judge: once together, and two of three answers by each of
+    # two criteria apart.
     assert (generator.model, generator.to_send, generator.cached) == ("openai:m", 6, 0)
     assert (judge.model, judge.to_send, judge.uncertain) == ("openai:j", 6 + 2 * 2 * 2, 14)
     assert asked == {"m": 6, "j": 14}
@@ -192,7 +216,11 @@ def test_a_plan_knows_tokens_and_bounds_of_the_cost(finished: Finished) -> None:
 
 
 def test_a_plan_after_the_sweep_has_nothing_to_send(finished: Finished) -> None:
-    assert (finished.after.to_run, len(finished.after.finished), finished.after.models) == ((), 2, ())
+    assert (finished.after.to_run, len(finished.after.finished), finished.after.models) == (
+        (),
+        2,
+        (),
+    )
     judge, generator = finished.forced.models
     assert (judge.cached, judge.to_send, generator.cached, generator.to_send) == (14, 0, 6, 0)
     judge, generator = finished.without_store.models
@@ -201,7 +229,9 @@ def test_a_plan_after_the_sweep_has_nothing_to_send(finished: Finished) -> None:
 
 def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> None:
     grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
-    done = runner.invoke(app, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--dry-run", "--max-cost", "5"])
+    done = runner.invoke(
+        app, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--dry-run", "--max-cost", "5"]
+    )
     assert done.exit_code == 0, done.output
     for line in (
         "Notebooks: 2 to run, 0 finished already",
@@ -212,7 +242,9 @@ def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> No
         "Maximum: $5.00, of which $0.0000 are spent",
     ):
         assert line in done.output
-    assert re.search(r"Cost of all: about \$\d+\.\d{4}, \$\d+\.\d{4} with the longest replies", done.output)
+    assert re.search(
+        r"Cost of all: about \$\d+\.\d{4}, \$\d+\.\d{4} with the longest replies", done.output
+    )
     assert not (tmp_path / "out").exists()
     assert server.asked == []
 
@@ -244,7 +276,9 @@ def test_configurations_that_ask_the_same_are_counted_once(server: Any, tmp_path
     assert model.to_send == 6, "without the store each pays for itself"
 
 
-def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(server: Any, tmp_path: Path) -> None:
+def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(
+    server: Any, tmp_path: Path
+) -> None:
     source = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
     text = f"""
         [sweep]
@@ -263,18 +297,31 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(serv
     result = sweep(tmp_path / "real.toml", out=tmp_path / "out")
     assert dict(result.failed) == {}
     asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
-    assert asked == {model.model: model.to_send for model in planned.models} == {"openai:m": 4, "openai:j": 4 + 2 * 2}
-    assert [model.to_send for model in plan(tmp_path / "real.toml", out=tmp_path / "out", force=True).models] == [0, 0]
+    assert (
+        asked
+        == {model.model: model.to_send for model in planned.models}
+        == {"openai:m": 4, "openai:j": 4 + 2 * 2}
+    )
+    assert [
+        model.to_send
+        for model in plan(tmp_path / "real.toml", out=tmp_path / "out", force=True).models
+    ] == [0, 0]
 
     (name,) = result.finished
-    config = json.loads((tmp_path / "out" / "real" / name / "config.json").read_text(encoding="utf-8"))
+    config = json.loads(
+        (tmp_path / "out" / "real" / name / "config.json").read_text(encoding="utf-8")
+    )
     assert config["facts"]["generator_cost_usd"] == pytest.approx(4 * 0.018)
-    assert config["facts"]["judge_cost_usd"] == pytest.approx(8 * 0.018)  # 4 judged, 2 of them twice by each criterion
+    assert config["facts"]["judge_cost_usd"] == pytest.approx(
+        8 * 0.018
+    )  # 4 judged, 2 of them twice by each criterion
     assert config["facts"]["cost_usd"] == pytest.approx(12 * 0.018)
     assert config["facts"]["generate_ms"] > 0
     assert config["counts"]["judgements"] == 8
     executed = nbformat.read(tmp_path / "out" / "real" / f"{name}.ipynb", as_version=4)
-    outputs = [output for cell in executed.cells for output in cell.get("outputs", []) if "data" in output]
+    outputs = [
+        output for cell in executed.cells for output in cell.get("outputs", []) if "data" in output
+    ]
     shown = "\n".join(output.data.get("text/plain", "") for output in outputs)
     for text in ("openai:m", "0.072", "0.144", "llm_correctness", "kappa"):
         assert text in shown, text
@@ -300,33 +347,51 @@ def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> 
     result = sweep(tmp_path / "real.toml", out=tmp_path / "out")
     assert dict(result.failed) == {}
     asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
-    assert asked["openai:m"] == 3 * 4, "as retrieved, from the gold evidence, from the best chunks, from nothing"
+    assert asked["openai:m"] == 3 * 4, (
+        "as retrieved, from the gold evidence, from the best chunks, from nothing"
+    )
     assert asked["openai:m"] == {model.model: model.to_send for model in planned.models}["openai:m"]
-    # Verdicts on answers that turn out to be alike are asked for once; before they are there, that is not known.
-    assert 0 < asked["openai:j"] <= {model.model: model.to_send for model in planned.models}["openai:j"]
+    # Verdicts on answers that turn out to be alike are asked for once; before they are there, that
+    # is not known.
+    assert (
+        0
+        < asked["openai:j"]
+        <= {model.model: model.to_send for model in planned.models}["openai:j"]
+    )
     (name,) = result.finished
     scores = (tmp_path / "out" / "real" / name / "scores.csv").read_text(encoding="utf-8")
     for measure in ("actual", "oracle", "best_chunks", "empty"):
         assert f",{measure}_llm_correctness," in scores
 
 
-# --- the key ---------------------------------------------------------------------------------------------------------
+# --- the key
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_key_is_in_nothing_that_a_sweep_writes(finished: Finished) -> None:
     assert {asked.headers["authorization"] for asked in finished.server.asked} == {f"Bearer {KEY}"}
     written = {path: path.read_bytes() for path in finished.root.rglob("*") if path.is_file()}
-    assert {"config.json", "answers.jsonl", "replies.sqlite", "c.jsonl.gz"} <= {path.name for path in written}
+    assert {"config.json", "answers.jsonl", "replies.sqlite", "c.jsonl.gz"} <= {
+        path.name for path in written
+    }
     import gzip
 
-    texts = [*written.values(), gzip.decompress(finished.cassette.read_bytes()), finished.output.encode()]
+    texts = [
+        *written.values(),
+        gzip.decompress(finished.cassette.read_bytes()),
+        finished.output.encode(),
+    ]
     for text in texts:
         assert KEY.encode() not in text
         assert KEY[3:].encode() not in text
 
 
-def test_the_key_is_in_nothing_that_a_failing_sweep_writes(server: Any, wire: Any, tmp_path: Path) -> None:
-    error = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
+def test_the_key_is_in_nothing_that_a_failing_sweep_writes(
+    server: Any, wire: Any, tmp_path: Path
+) -> None:
+    error = {
+        "error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}
+    }
     server.reply = lambda asked: wire.Answered(error, status=401)
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
     command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out")]
@@ -334,12 +399,15 @@ def test_the_key_is_in_nothing_that_a_failing_sweep_writes(server: Any, wire: An
     assert done.returncode == 1
     assert "2 requests to a language model failed, the first: openai:m:" in done.stderr
     assert list((tmp_path / "out" / "tiny").glob("*.failed.ipynb"))
-    for text in [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()] + [done.stdout.encode()]:
+    for text in [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()] + [
+        done.stdout.encode()
+    ]:
         assert KEY.encode() not in text
     assert KEY not in done.stderr
 
 
-# --- offline ---------------------------------------------------------------------------------------------------------
+# --- offline
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_cassette_gives_the_same_bytes_without_server_and_key(
@@ -363,7 +431,9 @@ def test_offline_a_missing_reply_is_named(server: Any, tmp_path: Path) -> None:
     assert "2 requests to a language model failed, the first: openai:m: offline" in error
     assert "the prompt that starts 'Answer the question from the documents below." in error
     question = next(iter(load_dataset("pydoc").queries.values()))
-    assert " ".join(question.split())[-40:] in error.partition("and ends")[2], "all prompts start alike"
+    assert " ".join(question.split())[-40:] in error.partition("and ends")[2], (
+        "all prompts start alike"
+    )
     assert server.asked == []
     (model,) = plan(grid, out=tmp_path / "out", replies="offline").models
     assert (model.cached, model.to_send) == (0, 2)
@@ -375,13 +445,17 @@ def test_offline_and_no_cache_exclude_each_other(tmp_path: Path) -> None:
     assert "give one of them" in done.output
 
 
-# --- the maximum cost ------------------------------------------------------------------------------------------------
+# --- the maximum cost
+# ------------------------------------------------------------------------------------------------
 
 
-def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(server: Any, wire: Any, tmp_path: Path) -> None:
+def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(
+    server: Any, wire: Any, tmp_path: Path
+) -> None:
     grid = write_grid(tmp_path / "notebooks", '[axes]\nprompt = ["cited", "plain", "concise"]')
     command = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--max-cost"]
-    # Each reply costs 1.2 dollars. Before it was sent it might have cost some 4: a token for each byte of the prompt.
+    # Each reply costs 1.2 dollars. Before it was sent it might have cost some 4: a token for each
+    # byte of the prompt.
     server.reply = lambda asked: wire.Answered(wire.openai("It is so [1].", read=1000, written=200))
     stopped = runner.invoke(app, [*command, "9"])
     assert stopped.exit_code == 3, stopped.output
@@ -397,17 +471,22 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(server: Any, wi
     assert budgets.spent(budget).settled == pytest.approx(1.2 * paid)
 
     again = runner.invoke(app, [*command, "9"])
-    assert (again.exit_code, len(server.asked)) == (3, paid), "the maximum is that of the sweep, not of one command"
+    assert (again.exit_code, len(server.asked)) == (3, paid), (
+        "the maximum is that of the sweep, not of one command"
+    )
     planned = runner.invoke(app, [*command, "50", "--dry-run"])
     assert f"requests to send: {9 - paid}" in planned.output
     assert f"Maximum: $50.00, of which ${1.2 * paid:.4f} are spent" in planned.output
     done = runner.invoke(app, [*command, "50"])
     assert done.exit_code == 0, done.output
-    assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, "nothing is paid for twice"
+    assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, (
+        "nothing is paid for twice"
+    )
     assert budgets.spent(budget).settled == pytest.approx(9 * 1.2)
 
 
-# --- failures --------------------------------------------------------------------------------------------------------
+# --- failures
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_whose_requests_failed_is_not_finished_and_asks_for_the_rest_only(
@@ -441,15 +520,29 @@ def test_a_run_whose_requests_failed_is_not_finished_and_asks_for_the_rest_only(
 def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
     server: Any, wire: Any, tmp_path: Path
 ) -> None:
-    grid = write_grid(tmp_path / "notebooks", '[fixed]\nmax_queries = 30\n[axes]\nprompt = ["cited", "plain"]')
+    grid = write_grid(
+        tmp_path / "notebooks", '[fixed]\nmax_queries = 30\n[axes]\nprompt = ["cited", "plain"]'
+    )
 
     def slowly(asked: Any) -> Any:
         time.sleep(0.3)
         return reply_to(asked, wire)
 
     server.reply = slowly
-    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "2"]
-    running = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "ragbench",
+        "sweep",
+        str(grid),
+        "--out",
+        str(tmp_path / "out"),
+        "--jobs",
+        "2",
+    ]
+    running = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while len(server.asked) < 20:
         assert running.poll() is None
         time.sleep(0.02)
@@ -467,7 +560,8 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
     assert max(counts.values()) <= 2
 
 
-# --- verify ----------------------------------------------------------------------------------------------------------
+# --- verify
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -501,12 +595,18 @@ def test_verify_finds_a_changed_number_an_edited_notebook_and_other_data(copied:
     config.write_text(text, encoding="utf-8")
     notebook = copied / f"{second}.ipynb"
     notebook.write_text(
-        notebook.read_text(encoding="utf-8").replace("import pandas", "import  pandas"), encoding="utf-8"
+        notebook.read_text(encoding="utf-8").replace("import pandas", "import  pandas"),
+        encoding="utf-8",
     )
     done = runner.invoke(app, ["verify", str(copied)])
     assert done.exit_code == 1, done.output
-    assert re.search(rf"{first}: scores\.csv, \S+, llm_relevance: stored 0\.85, now 0\.75", done.output)
-    assert f"{first}: the dataset has changed: fingerprint 0123456789ab, now {fingerprint[:12]}" in done.output
+    assert re.search(
+        rf"{first}: scores\.csv, \S+, llm_relevance: stored 0\.85, now 0\.75", done.output
+    )
+    assert (
+        f"{first}: the dataset has changed: fingerprint 0123456789ab, now {fingerprint[:12]}"
+        in done.output
+    )
     assert "was changed after the sweep" in done.output
     assert "0 verified, 2 differ" in done.output
 
@@ -523,7 +623,9 @@ def test_verify_finds_a_leaderboard_that_does_not_follow_from_the_results(copied
     assert ": stored 0.9, now 1.0" in board.differences[0]
 
 
-def test_verify_names_a_missing_reply(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_names_a_missing_reply(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "empty"))
     shutil.rmtree(next(path for path in sorted(copied.iterdir()) if path.is_dir()))
     one, *_ = verify(copied)
@@ -539,7 +641,8 @@ def test_verify_of_nothing_is_refused(tmp_path: Path) -> None:
         verify(tmp_path, tolerance=-1)
 
 
-# --- the cache's commands --------------------------------------------------------------------------------------------
+# --- the cache's commands
+# --------------------------------------------------------------------------------------------
 
 
 def test_cache_clear_keeps_what_was_paid_for(
@@ -556,7 +659,9 @@ def test_cache_clear_keeps_what_was_paid_for(
     assert replies.info()["replies"] == 0
 
 
-def test_errors_of_the_cache_are_one_line(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_cache_are_one_line(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n", encoding="utf-8")
@@ -576,7 +681,9 @@ def test_errors_of_the_cache_are_one_line(finished: Finished, tmp_path: Path, mo
     assert len(done.output.splitlines()) == 1
 
 
-def test_export_of_one_model(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_of_one_model(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(finished.cache))
     done = runner.invoke(app, ["cache", "export", str(tmp_path / "m.jsonl"), "--model", "openai:m"])
     assert done.output.startswith("6 replies written to")

@@ -1,4 +1,6 @@
-"""Sweeps, an evaluation and a server share a store of replies and are killed in flight; three minutes at most."""
+"""Sweeps, an evaluation and a server share a store of replies and are killed in flight; three
+minutes at most.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,14 @@ from ragbench.testsets.loader import load_dataset
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
 GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 15\njudge = "openai:j"\n[axes]\nprompt = {}'
-KILLING_S, LIMIT_S = 40.0, 150.0  # idle, two cores need less than 180 s for all; the limit is for hanging
+KILLING_S, LIMIT_S = (
+    40.0,
+    150.0,
+)  # idle, two cores need less than 180 s for all; the limit is for hanging
 REPLY_S = 0.4
-MOMENT_S = 2.0  # within it a reply is stored, and workers of a killed sweep or server see that it is gone
+MOMENT_S = (
+    2.0  # within it a reply is stored, and workers of a killed sweep or server see that it is gone
+)
 
 
 class Asked(NamedTuple):
@@ -61,11 +68,19 @@ class Provider:
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """Two sweeps and an evaluation that ask for many of the same replies, each into a folder of its own."""
+    """Two sweeps and an evaluation that ask for many of the same replies, each into a folder of its
+    own.
+    """
     questions = list(load_dataset("pydoc").queries)[:36]
-    given = [json.dumps({"query_id": one, "answer": f"It is {one}.", "contexts": []}) + "\n" for one in questions]
+    given = [
+        json.dumps({"query_id": one, "answer": f"It is {one}.", "contexts": []}) + "\n"
+        for one in questions
+    ]
     found = {}
-    for name, part, prompts in (("a", given[:26], ["cited", "plain"]), ("b", given[10:], ["plain", "concise"])):
+    for name, part, prompts in (
+        ("a", given[:26], ["cited", "plain"]),
+        ("b", given[10:], ["plain", "concise"]),
+    ):
         own = folder / name
         grid = write_grid(own, GRID.format(name, json.dumps(prompts)))
         (own / "answers.jsonl").write_text("".join(part), encoding="utf-8")
@@ -82,7 +97,10 @@ def numbers(folder: Path) -> dict[str, bytes]:
     paths = [path for name in ("scores.csv", "run.trec") for path in folder.rglob(name)]
     served = folder / "served"
     return {
-        str(path.name if path.is_relative_to(served) else path.relative_to(folder)): path.read_bytes() for path in paths
+        str(
+            path.name if path.is_relative_to(served) else path.relative_to(folder)
+        ): path.read_bytes()
+        for path in paths
     }
 
 
@@ -100,13 +118,20 @@ def free_port() -> int:
 
 
 class Killed(threading.Thread):
-    """A command started again and again: killed while a request of its own is in flight, later left to its end."""
+    """A command started again and again: killed while a request of its own is in flight, later left
+    to its end.
+    """
 
     max_kills = 100
 
     def __init__(self, name: str, command: list[str], provider: Provider, killing_s: float) -> None:
         super().__init__(daemon=True)
-        self.name, self.command, self.provider, self.random = name, command, provider, random.Random(name)
+        self.name, self.command, self.provider, self.random = (
+            name,
+            command,
+            provider,
+            random.Random(name),
+        )
         self.until, self.deadline = (time.monotonic() + seconds for seconds in (killing_s, LIMIT_S))
         self.kills: list[float] = []
         self.exit, self.output = -1, ""
@@ -161,9 +186,19 @@ class Served(Killed):
     def __init__(self, folder: Path, provider: Provider, killing_s: float) -> None:
         (folder / "root").mkdir(parents=True)
         self.database, self.port = str(folder / "runs.sqlite"), free_port()
-        self.headers = {"X-API-Key": add_key("soak", client="acme", role="admin", database=self.database)}
+        self.headers = {
+            "X-API-Key": add_key("soak", client="acme", role="admin", database=self.database)
+        }
         self.sent, self.next = False, 0.0
-        words = ["serve", "--root", str(folder / "root"), "--port", str(self.port), "--database", self.database]
+        words = [
+            "serve",
+            "--root",
+            str(folder / "root"),
+            "--port",
+            str(self.port),
+            "--database",
+            self.database,
+        ]
         super().__init__("served", [*words, "--lease", "3"], provider, killing_s)
 
     def over(self, running: subprocess.Popen[bytes]) -> bool:
@@ -184,7 +219,11 @@ class Served(Killed):
                         text = f"Thing {i} is as it is: the thing {i} works as thing {i} does."
                         client.post("/ingest", json={"documentId": f"d{i}", "text": text})
                     cases = [
-                        {"id": f"c{i}", "question": f"How is thing {i}?", "expectedAnswer": f"As thing {i} does."}
+                        {
+                            "id": f"c{i}",
+                            "question": f"How is thing {i}?",
+                            "expectedAnswer": f"As thing {i} does.",
+                        }
                         for i in range(12)
                     ]
                     client.post("/api/v1/datasets?name=support", json=cases)
@@ -199,12 +238,16 @@ class Served(Killed):
 def finished(folder: Path, provider: Provider, killing_s: float) -> list[Killed]:
     """All four, at the same time, to their ends."""
     running: list[Killed] = [Served(folder / "served", provider, killing_s)]
-    running += [Killed(name, command, provider, killing_s) for name, command in commands(folder).items()]
+    running += [
+        Killed(name, command, provider, killing_s) for name, command in commands(folder).items()
+    ]
     for one in running:
         one.start()
     for one in running:
         one.join()
-    assert [one.exit in (0, 1) for one in running] == [True] * 4, "\n".join(one.output for one in running)
+    assert [one.exit in (0, 1) for one in running] == [True] * 4, "\n".join(
+        one.output for one in running
+    )
     return running
 
 
@@ -222,12 +265,19 @@ def test_four_processes_that_are_killed_at_random_share_a_store_and_pay_once(
     for one in provider.asked:
         times[one.prompt].append(one)
     again = [one for own in times.values() for one in own[:-1]]
-    n_kills, by = sum(map(len, kills.values())), collections.Counter(one.name for one in provider.asked)
-    print(f"{len(times)} prompts, {len(again)} asked again, {n_kills} kills, {time.monotonic() - began:.0f} s; {by}")
+    n_kills, by = (
+        sum(map(len, kills.values())),
+        collections.Counter(one.name for one in provider.asked),
+    )
+    print(
+        f"{len(times)} prompts, {len(again)} asked again, {n_kills} "
+        f"kills, {time.monotonic() - began:.0f} s; {by}"
+    )
     assert n_kills >= 4
     assert again, "no request in flight was hit"
     in_flight = [
-        any(one.at - MOMENT_S < kill < one.at + REPLY_S + MOMENT_S for kill in kills[one.name]) for one in again
+        any(one.at - MOMENT_S < kill < one.at + REPLY_S + MOMENT_S for kill in kills[one.name])
+        for one in again
     ]
     assert [one for one, was in zip(again, in_flight, strict=True) if not was] == []
 

@@ -1,4 +1,6 @@
-"""Any system as an arm of a sweep: services by HTTP and MCP, functions, recorded answers, next to pipelines."""
+"""Any system as an arm of a sweep: services by HTTP and MCP, functions, recorded answers, next to
+pipelines.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def service(wire: Any, name: str) -> Callable[[Any], Any]:
 
     def reply(asked: Any) -> Any:
         answer = pipeline.answer("q", asked.body["query"])
-        found = [{"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id} for one in answer.contexts]
+        found = [
+            {"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id}
+            for one in answer.contexts
+        ]
         return wire.Answered({"answer": answer.text, "contexts": found})
 
     return reply
@@ -80,7 +85,9 @@ def write_arms(folder: Path, dataset: str, questions: int, url: str, tag: str) -
     folder.mkdir(parents=True, exist_ok=True)
     place = str((folder / dataset).resolve()) if (folder / dataset).exists() else dataset
     (folder / f"my_{tag}_rag.py").write_text(MODULE.format(name=place), encoding="utf-8")
-    (folder / "service.toml").write_text(f'[http]\nurl = "{url}/ask"\nbody = {{ query = "{{query}}" }}\n')
+    (folder / "service.toml").write_text(
+        f'[http]\nurl = "{url}/ask"\nbody = {{ query = "{{query}}" }}\n'
+    )
     command = json.dumps([sys.executable, str(SERVER), "--dataset", place])
     (folder / "notes.toml").write_text(
         f'[mcp]\nserver = {command}\ntool = "search"\nenv = ["RAGBENCH_CACHE_DIR"]\n'
@@ -88,7 +95,11 @@ def write_arms(folder: Path, dataset: str, questions: int, url: str, tag: str) -
     )
     paths = {name: json.dumps(str(NOTEBOOKS / f"{name}.ipynb")) for name in ("evaluate", "compare")}
     text = GRID.format(
-        notebook=paths["evaluate"], compare=paths["compare"], dataset=json.dumps(dataset), questions=questions, tag=tag
+        notebook=paths["evaluate"],
+        compare=paths["compare"],
+        dataset=json.dumps(dataset),
+        questions=questions,
+        tag=tag,
     )
     (folder / "arms.toml").write_text(text, encoding="utf-8")
     return folder / "arms.toml"
@@ -99,7 +110,10 @@ def small(name: str, questions: int) -> Dataset:
     data: Dataset = rb.load_dataset(name)
     data = data.select([one for one in data.queries if data.qrels.get(one)][:questions])
     needed = {doc_id for judged in data.qrels.values() for doc_id in judged}
-    corpus = {doc_id: data.corpus[doc_id] for doc_id in dict.fromkeys([*sorted(needed), *list(data.corpus)[:6]])}
+    corpus = {
+        doc_id: data.corpus[doc_id]
+        for doc_id in dict.fromkeys([*sorted(needed), *list(data.corpus)[:6]])
+    }
     return Dataset("small", data.split, corpus, data.cases, data.qrels)
 
 
@@ -113,7 +127,14 @@ def arms(tmp_path_factory: pytest.TempPathFactory, wire: Any) -> Any:
     planned = plan(grid, out=root / "results")
     asked = len(server.asked)
     result = sweep(grid, out=root / "results")
-    yield {"grid": grid, "server": server, "planned": planned, "asked_before": asked, "result": result, "root": root}
+    yield {
+        "grid": grid,
+        "server": server,
+        "planned": planned,
+        "asked_before": asked,
+        "result": result,
+        "root": root,
+    }
     server.shutdown()
     server.server_close()
 
@@ -121,21 +142,31 @@ def arms(tmp_path_factory: pytest.TempPathFactory, wire: Any) -> Any:
 def shown(notebook: Path) -> str:
     cells = nbformat.read(notebook, as_version=4).cells
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return "\n".join(str(output.get("data", {}).get("text/markdown", output.get("data"))) for output in outputs)
+    return "\n".join(
+        str(output.get("data", {}).get("text/markdown", output.get("data"))) for output in outputs
+    )
 
 
 def test_services_functions_and_pipelines_are_arms_of_one_comparison(arms: Any) -> None:
     result, folder = arms["result"], arms["root"] / "results" / "arms"
     assert dict(result.failed) == {}
     names = sorted(re.sub(r"-\w{8}$", "", name) for name in result.finished)
-    assert names == ["bm25-recursive-64", "hybrid-minilm-recursive-64", "my-small-rag-answer", "notes", "service"]
+    assert names == [
+        "bm25-recursive-64",
+        "hybrid-minilm-recursive-64",
+        "my-small-rag-answer",
+        "notes",
+        "service",
+    ]
     assert result.comparison is not None
     results = rb.load_results(folder)
     board = results.leaderboard().set_index("name")
     assert len(board) == 5
     assert board["nDCG@10"].notna().all()
     by_name = {re.sub(r"-\w{8}$", "", name): name for name in result.finished}
-    compared = results.compare(by_name["my-small-rag-answer"], measures=["nDCG@10"]).set_index("name")
+    compared = results.compare(by_name["my-small-rag-answer"], measures=["nDCG@10"]).set_index(
+        "name"
+    )
     assert compared.loc[by_name["service"], "difference"] == 0, "the same texts by HTTP are as good"
     assert len(compared) == 4
     for one in results:
@@ -150,7 +181,9 @@ def test_what_a_system_keeps_for_itself_has_no_section(arms: Any) -> None:
         assert "## Key findings" in text
         assert ("## 2. Chunks" in text) == name.startswith(("bm25", "hybrid")), name
         assert "One document, from end to end" not in text or name.startswith(("bm25", "hybrid"))
-        assert ("Not measured: " in text and "gives no answers" in text) == name.startswith("notes"), name
+        assert ("Not measured: " in text and "gives no answers" in text) == name.startswith(
+            "notes"
+        ), name
 
 
 def test_a_dry_run_counts_the_questions_of_every_arm(arms: Any) -> None:
@@ -158,7 +191,9 @@ def test_a_dry_run_counts_the_questions_of_every_arm(arms: Any) -> None:
     assert dict(arms["planned"].questions) == {"service": 6, "notes": 6, "answer": 6}
     assert len(arms["planned"].to_run) == 5
     assert len(arms["server"].asked) == 6, "each question once"
-    done = CliRunner().invoke(app, ["sweep", str(arms["grid"]), "--out", str(arms["root"] / "new"), "--dry-run"])
+    done = CliRunner().invoke(
+        app, ["sweep", str(arms["grid"]), "--out", str(arms["root"] / "new"), "--dry-run"]
+    )
     assert "6 questions would be sent to service" in done.output
 
 
@@ -179,7 +214,14 @@ def test_an_executed_notebook_runs_again_where_it_lies(arms: Any, tmp_path: Path
     folder = tmp_path / "copy" / "results" / "arms"
     (name,) = [one for one in arms["result"].finished if one.startswith("service")]
     before = (folder / name / "scores.csv").read_bytes()
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", f"{name}.ipynb", str(tmp_path / "again.ipynb")]
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "--no-progress-bar",
+        f"{name}.ipynb",
+        str(tmp_path / "again.ipynb"),
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (folder / name / "scores.csv").read_bytes() == before
@@ -198,19 +240,29 @@ def test_an_executed_notebook_runs_again_where_it_lies(arms: Any, tmp_path: Path
         ("bm-25", "did you mean 'bm25'"),
     ],
 )
-def test_an_error_in_a_system_is_refused_before_anything_is_asked(tmp_path: Path, system: str, message: str) -> None:
+def test_an_error_in_a_system_is_refused_before_anything_is_asked(
+    tmp_path: Path, system: str, message: str
+) -> None:
     (tmp_path / "wrong.toml").write_text('[http]\nurll = "http://127.0.0.1:9/ask"\n')
     notebook = json.dumps(str(NOTEBOOKS / "evaluate.ipynb"))
-    (tmp_path / "grid.toml").write_text(f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "{system}"\n')
+    (tmp_path / "grid.toml").write_text(
+        f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "{system}"\n'
+    )
     with pytest.raises(ConfigError, match=message):
         read_grid(tmp_path / "grid.toml")
 
 
 def test_a_service_that_does_not_answer_the_door_is_refused_before_a_run(tmp_path: Path) -> None:
-    (tmp_path / "gone.toml").write_text('[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { query = "{query}" }\n')
+    (tmp_path / "gone.toml").write_text(
+        '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { query = "{query}" }\n'
+    )
     notebook = json.dumps(str(NOTEBOOKS / "evaluate.ipynb"))
-    (tmp_path / "grid.toml").write_text(f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "gone.toml"\n')
-    with pytest.raises(ModelError, match=r"no server takes connections at http://127\.0\.0\.1:9/ask"):
+    (tmp_path / "grid.toml").write_text(
+        f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "gone.toml"\n'
+    )
+    with pytest.raises(
+        ModelError, match=r"no server takes connections at http://127\.0\.0\.1:9/ask"
+    ):
         sweep(tmp_path / "grid.toml", out=tmp_path / "results")
 
 
@@ -254,7 +306,9 @@ def test_what_a_stopped_run_was_answered_is_not_asked_again(tmp_path: Path, wire
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a group of processes")
-def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(tmp_path: Path, wire: Any) -> None:
+def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(
+    tmp_path: Path, wire: Any
+) -> None:
     questions = 24
     save_dataset(small("pydoc", questions), tmp_path / "small")
     reply = service(wire, str(tmp_path / "small"))
@@ -264,7 +318,9 @@ def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(tmp_p
         "baseline", "# baseline"))  # fmt: skip
     results = tmp_path / "results"
     command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(results)]
-    running = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     while len(server.asked) < 12:
         assert running.poll() is None, running.communicate()
         time.sleep(0.02)
@@ -282,9 +338,13 @@ def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(tmp_p
     (name,) = sweep(grid, out=results).finished
     again = [asked.body["query"] for asked in server.asked if asked.body][len(before) :]
     data = rb.load_dataset(str(tmp_path / "small"))
-    assert not {data.queries[one] for one in stored} & set(again), "what was stored is not asked for again"
+    assert not {data.queries[one] for one in stored} & set(again), (
+        "what was stored is not asked for again"
+    )
     assert set(before) | set(again) == set(data.queries.values())
-    assert len(before) + len(again) <= questions + in_flight, "only what was on its way may be asked for again"
+    assert len(before) + len(again) <= questions + in_flight, (
+        "only what was on its way may be asked for again"
+    )
     answers = rb.load_result(results / "arms" / name).answers
     assert [answer.query_id for answer in answers if answer.text] == list(data.queries)
     assert not list((results / "arms").glob(".journal-*"))

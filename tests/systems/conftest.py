@@ -28,7 +28,9 @@ K = 3
 
 @pytest.fixture(scope="session")
 def real_data() -> tuple[str, Dataset]:
-    """The name and some questions of a real collection: pubmedqa where it is next to the checkout, else the manual."""
+    """The name and some questions of a real collection: pubmedqa where it is next to the checkout,
+    else the manual.
+    """
     folder = Path(__file__).parents[3] / "shared" / "data" / "pubmedqa"
     name = str(folder) if folder.is_dir() else "pydoc"
     data: Dataset = rb.load_dataset(name)
@@ -62,7 +64,9 @@ def passed_on() -> list[str]:
 def notes_url(real_data: tuple[str, Dataset]) -> Iterator[str]:
     """The MCP server over streamable HTTP, with the real collection indexed."""
     command = [sys.executable, str(SERVER), "--http", "--dataset", real_data[0]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
         assert port, "the server did not start"
@@ -76,8 +80,12 @@ def notes_url(real_data: tuple[str, Dataset]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]) -> Iterator[str]:
-    """A FastAPI service in front of the same index: /ask in one piece, /stream as server-sent events."""
+def web_service(
+    real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]
+) -> Iterator[str]:
+    """A FastAPI service in front of the same index: /ask in one piece, /stream as server-sent
+    events.
+    """
     import uvicorn
     from fastapi import FastAPI
     from fastapi.responses import StreamingResponse
@@ -89,7 +97,10 @@ def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.Scr
 
     def found(query: str) -> list[dict[str, Any]]:
         run = pipeline.retrieve({"q": query})["q"]
-        return [{"ref": chunk_id, "body": text_of[chunk_id], "rank": run[chunk_id]} for chunk_id in list(run)[:K]]
+        return [
+            {"ref": chunk_id, "body": text_of[chunk_id], "rank": run[chunk_id]}
+            for chunk_id in list(run)[:K]
+        ]
 
     def written(query: str, hits: list[dict[str, Any]]) -> str:
         prompt = fill(check_prompt("cited"), query, [hit["body"] for hit in hits])
@@ -114,7 +125,10 @@ def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.Scr
     def bare(question: dict[str, str]) -> dict[str, Any]:
         """Passages without any id, as many services give them."""
         hits = found(question["text"])
-        return {"reply": {"text": written(question["text"], hits)}, "hits": [hit["body"] for hit in hits]}
+        return {
+            "reply": {"text": written(question["text"], hits)},
+            "hits": [hit["body"] for hit in hits],
+        }
 
     @app.post("/stream")
     def stream(question: dict[str, str]) -> StreamingResponse:
@@ -129,11 +143,14 @@ def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.Scr
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an acknowledgement
+    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an
+    # acknowledgement
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
+    thread = threading.Thread(
+        target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True
+    )
     thread.start()
     while not server.started:
         time.sleep(0.01)

@@ -1,6 +1,8 @@
-"""A RAG system as a real MCP server, in a process of its own: over stdio, or with --http over HTTP on loopback.
+"""A RAG system as a real MCP server, in a process of its own: over stdio, or with --http over HTTP
+on loopback.
 
-With --dataset it indexes one with ragbench's pipeline; without, it only has the tools that misbehave, and starts fast.
+With --dataset it indexes one with ragbench's pipeline; without, it only has the tools that
+misbehave, and starts fast.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ def message(text: str) -> SamplingMessage:
 async def sampled(ctx: Context[Any], text: str, **options: Any) -> str:
     """As servers of today do it: a request of their own in the middle of a call."""
     result = await ctx.session.create_message(
-        [message(text)], max_tokens=options.pop("max_tokens", 512), related_request_id=ctx.request_id, **options
+        [message(text)],
+        max_tokens=options.pop("max_tokens", 512),
+        related_request_id=ctx.request_id,
+        **options,
     )
     return getattr(result.content, "text", "")
 
 
-# --- tools that misbehave ---------------------------------------------------------------------------------------------
+# --- tools that misbehave
+# ---------------------------------------------------------------------------------------------
 
 
 @server.tool()
@@ -94,13 +100,18 @@ async def modest(query: str, ctx: Context[Any]) -> str:
 
 @server.tool()
 async def crowd(query: str, ctx: Context[Any], samples: int = 6) -> str:
-    found = await asyncio.gather(*(sampled(ctx, str(i)) for i in range(samples)), return_exceptions=True)
+    found = await asyncio.gather(
+        *(sampled(ctx, str(i)) for i in range(samples)), return_exceptions=True
+    )
     return f"{sum(isinstance(one, str) for one in found)} of {samples}"
 
 
 @server.tool()
 async def talk(query: str, ctx: Context[Any]) -> str:
-    turns = [message("Who?"), SamplingMessage(role="assistant", content=TextContent(type="text", text="Me."))]
+    turns = [
+        message("Who?"),
+        SamplingMessage(role="assistant", content=TextContent(type="text", text="Me.")),
+    ]
     result = await ctx.session.create_message(
         [*turns, message(query)],
         max_tokens=9,
@@ -124,8 +135,12 @@ def ask_the_client(query: str) -> Sample:
 
 
 @server.tool()
-async def resolved(query: str, reply: Annotated[CreateMessageResult, Resolve(ask_the_client)]) -> str:
-    """As the newest protocol does it: the call comes back with what it needs, and continues when it has it."""
+async def resolved(
+    query: str, reply: Annotated[CreateMessageResult, Resolve(ask_the_client)]
+) -> str:
+    """As the newest protocol does it: the call comes back with what it needs, and continues when it
+    has it.
+    """
     return getattr(reply.content, "text", "")
 
 
@@ -137,7 +152,10 @@ async def which(query: str) -> str:
 @server.tool()
 async def tell(query: str) -> dict[str, Any]:
     """Echoes what it should keep for itself."""
-    return {"generated_answer": f"{query} {os.environ.get('NOTES_TOKEN')}", "sources": [{"id": "a", "text": "b"}]}
+    return {
+        "generated_answer": f"{query} {os.environ.get('NOTES_TOKEN')}",
+        "sources": [{"id": "a", "text": "b"}],
+    }
 
 
 @server.tool()
@@ -157,7 +175,8 @@ async def blocks(query: str) -> Any:
     return [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]
 
 
-# --- a store of notes -------------------------------------------------------------------------------------------------
+# --- a store of notes
+# -------------------------------------------------------------------------------------------------
 
 
 @server.tool()
@@ -184,10 +203,14 @@ async def nc_notes_delete_note(note_id: int) -> dict[str, Any]:
 @server.tool()
 async def nc_get_vector_sync_status() -> dict[str, Any]:
     indexed.extend(list(notes)[len(indexed) :][:7])  # behind by some polls
-    return {"indexed_documents": len(notes.keys() & indexed), "pending_count": len(notes.keys() - indexed)}
+    return {
+        "indexed_documents": len(notes.keys() & indexed),
+        "pending_count": len(notes.keys() - indexed),
+    }
 
 
-# --- a RAG system -----------------------------------------------------------------------------------------------------
+# --- a RAG system
+# -----------------------------------------------------------------------------------------------------
 
 
 def add_rag(name: str, n: int) -> None:
@@ -202,7 +225,10 @@ def add_rag(name: str, n: int) -> None:
 
     def found(query: str) -> list[dict[str, Any]]:
         run = pipeline.retrieve({"q": query})["q"]
-        return [{"id": chunk_id, "text": text_of[chunk_id], "score": run[chunk_id]} for chunk_id in list(run)[:K]]
+        return [
+            {"id": chunk_id, "text": text_of[chunk_id], "score": run[chunk_id]}
+            for chunk_id in list(run)[:K]
+        ]
 
     @server.tool()
     def search(query: str) -> dict[str, Any]:
@@ -212,7 +238,10 @@ def add_rag(name: str, n: int) -> None:
     async def answer(query: str, ctx: Context[Any]) -> dict[str, Any]:
         contexts = found(query)
         prompt = fill(template, query, [context["text"] for context in contexts])
-        return {"answer": await sampled(ctx, prompt, system_prompt=GENERATION_SYSTEM), "sources": contexts}
+        return {
+            "answer": await sampled(ctx, prompt, system_prompt=GENERATION_SYSTEM),
+            "sources": contexts,
+        }
 
     @server.tool()
     def extract(query: str) -> dict[str, Any]:
@@ -235,7 +264,8 @@ def main() -> None:
         return
     import uvicorn
 
-    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an acknowledgement
+    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an
+    # acknowledgement
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)

@@ -38,19 +38,23 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize("use", [lambda path: check_system(str(path)), lambda path: load_system(path, DATA)])
+@pytest.mark.parametrize(
+    "use", [lambda path: check_system(str(path)), lambda path: load_system(path, DATA)]
+)
 @pytest.mark.parametrize("text", [MCP, HTTP])
 def test_without_a_terminal_nothing_is_used(file: Path, use: Any, text: str) -> None:
     file.write_text(text.format(mark=file.parent / "started"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"gets the variables PATH .* --yes, or set RAGBENCH_YES=1"):
+    with pytest.raises(
+        ConfigError, match=r"gets the variables PATH .* --yes, or set RAGBENCH_YES=1"
+    ):
         use(file)
     assert not (file.parent / "started").exists()
 
 
 def test_the_host_and_every_variable_of_a_file_are_shown(file: Path) -> None:
     file.write_text(
-        '[http]\nurl = "http://one:1/a?v={env:MY_ENV}"\nbody = {q = "{query}", server = "not started"}\n'
-        'headers = {X-Key = "Token {env:MY_KEY}"}\n'
+        '[http]\nurl = "http://one:1/a?v={env:MY_ENV}"\nbody = {q = "{query}", server = "not '
+        'started"}\nheaders = {X-Key = "Token {env:MY_KEY}"}\n'
     )
     shown = "gets the variables MY_ENV, MY_KEY of the environment and asks http://one:1, here"
     with pytest.raises(ConfigError, match=shown):
@@ -58,7 +62,9 @@ def test_the_host_and_every_variable_of_a_file_are_shown(file: Path) -> None:
 
 
 def test_a_file_that_starts_and_sends_nothing_needs_no_leave(file: Path) -> None:
-    file.write_text('[http]\nurl = "http://127.0.0.1:9/"\nbody = {q = "{query}"}\n', encoding="utf-8")
+    file.write_text(
+        '[http]\nurl = "http://127.0.0.1:9/"\nbody = {q = "{query}"}\n', encoding="utf-8"
+    )
     check_system(str(file))
 
 

@@ -18,9 +18,9 @@ DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}?") for i in ran
 
 def test_a_text_a_dict_and_an_answer_are_answers() -> None:
     assert FunctionSystem(lambda q: f"{q} Yes.").answer("q1", "Why?").text == "Why? Yes."
-    found = FunctionSystem(lambda q: {"answer": "Yes [2].", "contexts": ["one", {"id": "b", "text": "two"}]}).answer(
-        "q1", "Why?"
-    )
+    found = FunctionSystem(
+        lambda q: {"answer": "Yes [2].", "contexts": ["one", {"id": "b", "text": "two"}]}
+    ).answer("q1", "Why?")
     assert (found.citations, found.outcome) == (("b",), "success")
     assert FunctionSystem(lambda q: Answer("other", "Yes.")).answer("q1", "Why?").query_id == "q1"
 
@@ -56,17 +56,30 @@ class Scored:
         {"context": [Page("It opened in 1881.", {"source": "rail"})]},
         {"source_documents": (Page("It opened in 1881.", {"doc_id": "rail"}),)},
         {"source_nodes": [Scored(Node("n7", "It opened in 1881.", {"document_id": "rail"}), 0.5)]},
-        {"source_nodes": [{"node": {"id_": "n7", "text": "It opened in 1881.", "metadata": {}}, "score": 0.5}]},
+        {
+            "source_nodes": [
+                {"node": {"id_": "n7", "text": "It opened in 1881.", "metadata": {}}, "score": 0.5}
+            ]
+        },
         {"documents": [{"id": "rail", "content": "It opened in 1881."}]},
         {"hits": [{"id": "rail", "text": "It opened in 1881."}]},
-        {"hits": {"total": 1, "hits": [{"_id": "rail", "_score": 0.5, "_source": {"text": "It opened in 1881."}}]}},
+        {
+            "hits": {
+                "total": 1,
+                "hits": [{"_id": "rail", "_score": 0.5, "_source": {"text": "It opened in 1881."}}],
+            }
+        },
         {"context": "It opened in 1881."},
     ],
 )
 def test_contexts_are_found_under_the_names_that_frameworks_use(contexts: dict[str, Any]) -> None:
     found = FunctionSystem(lambda q: {"answer": "In 1881 [1].", **contexts}).answer("q1", "When?")
     [passage] = found.passages
-    assert (found.text, passage.text, found.citations) == ("In 1881 [1].", "It opened in 1881.", (passage.passage_id,))
+    assert (found.text, passage.text, found.citations) == (
+        "In 1881 [1].",
+        "It opened in 1881.",
+        (passage.passage_id,),
+    )
     if "rail" in str(contexts):
         assert "rail" in (passage.passage_id, passage.doc_id)
     if "0.5" in str(contexts):
@@ -74,16 +87,26 @@ def test_contexts_are_found_under_the_names_that_frameworks_use(contexts: dict[s
 
 
 def test_a_count_of_hits_is_not_a_list_of_contexts() -> None:
-    assert FunctionSystem(lambda q: {"answer": "In 1881.", "hits": 3, "documents": {}}).answer("q1", "?").contexts == ()
+    assert (
+        FunctionSystem(lambda q: {"answer": "In 1881.", "hits": 3, "documents": {}})
+        .answer("q1", "?")
+        .contexts
+        == ()
+    )
 
 
 def test_the_answer_of_a_retrieval_chain_is_its_result() -> None:
-    found = FunctionSystem(lambda q: {"result": "In 1881.", "source_documents": []}).answer("q1", "When?")
+    found = FunctionSystem(lambda q: {"result": "In 1881.", "source_documents": []}).answer(
+        "q1", "When?"
+    )
     assert (found.text, found.flags) == ("In 1881.", ())
 
 
 def test_an_abstention_is_detected_by_its_wording() -> None:
-    assert FunctionSystem(lambda q: "The documents do not say that.").answer("q", "?").outcome == "no_results"
+    assert (
+        FunctionSystem(lambda q: "The documents do not say that.").answer("q", "?").outcome
+        == "no_results"
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +119,10 @@ def test_an_abstention_is_detected_by_its_wording() -> None:
         ({"reply": "Yes."}, "expected a field 'answer', found reply"),
         ({"answer": 7.5, "confidence": "high"}, "confidence is 'high'"),
         ({"answer": "Yes.", "contexts": "text"}, "contexts is 'text'"),
-        ({"answer": "Yes.", "contexts": [{"text": "a", "score": float("nan")}]}, r"contexts.0.score is nan"),
+        (
+            {"answer": "Yes.", "contexts": [{"text": "a", "score": float("nan")}]},
+            r"contexts.0.score is nan",
+        ),
         ({"answer": "Yes.", "outcome": "fine"}, "outcome is 'fine'"),
     ],
 )
@@ -113,7 +139,10 @@ def test_exceptions_are_counted_and_do_not_end_the_run() -> None:
             raise ValueError(f"cannot do {question}")
         return question
 
-    with pytest.warns(DataWarning, match=r"ours: 2 of 20 answers failed, the first for query 'q3': ValueError: cannot"):
+    with pytest.warns(
+        DataWarning,
+        match=r"ours: 2 of 20 answers failed, the first for query 'q3': ValueError: cannot",
+    ):
         answers = ask(FunctionSystem(ours), DATA)
     assert [answer.query_id for answer in answers] == list(DATA.queries)
     assert [answer.query_id for answer in answers if answer.error] == ["q3", "q7"]

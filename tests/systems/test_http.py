@@ -44,7 +44,9 @@ def serve(loopback: Any, wire: Any) -> Callable[..., Any]:
 
 
 def test_the_usual_names_need_no_paths(serve: Any) -> None:
-    server = serve({"answer": "In 1881 [1].", "contexts": [{"id": "a", "text": "Opened 1881.", "score": 2}]})
+    server = serve(
+        {"answer": "In 1881 [1].", "contexts": [{"id": "a", "text": "Opened 1881.", "score": 2}]}
+    )
     answer = HttpSystem(server.url, **ASKED).answer("q1", 'Say "when"?')
     assert (answer.text, answer.citations, answer.outcome) == ("In 1881 [1].", ("a",), "success")
     assert answer.passages == (Passage("a", "Opened 1881.", score=2.0),)
@@ -73,11 +75,18 @@ def test_every_part_of_an_answer_has_a_path(serve: Any) -> None:
     )
     assert answer.passages[0] == Passage("7", "one", score=3.5)
     assert answer.usage is not None
-    assert (answer.usage.model, answer.usage.input_tokens, answer.usage.output_tokens) == ("m", 11, 7)
+    assert (answer.usage.model, answer.usage.input_tokens, answer.usage.output_tokens) == (
+        "m",
+        11,
+        7,
+    )
     assert answer.latency_ms["search"] == 3
 
 
-REPLY = {"output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened 1881."}]}, "took": 3}
+REPLY = {
+    "output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened 1881."}]},
+    "took": 3,
+}
 
 
 @pytest.mark.parametrize(
@@ -85,18 +94,21 @@ REPLY = {"output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened
     [
         (
             {"contexts": "$.output.contexts"},
-            r"contexts = '\$.output.contexts' matches nothing in any of 10 replies; the first has the keys "
-            r"output.answer, output.context, took",
+            r"contexts = '\$.output.contexts' matches nothing in any of 10 replies; the first "
+            r"has the keys output.answer, output.context, took",
         ),
         (
             {"contexts": "$.output.context", "context": {"text": "text"}},
-            "context.text = 'text' matches nothing in any of 10 replies; the first context has the keys ref, body",
+            "context.text = 'text' matches nothing in any of 10 replies; the first context has "
+            "the keys ref, body",
         ),
         ({"answer": "$.answer"}, r"answer = '\$.answer' matches nothing in any of 10 replies"),
         ({"usage": "$.usage"}, r"usage = '\$.usage' matches nothing in any of 10 replies"),
     ],
 )
-def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str, Any], message: str) -> None:
+def test_a_path_that_matches_in_no_reply_is_an_error(
+    serve: Any, paths: dict[str, Any], message: str
+) -> None:
     system = HttpSystem(serve(REPLY).url, reply={"answer": "$.output.answer", **paths}, **ASKED)
     with pytest.raises(ConfigError, match=message):
         ask(system, DATA, concurrency=1)
@@ -111,15 +123,21 @@ def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str
         {"error": "$.error", "flags": "$.flags"},
     ],
 )
-def test_a_path_that_sometimes_matches_nothing_is_not_an_error(serve: Any, paths: dict[str, Any]) -> None:
+def test_a_path_that_sometimes_matches_nothing_is_not_an_error(
+    serve: Any, paths: dict[str, Any]
+) -> None:
     server = serve(REPLY, {"output": {"answer": "Unknown."}}, {**REPLY, "none": [], "null": None})
-    answers = ask(HttpSystem(server.url, reply={"answer": "$.output.answer", **paths}, **ASKED), DATA)
+    answers = ask(
+        HttpSystem(server.url, reply={"answer": "$.output.answer", **paths}, **ASKED), DATA
+    )
     assert not any(answer.failed for answer in answers)
 
 
 def test_paths_are_not_checked_by_replies_without_an_answer(serve: Any) -> None:
     system = HttpSystem(
-        serve({"text": "I cannot answer that."}).url, reply={"answer": "$.text", "contexts": "$.s"}, **ASKED
+        serve({"text": "I cannot answer that."}).url,
+        reply={"answer": "$.text", "contexts": "$.s"},
+        **ASKED,
     )
     assert {answer.outcome for answer in ask(system, DATA)} == {"no_results"}
 
@@ -129,13 +147,17 @@ def test_a_path_that_matches_in_no_event_of_a_stream_is_an_error(serve: Any, wir
     stream = wire.Answered(events.encode(), headers={"content-type": "text/event-stream"})
     found = HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.sources"}, **ASKED)
     assert [len(answer.contexts) for answer in ask(found, DATA)] == [1] * 12
-    with pytest.raises(ConfigError, match=r"contexts = '\$.hits' matches nothing .* keys t, sources"):
+    with pytest.raises(
+        ConfigError, match=r"contexts = '\$.hits' matches nothing .* keys t, sources"
+    ):
         ask(HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.hits"}, **ASKED), DATA)
 
 
 def test_get_with_the_question_in_the_address(serve: Any) -> None:
     server = serve({"answer": "Yes."})
-    HttpSystem(f"{server.url}/ask", method="GET", params={"q": "{query}"}).answer("q1", "why & how?")
+    HttpSystem(f"{server.url}/ask", method="GET", params={"q": "{query}"}).answer(
+        "q1", "why & how?"
+    )
     assert server.asked[0].path == "/ask?q=why+%26+how%3F"
 
 
@@ -153,7 +175,8 @@ def test_half_a_character_in_a_question_does_not_stop_it(serve: Any) -> None:
     assert HttpSystem(server.url, **ASKED).answer("q1", "why \ud83d?").text == "Yes."
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
+# --- streams
+# ----------------------------------------------------------------------------------------------------------
 
 
 def stream(*events: Any, kind: str = "text/event-stream") -> tuple[bytes, dict[str, str]]:
@@ -172,7 +195,9 @@ def test_a_stream_of_pieces_is_read_to_its_end(serve: Any, wire: Any) -> None:
         {"choices": [{"delta": {}}], "sources": ["It opened in 1881."]}, "data: [DONE]\n\n", "data: not read\n\n",
     )  # fmt: skip
     server = serve(wire.Answered(body, headers=headers))
-    system = HttpSystem(server.url, delta="$.choices[0].delta.content", reply={"contexts": "$.sources"}, **ASKED)
+    system = HttpSystem(
+        server.url, delta="$.choices[0].delta.content", reply={"contexts": "$.sources"}, **ASKED
+    )
     answer = system.answer("q1", "When?")
     assert answer.text == "In 1881."
     assert [passage.text for passage in answer.passages] == ["It opened in 1881."]
@@ -180,19 +205,26 @@ def test_a_stream_of_pieces_is_read_to_its_end(serve: Any, wire: Any) -> None:
 
 def test_a_stream_of_whole_states_gives_its_last(serve: Any, wire: Any) -> None:
     body, headers = stream({"answer": "In"}, {"answer": "In 1881."}, {"contexts": ["Opened 1881."]})
-    answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "When?")
+    answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer(
+        "q1", "When?"
+    )
     assert (answer.text, len(answer.contexts)) == ("In 1881.", 1)
 
 
 def test_json_lines_are_a_stream_too(serve: Any, wire: Any) -> None:
     body = b'{"t": "In "}\n{"t": "1881."}\n\n'
-    server = serve(wire.Answered(body, headers={"content-type": "application/x-ndjson; charset=utf-8"}))
+    server = serve(
+        wire.Answered(body, headers={"content-type": "application/x-ndjson; charset=utf-8"})
+    )
     assert HttpSystem(server.url, delta="$.t", **ASKED).answer("q1", "When?").text == "In 1881."
 
 
 def test_data_of_several_lines_is_one_event(serve: Any, wire: Any) -> None:
     body, headers = stream('data: {"answer":\r\ndata: "Yes."}\r\n\r\n')
-    assert HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?").text == "Yes."
+    assert (
+        HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?").text
+        == "Yes."
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,14 +236,17 @@ def test_data_of_several_lines_is_one_event(serve: Any, wire: Any) -> None:
         (({"noise": 1},), "none of 1 events has an answer"),
     ],
 )
-def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events: Any, error: str) -> None:
+def test_a_stream_that_is_none_is_a_failed_answer(
+    serve: Any, wire: Any, events: Any, error: str
+) -> None:
     body, headers = stream(*events)
     answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?")
     assert answer.outcome == "failed"
     assert error in (answer.error or "")
 
 
-# --- servers that misbehave -------------------------------------------------------------------------------------------
+# --- servers that misbehave
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,22 +265,32 @@ def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events:
 def test_a_wrong_reply_is_a_failed_answer_with_the_reason(
     serve: Any, wire: Any, body: Any, status: int, error: str
 ) -> None:
-    answer = HttpSystem(serve(wire.Answered(body, status=status)).url, tries=1, **ASKED).answer("q1", "?")
+    answer = HttpSystem(serve(wire.Answered(body, status=status)).url, tries=1, **ASKED).answer(
+        "q1", "?"
+    )
     assert answer.outcome == "failed"
     assert error in (answer.error or "")
 
 
 def test_a_path_that_finds_nothing_shows_what_there_is(serve: Any) -> None:
-    system = HttpSystem(serve({"data": {"txt": "Yes."}}).url, reply={"answer": "$.data.text"}, **ASKED)
-    assert "nothing at answer = '$.data.text'; it is {'data': {'txt': 'Yes.'}}" in (system.answer("q", "?").error or "")
+    system = HttpSystem(
+        serve({"data": {"txt": "Yes."}}).url, reply={"answer": "$.data.text"}, **ASKED
+    )
+    assert "nothing at answer = '$.data.text'; it is {'data': {'txt': 'Yes.'}}" in (
+        system.answer("q", "?").error or ""
+    )
 
 
 def test_a_busy_server_is_waited_for_as_long_as_it_asks(serve: Any, wire: Any) -> None:
-    server = serve(wire.Answered({}, status=429, headers={"retry-after": "0.3"}), {"answer": "Yes."})
+    server = serve(
+        wire.Answered({}, status=429, headers={"retry-after": "0.3"}), {"answer": "Yes."}
+    )
     start = time.perf_counter()
     answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
     assert answer.text == "Yes."
-    waited = time.perf_counter() - start - answer.latency_ms["total"] / 1000  # which is that of the good try alone
+    waited = (
+        time.perf_counter() - start - answer.latency_ms["total"] / 1000
+    )  # which is that of the good try alone
     assert waited >= 0.3
 
 
@@ -269,12 +314,16 @@ def test_a_reply_that_is_late_has_failed_and_is_not_asked_for_again(serve: Any, 
 
 def test_a_reply_that_drips_for_too_long_has_failed(serve: Any, wire: Any) -> None:
     server = serve(wire.Answered({"answer": "Yes." * 20}, drip_s=0.02))
-    assert "no reply within 0.3 s" in (HttpSystem(server.url, timeout_s=0.3, **ASKED).answer("q", "?").error or "")
+    assert "no reply within 0.3 s" in (
+        HttpSystem(server.url, timeout_s=0.3, **ASKED).answer("q", "?").error or ""
+    )
 
 
 def test_a_reply_that_is_too_long_is_not_read_on(serve: Any) -> None:
     server = serve({"answer": "x" * 300_000})
-    assert "longer than 0.1 MB" in (HttpSystem(server.url, max_reply_mb=0.1, **ASKED).answer("q", "?").error or "")
+    assert "longer than 0.1 MB" in (
+        HttpSystem(server.url, max_reply_mb=0.1, **ASKED).answer("q", "?").error or ""
+    )
 
 
 def test_a_cut_reply_is_asked_for_again(serve: Any, wire: Any) -> None:
@@ -282,7 +331,9 @@ def test_a_cut_reply_is_asked_for_again(serve: Any, wire: Any) -> None:
     assert HttpSystem(server.url, **ASKED).answer("q1", "?").text == "Yes."
 
 
-def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(loopback: Any, wire: Any) -> None:
+def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(
+    loopback: Any, wire: Any
+) -> None:
     def reply(asked: Any) -> Any:
         if len(server.asked) == 6:
             server.socket.close()
@@ -291,7 +342,9 @@ def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(loopback: An
     server = loopback(reply)
     system = HttpSystem(server.url, tries=2, **ASKED)
     start = time.perf_counter()
-    with pytest.warns(DataWarning, match=r"6 of 12 answers failed, the first for query 'q6': .*no server answers"):
+    with pytest.warns(
+        DataWarning, match=r"6 of 12 answers failed, the first for query 'q6': .*no server answers"
+    ):
         answers = ask(system, DATA, concurrency=1)
     assert [answer.outcome for answer in answers] == ["success"] * 6 + ["failed"] * 6
     assert time.perf_counter() - start < 5
@@ -303,7 +356,8 @@ def test_redirects_are_reported_and_not_followed(serve: Any, wire: Any) -> None:
     assert "redirected to 'http://elsewhere.invalid/'" in (answer.error or "")
 
 
-# --- secrets and specs ------------------------------------------------------------------------------------------------
+# --- secrets and specs
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_secret_comes_from_the_environment_and_is_shown_nowhere(
@@ -325,7 +379,9 @@ def test_a_secret_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         HttpSystem("http://localhost:1/", headers={"X-Api-Key": "{env:MY_TOKEN}"}, **ASKED)
 
 
-@pytest.mark.parametrize("headers", [{"Authorization": SECRET}, {"x-api-key": SECRET}, {"X-Thing": f"Bearer {SECRET}"}])
+@pytest.mark.parametrize(
+    "headers", [{"Authorization": SECRET}, {"x-api-key": SECRET}, {"X-Thing": f"Bearer {SECRET}"}]
+)
 def test_a_secret_in_the_file_is_refused_and_not_shown(headers: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="holds a secret, which belongs in no file") as caught:
         HttpSystem("http://localhost:1/", headers=headers, **ASKED)
@@ -362,12 +418,20 @@ def test_ordinary_fields_of_a_request_are_not_secrets() -> None:
 
 @pytest.mark.parametrize("status", [200, 401])
 def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_nothing(
-    serve: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, status: int
+    serve: Any,
+    wire: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("MY_TOKEN", SECRET)
     monkeypatch.setenv("MY_TENANT", "acme")
-    server = serve(wire.Answered({"answer": f"{SECRET} of acme", "error": f"wrong key {SECRET}"}, status=status))
+    server = serve(
+        wire.Answered(
+            {"answer": f"{SECRET} of acme", "error": f"wrong key {SECRET}"}, status=status
+        )
+    )
     system = HttpSystem(
         f"{server.url}/{{env:MY_TENANT}}/ask?code={{env:MY_TOKEN}}",
         params={"key": "{env:MY_TOKEN}"},
@@ -379,7 +443,11 @@ def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_
     assert asked.body == {"query": "what is {env:MY_TOKEN}?", "auth": {"token": f"Token {SECRET}"}}
     assert asked.path == f"/acme/ask?code={SECRET}&key={SECRET}"
     assert asked.headers["x-api-key"] == SECRET
-    assert (answer.error or "").endswith("(401: wrong key ***)") if status == 401 else answer.text == "*** of acme"
+    assert (
+        (answer.error or "").endswith("(401: wrong key ***)")
+        if status == 401
+        else answer.text == "*** of acme"
+    )
     assert SECRET not in f"{system!r} {system.name} {answer!r} {caplog.text}"
 
 
@@ -403,7 +471,9 @@ context = {id = "ref", text = "body"}
 """
 
 
-def test_a_file_describes_a_whole_system(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_describes_a_whole_system(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_TOKEN", SECRET)
     server = serve({"message": "Yes.", "documents": [{"ref": 7, "body": "So it is."}]})
     (tmp_path / "ours.toml").write_text(SPEC.replace("URL", server.url))
@@ -411,7 +481,9 @@ def test_a_file_describes_a_whole_system(serve: Any, tmp_path: Path, monkeypatch
     assert system.name == "ours"
     answers = ask(system, DATA)
     assert {answer.contexts for answer in answers} == {("7",)}
-    assert sorted(asked.body["messages"][0]["content"] for asked in server.asked) == sorted(DATA.queries.values())
+    assert sorted(asked.body["messages"][0]["content"] for asked in server.asked) == sorted(
+        DATA.queries.values()
+    )
 
 
 def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
@@ -432,15 +504,24 @@ def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"url": "http://me:pw@host/", **ASKED}, "an address holds no password"),
-        ({"url": "http://host/", "form": {"q": "?"}, **ASKED}, "body is sent as JSON and form as a form"),
+        (
+            {"url": "http://host/", "form": {"q": "?"}, **ASKED},
+            "body is sent as JSON and form as a form",
+        ),
         ({"url": "http://{query}/", **ASKED}, "expected an address such as"),
         ({"url": "ftp://host/", **ASKED}, "expected an address such as"),
         ({"url": "http://host/", "body": {"q": "{question}"}}, "the question is sent nowhere"),
         ({"url": "http://host/", "timeout_s": 0, **ASKED}, "timeout_s is 0"),
         ({"url": "http://host/", "reply": {"anwser": "$.a"}, **ASKED}, "reply.anwser"),
-        ({"url": "http://host/", "headers": {"X-Id": "{quer_id}"}, **ASKED}, "did you mean 'query_id'?"),
+        (
+            {"url": "http://host/", "headers": {"X-Id": "{quer_id}"}, **ASKED},
+            "did you mean 'query_id'?",
+        ),
         ({"url": "http://host/", "then": [{"url": "http://host/"}], **ASKED}, "then"),
-        ({"url": "http://host/", "reply": {"context": {"text": "body"}}, **ASKED}, "give the path of contexts, too"),
+        (
+            {"url": "http://host/", "reply": {"context": {"text": "body"}}, **ASKED},
+            "give the path of contexts, too",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
@@ -468,7 +549,9 @@ def test_a_value_that_would_be_another_address_is_not_sent(serve: Any) -> None:
 def test_a_closed_system_is_reported(serve: Any) -> None:
     with HttpSystem(serve({"answer": "Yes."}).url, **ASKED) as system:
         assert system.answer("q1", "?").text == "Yes."
-    closed = Answer("q1", "", outcome="failed", error=f"{system.name} was closed", failure=FailureKind.ERROR)
+    closed = Answer(
+        "q1", "", outcome="failed", error=f"{system.name} was closed", failure=FailureKind.ERROR
+    )
     assert system.answer("q1", "?") == closed
 
 
@@ -491,7 +574,9 @@ def test_half_a_character_in_a_reply_costs_that_character_only(serve: Any, wire:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
-def test_a_reply_that_is_nested_without_end_is_a_failed_answer(serve: Any, wire: Any, content_type: str) -> None:
+def test_a_reply_that_is_nested_without_end_is_a_failed_answer(
+    serve: Any, wire: Any, content_type: str
+) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     body = b"data: " + deep + b"\n\n" if content_type == "text/event-stream" else deep
     server = serve(wire.Answered(body, headers={"Content-Type": content_type}))
@@ -501,7 +586,10 @@ def test_a_reply_that_is_nested_without_end_is_a_failed_answer(serve: Any, wire:
 
 def test_numbers_in_the_text_mean_the_contexts_as_they_were_given(serve: Any) -> None:
     twice = {"id": "a", "text": "Opened 1881."}
-    reply = {"answer": "It opened [2], and more [3].", "contexts": [twice, twice, {"id": "b", "text": "More."}]}
+    reply = {
+        "answer": "It opened [2], and more [3].",
+        "contexts": [twice, twice, {"id": "b", "text": "More."}],
+    }
     answer = HttpSystem(serve(reply).url, **ASKED).answer("q", "?")
     assert answer.contexts == ("a", "a~2", "b")
     assert answer.citations == ("a", "b")
@@ -511,11 +599,21 @@ def test_numbers_in_the_text_mean_the_contexts_as_they_were_given(serve: Any) ->
 
 def test_a_context_of_two_ids_alone_keeps_both(serve: Any) -> None:
     reply = {"answer": "Yes.", "contexts": [{"id": "c7", "doc_id": "rail"}]}
-    assert HttpSystem(serve(reply).url, **ASKED).answer("q", "?").passages == (Passage("c7", "", doc_id="rail"),)
+    assert HttpSystem(serve(reply).url, **ASKED).answer("q", "?").passages == (
+        Passage("c7", "", doc_id="rail"),
+    )
 
 
 @pytest.mark.parametrize(
-    "path", ["$.a[?(@.t =~ '(a+)+$')]", "$..*..*..*..*", "$.a.`sub(/(a+)+$/, b)`", "$.[[", "$.a[1:2]", "a" * 50 + "["]
+    "path",
+    [
+        "$.a[?(@.t =~ '(a+)+$')]",
+        "$..*..*..*..*",
+        "$.a.`sub(/(a+)+$/, b)`",
+        "$.[[",
+        "$.a[1:2]",
+        "a" * 50 + "[",
+    ],
 )
 def test_a_path_that_is_not_one_place_after_the_other_is_refused(path: str) -> None:
     begun = time.monotonic()
@@ -531,7 +629,9 @@ def test_a_job_is_not_an_answer(serve: Any, wire: Any) -> None:
     assert (answer.failure, len(server.asked)) == (FailureKind.REFUSED, 1)
 
 
-def test_a_value_that_no_header_can_hold_is_not_sent(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_no_header_can_hold_is_not_sent(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = serve({"answer": "Yes."})
     system = HttpSystem(server.url, headers={"X-Question": "{query}"}, **ASKED)
     for value in ("a\r\nX-Evil: 1", "\u00e9", "a\tb"):

@@ -1,4 +1,6 @@
-"""The examples of services by HTTP in ragbench/README.md: each is used as it is printed, against a real server."""
+"""The examples of services by HTTP in ragbench/README.md: each is used as it is printed, against a
+real server.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from ragbench.types import Dataset
 PAGE = (Path(__file__).parents[2] / "ragbench/README.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("### A service by HTTP") : PAGE.index("### Documents into a system")]
 FILES = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
-MODULES = {re.findall(r"# (\w+)\.py", text)[0]: text for text in re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)}
+MODULES = {
+    re.findall(r"# (\w+)\.py", text)[0]: text
+    for text in re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+}
 HOST = "https://rag.example.com"
 DATA = Dataset("demo", "test", {}, [], {})
 QUESTION = 'Why "a/b"?\nAnd {k}?'
@@ -42,9 +47,17 @@ class Service:
 
     def form(self, asked: Any) -> Any:
         assert asked.headers["authorization"] == f"Bearer {PASSWORD}"
-        assert asked.body == {"question": [QUESTION], "rerank": ["true"], "top": ["3"], "sources": ["wiki", "mail"]}
+        assert asked.body == {
+            "question": [QUESTION],
+            "rerank": ["true"],
+            "top": ["3"],
+            "sources": ["wiki", "mail"],
+        }
         assert asked.path == "/form/q%2F1?version=2"
-        return {"out": {"text": "In 1881."}, "hits": [{"ref": "7", "body": f"{TEXTS['7']} {PASSWORD}"}]}
+        return {
+            "out": {"text": "In 1881."},
+            "hits": [{"ref": "7", "body": f"{TEXTS['7']} {PASSWORD}"}],
+        }
 
     def stream(self, asked: Any) -> Any:
         assert asked.body == {"query": QUESTION, "stream": True}
@@ -55,7 +68,11 @@ class Service:
 
     def login(self, asked: Any) -> Any:
         assert asked.body == {"user": ["me"], "password": [PASSWORD]}
-        return {"access_token": "t0ken"} if self.is_open else self.wire.Answered({"error": "locked"}, status=401)
+        return (
+            {"access_token": "t0ken"}
+            if self.is_open
+            else self.wire.Answered({"error": "locked"}, status=401)
+        )
 
     def jobs(self, asked: Any) -> Any:
         assert asked.headers["authorization"] == "Bearer t0ken"
@@ -70,14 +87,20 @@ class Service:
         second = asked.path == "/search?from=2"
         assert second or parse_qs(urlsplit(asked.path).query) == {"q": [QUESTION]}
         ids = list(TEXTS)[2:] if second else list(TEXTS)[:2]
-        return {"ids": ids, "scores": [1 / int(doc_id) for doc_id in ids], "next": None if second else "/search?from=2"}
+        return {
+            "ids": ids,
+            "scores": [1 / int(doc_id) for doc_id in ids],
+            "next": None if second else "/search?from=2",
+        }
 
     def texts(self, asked: Any) -> Any:
         return {doc_id: TEXTS[doc_id] for doc_id in asked.body["ids"]}
 
 
 @pytest.fixture
-def service(loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def service(
+    loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """The server; the examples are files in the working directory that name its address."""
     for name, value in (("RAG_USER", "me"), ("RAG_PASSWORD", PASSWORD), ("RAG_TOKEN", PASSWORD)):
         monkeypatch.setenv(name, value)
@@ -122,7 +145,11 @@ def test_a_login_and_a_job_are_a_class(service: Any) -> None:
     system = load_system("my_service:Service", DATA)
     for _ in range(2):
         answer = system.answer("q1", QUESTION)
-        assert (answer.text, answer.passages[0].text, answer.error) == ("In 1881.", TEXTS["7"], None)
+        assert (answer.text, answer.passages[0].text, answer.error) == (
+            "In 1881.",
+            TEXTS["7"],
+            None,
+        )
     assert [asked.path for asked in service.asked].count("/login") == 1
 
 

@@ -1,4 +1,6 @@
-"""ingest: every document once despite any interruption; removal; the example of ragbench/README.md as it is printed."""
+"""ingest: every document once despite any interruption; removal; the example of ragbench/README.md
+as it is printed.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,11 @@ def test_each_document_is_put_there_once_side_by_side(tmp_path: Path) -> None:
 def test_new_documents_are_added_and_changed_ones_are_refused(tmp_path: Path) -> None:
     store = Store()
     target = Target("notes", store.add, remove=store.remove)
-    ingest(Dataset("half", "test", dict(list(CORPUS.items())[:10]), [], {}), target, tmp_path / "l.jsonl")
+    ingest(
+        Dataset("half", "test", dict(list(CORPUS.items())[:10]), [], {}),
+        target,
+        tmp_path / "l.jsonl",
+    )
     assert ingest(DATA, target, tmp_path / "l.jsonl").n_added == 10
     changed = Dataset("new", "test", {**CORPUS, "d3": Document("d3", "Another text.")}, [], {})
     with pytest.raises(SystemsError, match="'d3' changed since it was put there"):
@@ -110,7 +116,8 @@ def test_what_cannot_be_removed_stays_in_the_ledger(tmp_path: Path) -> None:
     assert not store.notes
 
 
-# --- interruptions ----------------------------------------------------------------------------------------------------
+# --- interruptions
+# ----------------------------------------------------------------------------------------------------
 
 
 class Dies(Store):
@@ -128,10 +135,15 @@ class Dies(Store):
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_target_that_dies_after_it_took_a_document_has_it_once(tmp_path: Path, concurrency: int) -> None:
+def test_a_target_that_dies_after_it_took_a_document_has_it_once(
+    tmp_path: Path, concurrency: int
+) -> None:
     store = Dies(at=8)
     target = Target("notes", store.add, find=store.find, concurrency=concurrency)
-    with pytest.raises(SystemsError, match=r"notes failed at document .*the connection was cut; call `ingest` again"):
+    with pytest.raises(
+        SystemsError,
+        match=r"notes failed at document .*the connection was cut; call `ingest` again",
+    ):
         ingest(DATA, target, tmp_path / "l.jsonl")
     assert 8 <= len(store.notes) < 20
     ingest(DATA, target, tmp_path / "l.jsonl")
@@ -166,7 +178,9 @@ def test_a_target_that_goes_by_our_ids_is_simply_sent_it_again(tmp_path: Path) -
     assert kept == CORPUS
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("none"), SystemsError("none", FailureKind.UNREACHABLE)])
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("none"), SystemsError("none", FailureKind.UNREACHABLE)]
+)
 def test_a_server_that_is_not_there_has_got_nothing(tmp_path: Path, error: Exception) -> None:
     store = Store()
 
@@ -175,7 +189,9 @@ def test_a_server_that_is_not_there_has_got_nothing(tmp_path: Path, error: Excep
 
     with pytest.raises(SystemsError, match="notes failed at document 'd0': none"):
         ingest(DATA, Target("notes", absent), tmp_path / "l.jsonl")
-    assert ingest(DATA, Target("notes", store.add), tmp_path / "l.jsonl").n_added == 20  # without a question
+    assert (
+        ingest(DATA, Target("notes", store.add), tmp_path / "l.jsonl").n_added == 20
+    )  # without a question
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -253,7 +269,8 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
         ingest(DATA, Target("notes", Store().add), tmp_path / "l.jsonl")
 
 
-# --- refusals, readiness ----------------------------------------------------------------------------------------------
+# --- refusals, readiness
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_refused_document_is_counted_and_the_others_go_on(tmp_path: Path) -> None:
@@ -264,7 +281,9 @@ def test_a_refused_document_is_counted_and_the_others_go_on(tmp_path: Path) -> N
             raise RefusalError("413: too long")
         return store.add(document)
 
-    with pytest.warns(DataWarning, match="notes refused 2 of 20 documents, the first 'd4': 413: too long"):
+    with pytest.warns(
+        DataWarning, match="notes refused 2 of 20 documents, the first 'd4': 413: too long"
+    ):
         report = ingest(DATA, Target("notes", picky), tmp_path / "l.jsonl")
     assert (report.n_added, set(report.refused)) == (18, {"d4", "d9"})
 
@@ -304,7 +323,9 @@ def test_two_at_the_same_ledger_are_refused(tmp_path: Path) -> None:
 
 def test_nothing_to_put_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no documents"):
-        ingest(Dataset("empty", "test", {}, [], {}), Target("notes", Store().add), tmp_path / "l.jsonl")
+        ingest(
+            Dataset("empty", "test", {}, [], {}), Target("notes", Store().add), tmp_path / "l.jsonl"
+        )
 
 
 def test_the_targets_ids_lead_back_to_the_datasets(tmp_path: Path) -> None:
@@ -312,12 +333,15 @@ def test_the_targets_ids_lead_back_to_the_datasets(tmp_path: Path) -> None:
     ingest(DATA, Target("notes", store.add), tmp_path / "l.jsonl")
     passages = (Passage("4", "an excerpt in other words"),)
     matched = match_passages(
-        [Answer("q", "x", ("4",), passages=passages)], DATA, known_as=ingested_ids(tmp_path / "l.jsonl")
+        [Answer("q", "x", ("4",), passages=passages)],
+        DATA,
+        known_as=ingested_ids(tmp_path / "l.jsonl"),
     )
     assert list(matched.run["q"]) == [store.notes[4].doc_id]
 
 
-# --- the example, with tools of an MCP server -------------------------------------------------------------------------
+# --- the example, with tools of an MCP server
+# -------------------------------------------------------------------------
 
 PAGE = (Path(__file__).parents[2] / "ragbench/README.md").read_text(encoding="utf-8")
 [EXAMPLE] = re.findall(r"```python\n(# ingest_notes.py\n.*?)```", PAGE, re.DOTALL)
@@ -344,7 +368,9 @@ def test_a_corpus_goes_into_the_notes_application_and_out_again(notes: Any, tmp_
 
 def test_a_note_that_the_application_refuses_is_not_there(notes: Any, tmp_path: Path) -> None:
     corpus = {**CORPUS, "long": Document("long", "x", title="too long")}
-    with pytest.warns(DataWarning, match="notes refused 1 of 21 documents, the first 'long': .*413"):
+    with pytest.warns(
+        DataWarning, match="notes refused 1 of 21 documents, the first 'long': .*413"
+    ):
         ingest(Dataset("d", "t", corpus, [], {}), notes, tmp_path / "l.jsonl", poll_s=0.01)
     assert "long" not in ingested_ids(tmp_path / "l.jsonl").values()
 
@@ -354,4 +380,8 @@ def test_an_application_that_dies_in_the_middle_leaves_it_open(notes: Any, tmp_p
     with pytest.raises(SystemsError, match=r"notes failed at document .*the connection ended"):
         ingest(Dataset("d", "t", corpus, [], {}), notes, tmp_path / "l.jsonl")
     with pytest.raises(SystemsError, match=r"documents were on their way to notes"):
-        ingest(Dataset("d", "t", corpus, [], {}), dataclasses.replace(notes, find=None), tmp_path / "l.jsonl")
+        ingest(
+            Dataset("d", "t", corpus, [], {}),
+            dataclasses.replace(notes, find=None),
+            tmp_path / "l.jsonl",
+        )

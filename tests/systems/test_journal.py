@@ -1,4 +1,6 @@
-"""The journal of a system's answers: exact, durable, and refused where it belongs to something else."""
+"""The journal of a system's answers: exact, durable, and refused where it belongs to something
+else.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"query_id": "q0", "question": "question 0", "system": "other", "text": "a"}', "holds answers of 'other'"),
+        (
+            '{"query_id": "q0", "question": "question 0", "system": "other", "text": "a"}',
+            "holds answers of 'other'",
+        ),
         (
             '{"query_id": "q0", "question": "another?", "system": "mine", "text": "a"}',
             "answer to another question 'q0'",

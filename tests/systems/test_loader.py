@@ -50,14 +50,19 @@ def test_a_recorded_file(pydoc: Dataset, tmp_path: Path) -> None:
         ("", "holds no table; expected exactly one of"),
         ("pipeline = 3\n", "expected exactly one of"),
         ("[pipeline", "is not valid TOML"),
-        ("[pipeline]\nretriver = 'bm25'\nk = 'five'\n", "line 3, k is 'five': .*; line 2, retriver is 'bm25'"),
+        (
+            "[pipeline]\nretriver = 'bm25'\nk = 'five'\n",
+            "line 3, k is 'five': .*; line 2, retriver is 'bm25'",
+        ),
         ("[mcp]\nserver = ['x']\n", "line 1, tool: field required"),
         ('[http]\nurl = "http://h/"\nbody = [\n  1,\n "{q}"]\n', "the question is sent nowhere"),
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest]\n', "unknown table 'ingest'"),
         ("[pipeline]\nretriever = 'bm52'\n", "did you mean 'bm25'"),
     ],
 )
-def test_a_wrong_file_is_refused_with_all_its_errors(pydoc: Dataset, tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_file_is_refused_with_all_its_errors(
+    pydoc: Dataset, tmp_path: Path, text: str, message: str
+) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -67,7 +72,9 @@ def test_a_wrong_file_is_refused_with_all_its_errors(pydoc: Dataset, tmp_path: P
 def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"unknown system 'bm-25': .*a system is a retriever"):
         load_system("bm-25", pydoc)
-    with pytest.raises(ConfigError, match=r"system 'no_rag:answer' could not be loaded: .*No module named 'no_rag'"):
+    with pytest.raises(
+        ConfigError, match=r"system 'no_rag:answer' could not be loaded: .*No module named 'no_rag'"
+    ):
         load_system("no_rag:answer", pydoc)
     with pytest.raises(ConfigError, match="there is no file"):
         load_system(tmp_path / "gone.toml", pydoc)
@@ -100,12 +107,19 @@ def test_a_class_that_takes_chunks_is_a_retriever(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_retrievers.py").write_text(RETRIEVER)
     (tmp_path / "mine.toml").write_text('[python]\nobject = "my_retrievers:Mine"\nname = "mine"\n')
-    for spec, name in (("my_retrievers:Mine", "Mine, recursive 256, extractive"), ("mine.toml", "mine")):
+    for spec, name in (
+        ("my_retrievers:Mine", "Mine, recursive 256, extractive"),
+        ("mine.toml", "mine"),
+    ):
         check_system(spec)
         system = load_system(spec, pydoc)
         assert system.name == name
-        assert [one.text for one in ask(system, pydoc)] == [one.text for one in ask(Pipeline(pydoc), pydoc)]
-    done = CliRunner().invoke(app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"])
+        assert [one.text for one in ask(system, pydoc)] == [
+            one.text for one in ask(Pipeline(pydoc), pydoc)
+        ]
+    done = CliRunner().invoke(
+        app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"]
+    )
     assert done.exit_code in (0, 1), done.output
     assert rb.load_results("results/eval/out").leaderboard()["nDCG@10"].notna().all()
 
@@ -121,9 +135,13 @@ def test_a_class_that_needs_something_else_is_refused_in_one_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_the_example_of_a_notes_application_is_right(pydoc: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_notes_application_is_right(
+    pydoc: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("mcp")
-    monkeypatch.setenv("RAGBENCH_REPLIES", "offline")  # no server of its model is needed to read the file
+    monkeypatch.setenv(
+        "RAGBENCH_REPLIES", "offline"
+    )  # no server of its model is needed to read the file
     system = load_system(NOTES, pydoc)
     assert isinstance(system, McpSystem)
     assert system.name == "notes_app"
@@ -133,23 +151,44 @@ def test_the_example_of_a_notes_application_is_right(pydoc: Dataset, monkeypatch
 def test_what_its_server_replies_is_read_as_in_the_example() -> None:
     """A reply in the form of that server's documentation, and one where it could not ask a model."""
     paths = ReplyPaths.model_validate(read_table(NOTES)[1]["reply"])
-    source = {"id": 7, "doc_type": "note", "title": "Rail", "excerpt": "It opened in 1881.", "score": 0.03}
+    source = {
+        "id": 7,
+        "doc_type": "note",
+        "title": "Rail",
+        "excerpt": "It opened in 1881.",
+        "score": 0.03,
+    }
     reply = {
         "query": "When?", "generated_answer": "In 1881 [1].", "search_method": "semantic_sampling", "total_found": 2,
         "sources": [source, {**source, "excerpt": "It was rebuilt."}],
     }  # fmt: skip
     answer = read_answer("q1", Reply([reply]).record(paths))
-    assert (answer.text, answer.outcome, answer.contexts) == ("In 1881 [1].", "success", ("7", "7~2"))
+    assert (answer.text, answer.outcome, answer.contexts) == (
+        "In 1881 [1].",
+        "success",
+        ("7", "7~2"),
+    )
     assert answer.citations == ("7",)
-    fallen = {**reply, "generated_answer": "[Sampling request timed out]", "search_method": "semantic_sampling_timeout"}
+    fallen = {
+        **reply,
+        "generated_answer": "[Sampling request timed out]",
+        "search_method": "semantic_sampling_timeout",
+    }
     answer = read_answer("q1", Reply([fallen]).record(paths))
-    assert (answer.outcome, answer.error) == ("failed", "the system flags its answer as 'semantic_sampling_timeout'")
+    assert (answer.outcome, answer.error) == (
+        "failed",
+        "the system flags its answer as 'semantic_sampling_timeout'",
+    )
 
 
-def test_a_class_that_cannot_be_made_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_that_cannot_be_made_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "refused_rag.py").write_text(
         "class Rag:\n    def __init__(self):\n        raise PermissionError('no')\n"
     )
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="'refused_rag:Rag' could not be made: PermissionError: no"):
+    with pytest.raises(
+        ConfigError, match="'refused_rag:Rag' could not be made: PermissionError: no"
+    ):
         load_system("refused_rag:Rag", Dataset("demo", "test", {}, [], {}))

@@ -1,4 +1,6 @@
-"""McpSystem against a real server: sampling and its limits, both protocols, and servers that misbehave."""
+"""McpSystem against a real server: sampling and its limits, both protocols, and servers that
+misbehave.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def once(notes_url: str) -> Iterator[Any]:
     systems: list[McpSystem] = []
 
     def one(tool: str, query: str = "why?", **options: Any) -> Any:
-        systems.append(McpSystem(notes_url, tool=tool, **options))  # no limit that a busy machine reaches
+        systems.append(
+            McpSystem(notes_url, tool=tool, **options)
+        )  # no limit that a busy machine reaches
         return systems[-1].answer("q1", query)
 
     yield one
@@ -49,7 +53,8 @@ def test_the_roles_of_a_case_go_into_the_arguments(notes_url: str) -> None:
         assert ask(system, data)[0].text == "You asked: why? admin,hr"
 
 
-# --- sampling ---------------------------------------------------------------------------------------------------------
+# --- sampling
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_single_call_of_a_tool_is_answered_by_the_model_too(notes_url: str) -> None:
@@ -108,11 +113,15 @@ def test_without_a_model_the_server_gets_an_error(once: Any) -> None:
 
 
 def test_a_reply_of_the_store_makes_no_latency(once: Any) -> None:
-    answer = once("talk", sampling=rb.llms.ScriptedLLM(lambda prompt: Completion("Yes.", "m", 3, 1, cached=True)))
+    answer = once(
+        "talk",
+        sampling=rb.llms.ScriptedLLM(lambda prompt: Completion("Yes.", "m", 3, 1, cached=True)),
+    )
     assert answer.latency_ms == {}
 
 
-# --- results ----------------------------------------------------------------------------------------------------------
+# --- results
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_plain_text_is_the_answer(once: Any) -> None:
@@ -152,12 +161,18 @@ def test_calls_wait_concurrently(notes_url: str) -> None:
     assert [answer.text for answer in answers] == list(DATA.queries.values())
 
 
-# --- servers that die -------------------------------------------------------------------------------------------------
+# --- servers that die
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_dies_in_the_middle_is_started_again(notes_command: list[str]) -> None:
-    data = Dataset("d", "test", {}, [Case("a", "one"), Case("b", "die now"), Case("c", "three")], {})
-    with McpSystem(notes_command, tool="die") as system, pytest.warns(DataWarning, match="1 of 3 answers failed"):
+    data = Dataset(
+        "d", "test", {}, [Case("a", "one"), Case("b", "die now"), Case("c", "three")], {}
+    )
+    with (
+        McpSystem(notes_command, tool="die") as system,
+        pytest.warns(DataWarning, match="1 of 3 answers failed"),
+    ):
         answers = ask(system, data, concurrency=1)
     assert [answer.text for answer in answers] == ["one", "", "three"]
     assert "the connection ended" in (answers[1].error or "")
@@ -196,7 +211,8 @@ def test_a_server_that_never_shakes_hands() -> None:
         assert "no handshake within 0.5 s" in (system.answer("q", "?").error or "")
 
 
-# --- its life ---------------------------------------------------------------------------------------------------------
+# --- its life
+# ---------------------------------------------------------------------------------------------------------
 
 
 def children() -> set[int]:
@@ -208,7 +224,10 @@ def children() -> set[int]:
     return found
 
 
-@pytest.mark.skipif(not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs Linux's /proc")
+@pytest.mark.skipif(
+    not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(),
+    reason="needs Linux's /proc",
+)
 @pytest.mark.parametrize("how", ["close", "dropped"])
 def test_no_process_and_no_thread_stays(notes_command: list[str], how: str) -> None:
     before = children()
@@ -234,11 +253,16 @@ def test_it_works_inside_a_running_loop_as_in_jupyter(notes_url: str) -> None:
     assert asyncio.run(notebook()) == "You asked: why?"
 
 
-def test_only_named_variables_reach_the_server(notes_command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_named_variables_reach_the_server(
+    notes_command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOTES_TOKEN", "t")
     monkeypatch.setenv("OTHER_TOKEN", "u")
     with McpSystem(notes_command, tool="which", env=["NOTES_TOKEN"]) as system:
-        assert [system.answer("q", name).text for name in ("NOTES_TOKEN", "OTHER_TOKEN")] == ["t", "not set"]
+        assert [system.answer("q", name).text for name in ("NOTES_TOKEN", "OTHER_TOKEN")] == [
+            "t",
+            "not set",
+        ]
     monkeypatch.delenv("NOTES_TOKEN")
     with pytest.raises(ConfigError, match="set NOTES_TOKEN in the environment"):
         McpSystem(notes_command, tool="which", env=["NOTES_TOKEN"])
@@ -310,11 +334,14 @@ def test_a_path_that_matches_in_no_reply_is_an_error(notes_command: list[str]) -
     questions = Dataset("demo", "test", {}, [Case("q1", "why?")], {})
     with (
         McpSystem(
-            notes_command, tool="tell", reply={"answer": "$.generated_answer", "contexts": "$.passages"}
+            notes_command,
+            tool="tell",
+            reply={"answer": "$.generated_answer", "contexts": "$.passages"},
         ) as system,
         pytest.raises(
             ConfigError,
-            match=r"contexts = '\$.passages' matches nothing .* the first has the keys generated_answer, sources",
+            match=r"contexts = '\$.passages' matches nothing .* the first has the keys "
+            r"generated_answer, sources",
         ),
     ):
         ask(system, questions)
@@ -340,7 +367,9 @@ def test_a_variable_in_the_arguments_comes_back_in_nothing(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("NOTES_TOKEN", "s3cr3t-7f3a9d")
-    with McpSystem(notes_command, tool="echo", arguments={"query": "{query} {env:NOTES_TOKEN}"}) as system:
+    with McpSystem(
+        notes_command, tool="echo", arguments={"query": "{query} {env:NOTES_TOKEN}"}
+    ) as system:
         answer = system.answer("q", "why?")
     assert "why? ***" in answer.text
     assert "s3cr3t" not in f"{answer!r} {caplog.text}"
@@ -350,13 +379,23 @@ def test_resources_in_a_result_are_contexts() -> None:
     from ragbench.systems.connections import content_of
     from ragbench.systems.function import to_answer
 
-    resource = {"type": "resource", "resource": {"uri": "file:///rail.md", "text": "It opened in 1881."}}
-    link = {"type": "resource_link", "uri": "file:///pets.md", "name": "pets", "description": "Cats nap."}
+    resource = {
+        "type": "resource",
+        "resource": {"uri": "file:///rail.md", "text": "It opened in 1881."},
+    }
+    link = {
+        "type": "resource_link",
+        "uri": "file:///pets.md",
+        "name": "pets",
+        "description": "Cats nap.",
+    }
     text = {"type": "text", "text": "In 1881 [1]."}
     for content, answer in (([text, resource, link], "In 1881 [1]."), ([resource, link], "")):
         found = to_answer(
             "q1",
-            content_of(pytest.importorskip("mcp.types").CallToolResult.model_validate({"content": content})),
+            content_of(
+                pytest.importorskip("mcp.types").CallToolResult.model_validate({"content": content})
+            ),
             "ours",
         )
         assert (found.text, found.contexts) == (answer, ("file:///rail.md", "file:///pets.md"))
@@ -373,17 +412,39 @@ def test_a_server_of_another_protocol_version_is_asked_in_its_own(loopback: Any,
         "supportedVersions": [version],
     }
     replies = {
-        "server/discover": {**described, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
-        "tools/list": {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
-        "tools/call": {"content": [{"type": "text", "text": "In 1881."}], "isError": False, "resultType": "complete"},
+        "server/discover": {
+            **described,
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+        },
+        "tools/list": {
+            "tools": [tool],
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+        },
+        "tools/call": {
+            "content": [{"type": "text", "text": "In 1881."}],
+            "isError": False,
+            "resultType": "complete",
+        },
     }
 
     def reply(asked: Any) -> Any:
         request = asked.body
         if request["method"] == "initialize":
-            error = {"code": -32022, "message": "no such version", "data": {"supported": [version], "requested": "x"}}
-            return wire.Answered({"jsonrpc": "2.0", "id": request["id"], "error": error}, status=400)
-        return wire.Answered({"jsonrpc": "2.0", "id": request["id"], "result": replies[request["method"]]})
+            error = {
+                "code": -32022,
+                "message": "no such version",
+                "data": {"supported": [version], "requested": "x"},
+            }
+            return wire.Answered(
+                {"jsonrpc": "2.0", "id": request["id"], "error": error}, status=400
+            )
+        return wire.Answered(
+            {"jsonrpc": "2.0", "id": request["id"], "result": replies[request["method"]]}
+        )
 
     with McpSystem(f"{loopback(reply).url}/mcp", tool="ask") as system:
         answer = system.answer("q1", "?")

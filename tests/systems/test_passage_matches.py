@@ -17,11 +17,14 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
 RAIL = (
     "The railway was planned in 1879 by a council of nine engineers.\n\n"
-    "It opened in 1881  and carried coal.\n\nIt was rebuilt after the flood of 1907 with longer bridges."
+    "It opened in 1881  and carried coal.\n\nIt was rebuilt after the flood of 1907 with longer "
+    "bridges."
 )
 CORPUS = {
     "rail": Document("rail", RAIL, title="Railway"),
-    "mill": Document("mill", "The old mill by the river ground corn until 1920. It was rebuilt twice."),
+    "mill": Document(
+        "mill", "The old mill by the river ground corn until 1920. It was rebuilt twice."
+    ),
     "fire": Document("fire", "It burned in 1920.", title="Fire"),
     "copy": Document("copy", "The old mill by the river ground corn until 1920. A copy."),
 }
@@ -29,7 +32,9 @@ DATA = Dataset("demo", "test", CORPUS, [], {"q1": {"rail": 1, "elsewhere": 1}})
 
 
 def answer(*passages: Passage, query_id: str = "q1") -> Answer:
-    return Answer(query_id, "x", tuple(passage.passage_id for passage in passages), passages=passages)
+    return Answer(
+        query_id, "x", tuple(passage.passage_id for passage in passages), passages=passages
+    )
 
 
 def place(passage: Passage) -> tuple[str, str]:
@@ -50,16 +55,32 @@ def place(passage: Passage) -> tuple[str, str]:
         (Passage("9", "planned in 1879 by a council of nine engineers."), "rail", "exact"),
         (Passage("9", "opened in 1881 and carried coal. It was rebuilt"), "rail", "white space"),
         (Passage("9", "ilway was planned in 1879 by a council of n"), "rail", "exact"),
-        (Passage("9", "The railway was planned in 1879 by a cou"), "rail", "exact"),  # 40 characters
+        (
+            Passage("9", "The railway was planned in 1879 by a cou"),
+            "rail",
+            "exact",
+        ),  # 40 characters
         (Passage("9", "The railway was planned in 1879 by a co"), "", "not attributable"),
         (Passage("9", "The railway    was planned in 1879 by a co"), "", "not attributable"),
-        (Passage("9", "It burned in 1920."), "fire", "exact"),  # a whole document, with and without its title
+        (
+            Passage("9", "It burned in 1920."),
+            "fire",
+            "exact",
+        ),  # a whole document, with and without its title
         (Passage("9", "Fire\n\nIt burned in 1920."), "fire", "exact"),
         (Passage("9", "Fire"), "", "not attributable"),
         (Passage("9", "It  burned in\n1920. "), "fire", "white space"),
         (Passage("9", "burned in 1920."), "", "not attributable"),
-        (Passage("9", "**Railway** It was rebuilt after the flood of 1907, with longer bridges"), "rail", "fuzzy"),
-        (Passage("9", "Nothing of this is anywhere in those documents at all, not one bit."), "", "not attributable"),
+        (
+            Passage("9", "**Railway** It was rebuilt after the flood of 1907, with longer bridges"),
+            "rail",
+            "fuzzy",
+        ),
+        (
+            Passage("9", "Nothing of this is anywhere in those documents at all, not one bit."),
+            "",
+            "not attributable",
+        ),
         (Passage("9", "rebuilt after a flood"), "", "not attributable"),
         (Passage("9", ""), "", "not attributable"),
     ],
@@ -87,73 +108,108 @@ MILL = "The old mill by the river ground corn until 1920."
 def test_a_text_in_several_documents_is_credited_to_the_least_relevant_and_counted(
     grades: dict[str, int], passages: list[Passage], run: list[str]
 ) -> None:
-    matched = match_passages([answer(*passages)], Dataset("demo", "test", CORPUS, [], {"q1": grades}))
+    matched = match_passages(
+        [answer(*passages)], Dataset("demo", "test", CORPUS, [], {"q1": grades})
+    )
     assert list(matched.run["q1"]) == run
     assert matched.counts["several"] == sum(passage.text == MILL for passage in passages)
     found = [next(iter(credited["q1"])) for credited in matched.credits]
     assert found.count("mill") == found.count("copy") == 3
 
 
-@pytest.mark.parametrize(("holders", "how"), [(1, "exact"), (2, "exact"), (3, "exact"), (4, "not attributable")])
+@pytest.mark.parametrize(
+    ("holders", "how"), [(1, "exact"), (2, "exact"), (3, "exact"), (4, "not attributable")]
+)
 @pytest.mark.parametrize("ending", ["", " end", "  with  blanks"])
-def test_a_text_in_more_than_three_documents_is_no_sign_of_one(holders: int, how: str, ending: str) -> None:
+def test_a_text_in_more_than_three_documents_is_no_sign_of_one(
+    holders: int, how: str, ending: str
+) -> None:
     """However it is written in them, and however it was changed on its way."""
     boilerplate = "All rights reserved; nothing of this page may be reproduced."
     spaced = boilerplate.replace(" ", "  ")
-    corpus = {str(i): Document(str(i), f"Page {i}. {spaced if i % 2 else boilerplate}{ending}") for i in range(holders)}
+    corpus = {
+        str(i): Document(str(i), f"Page {i}. {spaced if i % 2 else boilerplate}{ending}")
+        for i in range(holders)
+    }
     corpus |= {f"other {i}": Document(f"other {i}", f"Page {i} of another book.") for i in range(9)}
     data = Dataset("book", "test", corpus, [], {"q1": {"0": 1}})
     counts = match_passages([answer(Passage("9", boilerplate))], data).counts
     assert (counts[how], counts["several"]) == (1, int(1 < holders < 4))
-    changed = match_passages([answer(Passage("9", boilerplate.replace("page", "pagge")))], data).counts
+    changed = match_passages(
+        [answer(Passage("9", boilerplate.replace("page", "pagge")))], data
+    ).counts
     assert changed["not attributable" if holders == 4 else "fuzzy"] == 1
 
 
 def test_the_span_of_a_text_in_two_documents_is_that_without_evidence() -> None:
-    data = Dataset("demo", "test", CORPUS, [Case("q1", "?", evidence=(Span("mill", 0, len(MILL)),))], {})
+    data = Dataset(
+        "demo", "test", CORPUS, [Case("q1", "?", evidence=(Span("mill", 0, len(MILL)),))], {}
+    )
     matched = match_passages([answer(Passage("9", MILL))], data)
     assert matched.chunks == [Chunk("9", "copy", 0, len(MILL), MILL)]
 
 
 def test_one_text_in_two_documents_is_a_chunk_of_each() -> None:
     data = Dataset("demo", "test", CORPUS, [], {"q1": {"copy": 1}, "q2": {"mill": 1}})
-    found = match_passages([answer(Passage("9", MILL)), answer(Passage("9", MILL), query_id="q2")], data)
-    assert [(chunk.chunk_id, chunk.doc_id) for chunk in found.chunks] == [("9", "mill"), ("9~~2", "copy")]
+    found = match_passages(
+        [answer(Passage("9", MILL)), answer(Passage("9", MILL), query_id="q2")], data
+    )
+    assert [(chunk.chunk_id, chunk.doc_id) for chunk in found.chunks] == [
+        ("9", "mill"),
+        ("9~~2", "copy"),
+    ]
     assert [one.contexts for one in found.answers] == [("9",), ("9~~2",)]
 
 
 def test_texts_that_are_ids_are_those_documents_and_chunks() -> None:
     case = Case("q1", "?", relevant_chunks={"c7": 1})
     texts = ["mill", "rail#4-11", "mill", "c7", "c8", "mills"]
-    matched = match_passages([read_answer("q1", {"contexts": texts})], Dataset("demo", "test", CORPUS, [case], {}))
+    matched = match_passages(
+        [read_answer("q1", {"contexts": texts})], Dataset("demo", "test", CORPUS, [case], {})
+    )
     assert matched.answers[0].contexts[:4] == ("mill", "rail#4-11", "mill~2", "c7")
     assert list(matched.run["q1"])[:2] == ["mill", "rail"]
     assert (matched.counts["by id"], matched.counts["not attributable"]) == (4, 2)
     assert matched.chunks == [Chunk("rail#4-11", "rail", 4, 11, "way\n\nTh")]
 
 
-def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """The scores of the same chunks given with their ids, and as texts: credited equally, and the lower bound."""
+def ids_and_texts(
+    data: Dataset, size: int
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """The scores of the same chunks given with their ids, and as texts: credited equally, and the
+    lower bound.
+    """
     judged = [case.query_id for case in data.cases if data.qrels.get(case.query_id)][:150]
     data = data.select(judged)
     pipeline = Pipeline(data, chunk_size=size)
     text = {chunk.chunk_id: chunk.text for chunk in pipeline.chunks}
-    found = {query_id: list(ranked)[:10] for query_id, ranked in pipeline.retrieve(data.queries).items()}
-    ids = [read_answer(q, {"contexts": [{"id": i, "text": text[i]} for i in top]}) for q, top in found.items()]
+    found = {
+        query_id: list(ranked)[:10] for query_id, ranked in pipeline.retrieve(data.queries).items()
+    }
+    ids = [
+        read_answer(q, {"contexts": [{"id": i, "text": text[i]} for i in top]})
+        for q, top in found.items()
+    ]
     texts = [read_answer(q, {"contexts": [text[i] for i in top]}) for q, top in found.items()]
     measures = ["nDCG@5", "R@5", "R@10", "RR"]
     matched = match_passages(texts, data)
     runs = ([match_passages(ids, data).run], matched.credits, [matched.run])
     scores = [
-        pd.concat(rb.score_run(data.qrels, run, measures) for run in equal).groupby("measure")["value"].mean()
+        pd.concat(rb.score_run(data.qrels, run, measures) for run in equal)
+        .groupby("measure")["value"]
+        .mean()
         for equal in runs
     ]
-    first, second, third = ({str(name): float(value) for name, value in means.items()} for means in scores)
+    first, second, third = (
+        {str(name): float(value) for name, value in means.items()} for means in scores
+    )
     return first, second, third
 
 
 @pytest.mark.parametrize("size", [64, 128, 256])
-def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_texts(size: int) -> None:
+def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_texts(
+    size: int,
+) -> None:
     ids, texts, lowest = ids_and_texts(rb.load_dataset("pydoc"), size)
     for name, value in ids.items():
         assert abs(texts[name] - value) <= 0.08, name  # a third of the texts is in two documents
@@ -163,16 +219,27 @@ def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_te
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 @pytest.mark.parametrize(
     ("name", "tolerance"),
-    [("squad", 0.005), ("pubmedqa", 0.005), ("clapnq", 0.08)],  # in clapnq many chunks are a title and no more
+    [
+        ("squad", 0.005),
+        ("pubmedqa", 0.005),
+        ("clapnq", 0.08),
+    ],  # in clapnq many chunks are a title and no more
 )
-def test_real_collections_score_alike_by_ids_and_by_texts(shared_data: Path, name: str, tolerance: float) -> None:
+def test_real_collections_score_alike_by_ids_and_by_texts(
+    shared_data: Path, name: str, tolerance: float
+) -> None:
     ids, texts, lowest = ids_and_texts(rb.load_dataset(str(shared_data / name)), 64)
     for measure, value in ids.items():
-        assert value - tolerance <= lowest[measure] <= texts[measure] + 1e-9 <= value + 0.005, measure
+        assert value - tolerance <= lowest[measure] <= texts[measure] + 1e-9 <= value + 0.005, (
+            measure
+        )
 
 
 def test_a_short_text_is_a_chunk_if_it_borders_on_longer_ones_that_were_returned() -> None:
-    longer, rest = "The railway was planned in 1879 by a council of nine engineers.", RAIL.partition("coal.")[2].strip()
+    longer, rest = (
+        "The railway was planned in 1879 by a council of nine engineers.",
+        RAIL.partition("coal.")[2].strip(),
+    )
     short = "It opened in 1881  and carried coal."
     for returned, is_chunk in [
         ([short], 0),
@@ -186,8 +253,13 @@ def test_a_short_text_is_a_chunk_if_it_borders_on_longer_ones_that_were_returned
 
 
 def test_chunks_are_spans_of_their_documents() -> None:
-    texts = ["It opened in 1881 and carried coal. It was", "It was rebuilt after a flood of 1907 with longer bridges."]
-    matched = match_passages([answer(*(Passage(str(i), text) for i, text in enumerate(texts)))], DATA)
+    texts = [
+        "It opened in 1881 and carried coal. It was",
+        "It was rebuilt after a flood of 1907 with longer bridges.",
+    ]
+    matched = match_passages(
+        [answer(*(Passage(str(i), text) for i, text in enumerate(texts)))], DATA
+    )
     assert [chunk.chunk_id for chunk in matched.chunks] == ["0", "1"]
     for chunk in matched.chunks:
         assert chunk.text == CORPUS[chunk.doc_id].full_text[chunk.start : chunk.end]
@@ -203,7 +275,11 @@ def test_an_unknown_passage_keeps_its_rank_and_counts_as_wrong() -> None:
 
 
 def test_scores_are_kept_where_they_fall_along_the_ranks() -> None:
-    falling = [Passage("rail#1", "", score=3.0), Passage("rail#0", "", score=2.0), Passage("mill", "", score=2.0)]
+    falling = [
+        Passage("rail#1", "", score=3.0),
+        Passage("rail#0", "", score=2.0),
+        Passage("mill", "", score=2.0),
+    ]
     assert match_passages([answer(*falling)], DATA).run["q1"] == {"rail": 3.0, "mill": 2.0}
     distances = [Passage("rail", "", score=0.1), Passage("mill", "", score=0.7)]
     assert match_passages([answer(*distances)], DATA).run["q1"] == {"rail": 1.0, "mill": 0.5}
@@ -215,7 +291,10 @@ def test_one_id_for_several_excerpts_becomes_one_id_each() -> None:
     second = Answer("q2", "x [1]", second.contexts, ("rail",), passages=second.passages)
     matched = match_passages([first, second], DATA)
     assert [chunk.chunk_id for chunk in matched.chunks] == ["rail", "rail~~2"]
-    assert (matched.answers[1].contexts, matched.answers[1].citations) == (("rail~~2",), ("rail~~2",))
+    assert (matched.answers[1].contexts, matched.answers[1].citations) == (
+        ("rail~~2",),
+        ("rail~~2",),
+    )
     assert matched.run == {"q1": {"rail": 1.0}, "q2": {"rail": 1.0}}
 
 
@@ -247,7 +326,9 @@ def test_any_piece_of_a_document_is_found_in_it(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(full) - 48))  # 40 with white space folded
     piece = full[start : data.draw(st.integers(start + 48, len(full)))]
     folded = " ".join(piece.split())
-    matched = match_passages([answer(Passage("p", data.draw(st.sampled_from([piece, folded, f"\n{folded} "]))))], DATA)
+    matched = match_passages(
+        [answer(Passage("p", data.draw(st.sampled_from([piece, folded, f"\n{folded} "]))))], DATA
+    )
     assert list(matched.run["q1"]) == ["rail"]
     [found] = matched.chunks
     assert " ".join(found.text.split()) == folded
@@ -257,19 +338,31 @@ def test_real_chunks_come_back_to_their_documents_when_their_text_was_changed() 
     """As systems change it: white space, Markdown taken away, an ellipsis, the title before it."""
     data = rb.load_dataset("pydoc")
     rng = random.Random(0)
-    chunks = rng.sample([chunk for chunk in rb.chunk(data, "recursive", chunk_size=128) if len(chunk.text) > 200], 60)
+    chunks = rng.sample(
+        [chunk for chunk in rb.chunk(data, "recursive", chunk_size=128) if len(chunk.text) > 200],
+        60,
+    )
     changes = [
         lambda text: " ".join(text.split()),
         lambda text: re.sub(r'["*`_]', "", text),
         lambda text: f"...{text[3:-3]}...",
         lambda text: f"# Title\n\n{text}",
     ]
-    answers = [answer(Passage(f"p{i}", changes[i % 4](chunk.text)), query_id=str(i)) for i, chunk in enumerate(chunks)]
+    answers = [
+        answer(Passage(f"p{i}", changes[i % 4](chunk.text)), query_id=str(i))
+        for i, chunk in enumerate(chunks)
+    ]
     matched = match_passages(answers, data)
     found = [next(iter(matched.run[str(i)])) for i in range(len(chunks))]
     wrong = [chunk for doc_id, chunk in zip(found, chunks, strict=True) if doc_id != chunk.doc_id]
     # Topics of this manual repeat each other's sections: then any that holds the text is right.
-    known = {doc_id: " ".join(document.full_text.split()) for doc_id, document in data.corpus.items()}
-    repeated = [chunk for chunk in wrong if sum(" ".join(chunk.text.split()) in text for text in known.values()) > 1]
+    known = {
+        doc_id: " ".join(document.full_text.split()) for doc_id, document in data.corpus.items()
+    }
+    repeated = [
+        chunk
+        for chunk in wrong
+        if sum(" ".join(chunk.text.split()) in text for text in known.values()) > 1
+    ]
     assert len(wrong) - len(repeated) <= 1  # quotes and backticks were most of one
     assert matched.counts["not attributable"] <= 1

@@ -28,21 +28,31 @@ def scripted() -> rb.llms.ScriptedLLM:
 def test_a_batch_is_retrieve_and_generate_answers(pydoc: Dataset, retriever: str, llm: str) -> None:
     chunks = rb.chunk(pydoc, "recursive", chunk_size=128)
     run = rb.retrieve(rb.make_retriever(retriever, chunks), pydoc.queries, chunks)
-    expected = rb.generate_answers(pydoc, run, chunks, scripted() if llm == "scripted" else llm, k=3)
-    system = Pipeline(pydoc, retriever, chunk_size=128, k=3, llm=scripted() if llm == "scripted" else llm)
+    expected = rb.generate_answers(
+        pydoc, run, chunks, scripted() if llm == "scripted" else llm, k=3
+    )
+    system = Pipeline(
+        pydoc, retriever, chunk_size=128, k=3, llm=scripted() if llm == "scripted" else llm
+    )
     assert ask(system, pydoc) == expected
     assert system.chunks == chunks
     assert system.run == run
 
 
 @pytest.mark.parametrize("llm", ["extractive", "scripted"])
-def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(pydoc: Dataset, llm: str) -> None:
+def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(
+    pydoc: Dataset, llm: str
+) -> None:
     batch = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc)
     alone = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc, batch=False)
-    assert [replace(answer, latency_ms={}) for answer in alone] == [replace(answer, latency_ms={}) for answer in batch]
+    assert [replace(answer, latency_ms={}) for answer in alone] == [
+        replace(answer, latency_ms={}) for answer in batch
+    ]
     for answer in alone:
         assert set(answer.latency_ms) == {"search", "generate", "total"}
-        assert answer.latency_ms["total"] == pytest.approx(answer.latency_ms["search"] + answer.latency_ms["generate"])
+        assert answer.latency_ms["total"] == pytest.approx(
+            answer.latency_ms["search"] + answer.latency_ms["generate"]
+        )
 
 
 def test_a_reply_of_the_store_has_no_latency(pydoc: Dataset) -> None:
@@ -62,7 +72,9 @@ def test_a_model_server_is_looked_for_before_anything_is_indexed(
 ) -> None:
     llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
     llm_environment.setattr("ragbench.systems.pipeline.chunk", None)
-    with pytest.raises(ModelError, match=r"ollama:m: no server takes connections at 127\.0\.0\.1, port 9"):
+    with pytest.raises(
+        ModelError, match=r"ollama:m: no server takes connections at 127\.0\.0\.1, port 9"
+    ):
         Pipeline(pydoc, llm="ollama:m")
     llm_environment.undo()
     llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
@@ -82,5 +94,8 @@ def test_what_cannot_work_is_refused_before_anything_is_indexed(pydoc: Dataset) 
 
 
 def test_its_name_lists_its_parts(pydoc: Dataset) -> None:
-    assert Pipeline(pydoc, "bm25", llm=scripted(), name="").name == "bm25, recursive 256, scripted:test"
+    assert (
+        Pipeline(pydoc, "bm25", llm=scripted(), name="").name
+        == "bm25, recursive 256, scripted:test"
+    )
     assert Pipeline(pydoc, name="ours").name == "ours"

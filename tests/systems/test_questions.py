@@ -23,7 +23,9 @@ def test_answers_are_in_the_order_of_the_cases() -> None:
         time.sleep(0.03 if int(question) < 4 else 0)
         return question
 
-    assert [answer.text for answer in ask(FunctionSystem(slow_at_first), DATA)] == [case.text for case in DATA.cases]
+    assert [answer.text for answer in ask(FunctionSystem(slow_at_first), DATA)] == [
+        case.text for case in DATA.cases
+    ]
 
 
 def test_no_more_than_concurrency_at_a_time() -> None:
@@ -74,7 +76,8 @@ class Odd:
 
 
 @pytest.mark.parametrize(
-    ("returned", "error"), [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")]
+    ("returned", "error"),
+    [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")],
 )
 def test_a_system_that_breaks_its_promise_gives_failed_answers(returned: Any, error: str) -> None:
     with pytest.warns(DataWarning, match=error):
@@ -100,7 +103,9 @@ def test_wrong_arguments_are_refused() -> None:
         ask("bm25", DATA)  # type: ignore[arg-type]
 
 
-def test_the_roles_of_a_case_reach_a_system_that_takes_them(loopback: Any, wire: Any, tmp_path: Path) -> None:
+def test_the_roles_of_a_case_reach_a_system_that_takes_them(
+    loopback: Any, wire: Any, tmp_path: Path
+) -> None:
     cases = [Case("q1", "one?", user_roles=("admin", "hr")), Case("q2", "two?")]
     data = Dataset("demo", "test", {}, cases, {})
 
@@ -113,6 +118,10 @@ def test_the_roles_of_a_case_reach_a_system_that_takes_them(loopback: Any, wire:
     server = loopback(lambda asked: wire.Answered({"answer": "Yes."}))
     body = {"q": "{query}", "user": {"roles": "{user_roles}"}, "note": "as {user_roles}"}
     ask(HttpSystem(server.url, body=body, params={"role": "{user_roles}"}), data, concurrency=1)
-    assert server.asked[0].body == {"q": "one?", "user": {"roles": ["admin", "hr"]}, "note": "as admin,hr"}
+    assert server.asked[0].body == {
+        "q": "one?",
+        "user": {"roles": ["admin", "hr"]},
+        "note": "as admin,hr",
+    }
     assert server.asked[1].body == {"q": "two?", "user": {"roles": []}, "note": "as "}
     assert server.asked[0].path.endswith("?role=admin&role=hr")

@@ -13,7 +13,9 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.types import Answer, Case, Completion, Dataset, Passage
 
-DATA = Dataset("demo", "test", {}, [Case("q1", "When did it open?"), Case("q2", "Who built it?")], {})
+DATA = Dataset(
+    "demo", "test", {}, [Case("q1", "When did it open?"), Case("q2", "Who built it?")], {}
+)
 
 
 def written(folder: Path, *records: object) -> Path:
@@ -25,7 +27,10 @@ def written(folder: Path, *records: object) -> Path:
 @pytest.mark.parametrize("own", [{"id": "d1"}, {}, {"id": "d1~2"}])
 def test_contexts_of_one_id_are_read_in_linear_time(tmp_path: Path, own: dict[str, str]) -> None:
     contexts = [{"text": "Brunel did.", **own} for _ in range(30_000)]
-    log = written(tmp_path, {"query_id": "q1", "answer": "Brunel.", "contexts": [{"id": "d1", "text": "a"}, *contexts]})
+    log = written(
+        tmp_path,
+        {"query_id": "q1", "answer": "Brunel.", "contexts": [{"id": "d1", "text": "a"}, *contexts]},
+    )
     start = time.process_time()
     answer = RecordedSystem(log).answer("q1", "Who?")
     assert time.process_time() - start < 10  # in quadratic time 100
@@ -39,8 +44,18 @@ def test_contexts_of_one_id_are_read_in_linear_time(tmp_path: Path, own: dict[st
 def test_a_log_with_ids(tmp_path: Path) -> None:
     log = written(
         tmp_path,
-        {"query_id": "q2", "answer": "Brunel [1].", "contexts": [{"id": 5, "text": "Brunel did.", "score": 0.5}]},
-        {"query_id": "q1", "answer": "1881", "latency_ms": {"total": 12}, "usage": {"prompt_tokens": 3}, "extra": 1},
+        {
+            "query_id": "q2",
+            "answer": "Brunel [1].",
+            "contexts": [{"id": 5, "text": "Brunel did.", "score": 0.5}],
+        },
+        {
+            "query_id": "q1",
+            "answer": "1881",
+            "latency_ms": {"total": 12},
+            "usage": {"prompt_tokens": 3},
+            "extra": 1,
+        },
     )
     answers = ask(RecordedSystem(log), DATA)
     assert answers[0] == Answer(
@@ -53,8 +68,16 @@ def test_a_log_with_ids(tmp_path: Path) -> None:
 def test_a_log_with_questions_only_as_ragas_has_them(tmp_path: Path) -> None:
     log = written(
         tmp_path,
-        {"user_input": "when did  it open?", "response": "1881", "retrieved_contexts": ["It opened in 1881."]},
-        {"user_input": "Who built it?", "response": "Brunel", "retrieved_contexts": ["Brunel built it."]},
+        {
+            "user_input": "when did  it open?",
+            "response": "1881",
+            "retrieved_contexts": ["It opened in 1881."],
+        },
+        {
+            "user_input": "Who built it?",
+            "response": "Brunel",
+            "retrieved_contexts": ["Brunel built it."],
+        },
     )
     answers = ask(RecordedSystem(log), DATA)
     assert [answer.text for answer in answers] == ["1881", "Brunel"]
@@ -73,7 +96,10 @@ def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -
     answers = ask(Pipeline(data, llm=llm), data)
     scores = rb.score_run(data.qrels, {})
     rb.save(
-        rb.evaluation.new_result(parameters={}, dataset=data, run={}, scores=scores, answers=answers), tmp_path / "run"
+        rb.evaluation.new_result(
+            parameters={}, dataset=data, run={}, scores=scores, answers=answers
+        ),
+        tmp_path / "run",
     )
     assert ask(RecordedSystem(tmp_path / "run" / "answers.jsonl"), data) == list(
         rb.load_result(tmp_path / "run").answers
@@ -85,7 +111,10 @@ def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -
     [
         ({"answer": "1881"}, "line 2: which question?"),
         ({"query_id": "q1", "answer": "again"}, "line 2: a second answer to 'q1'"),
-        ({"query_id": "q2", "answer": ["x"], "confidence": "high"}, r"line 2: answer is \['x'\].*confidence is 'high'"),
+        (
+            {"query_id": "q2", "answer": ["x"], "confidence": "high"},
+            r"line 2: answer is \['x'\].*confidence is 'high'",
+        ),
         ({"query_id": "q2", "contexts": [{"score": "x"}]}, "contexts.0.score is 'x'"),
     ],
 )
@@ -101,7 +130,9 @@ def test_an_empty_log_is_refused(tmp_path: Path) -> None:
 
 def test_a_dead_system_can_be_recorded_too(tmp_path: Path) -> None:
     log = written(
-        tmp_path, {"query_id": "q1", "error": "timeout"}, {"query_id": "q2", "answer": "x", "outcome": "failed"}
+        tmp_path,
+        {"query_id": "q1", "error": "timeout"},
+        {"query_id": "q2", "answer": "x", "outcome": "failed"},
     )
     assert [answer.error for answer in ask(RecordedSystem(log), DATA)] == [
         "timeout",

@@ -20,18 +20,27 @@ pytest.importorskip("mcp")
 K = 3
 SERVER = Path(__file__).with_name("notes_server.py")
 PATHS = {"contexts": "$.hits", "context": {"id": "ref", "text": "body", "score": "rank"}}
-EXTRACTED = {**PATHS, "answer": "$.reply.text", "citations": "$.cites", "confidence": "$.sure", "outcome": "$.kind"}
+EXTRACTED = {
+    **PATHS,
+    "answer": "$.reply.text",
+    "citations": "$.cites",
+    "confidence": "$.sure",
+    "outcome": "$.kind",
+}
 
 
 def comparable(answers: Sequence[Answer]) -> list[Answer]:
-    """The answers, without how long it took and without the texts that a pipeline keeps in its chunks."""
+    """The answers, without how long it took and without the texts that a pipeline keeps in its
+    chunks.
+    """
     return [replace(answer, latency_ms={}, passages=(), usage=None) for answer in answers]
 
 
 def scores(data: Dataset, answers: Sequence[Answer], chunks: Sequence[rb.Chunk]) -> pd.DataFrame:
     run = match_passages(answers, data).run
     ranked = {
-        answer.query_id: {chunk_id: float(-rank) for rank, chunk_id in enumerate(answer.contexts)} for answer in answers
+        answer.query_id: {chunk_id: float(-rank) for rank, chunk_id in enumerate(answer.contexts)}
+        for answer in answers
     }
     parts = [
         rb.score_run(data.qrels, run, ["nDCG@10", "R@5", "RR", "AP"]),
@@ -48,7 +57,9 @@ def asked(system: Any, data: Dataset) -> list[Answer]:
 
 
 @pytest.fixture(scope="module")
-def by_model(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]) -> tuple[list[Answer], Any]:
+def by_model(
+    real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]
+) -> tuple[list[Answer], Any]:
     """The pipeline in this process with a language model: its answers and its chunks."""
     pipeline = Pipeline(real_data[1], chunk_size=128, k=K, llm=reader())
     return ask(pipeline, real_data[1]), pipeline.chunks
@@ -68,7 +79,9 @@ def check(data: Dataset, answers: list[Answer], expected: tuple[list[Answer], An
 
 
 def test_the_answers_differ_from_question_to_question(by_model: tuple[list[Answer], Any]) -> None:
-    assert len({answer.text for answer in by_model[0]}) > 20  # otherwise the tests below could not fail
+    assert (
+        len({answer.text for answer in by_model[0]}) > 20
+    )  # otherwise the tests below could not fail
 
 
 @pytest.mark.parametrize(
@@ -78,7 +91,9 @@ def test_the_answers_differ_from_question_to_question(by_model: tuple[list[Answe
         ("stream", {"reply": PATHS, "delta": "$.delta"}),
     ],
 )
-def test_http(real_data: Any, web_service: str, by_model: Any, path: str, options: dict[str, Any]) -> None:
+def test_http(
+    real_data: Any, web_service: str, by_model: Any, path: str, options: dict[str, Any]
+) -> None:
     system = HttpSystem(f"{web_service}/{path}", body={"text": "{query}"}, **options)
     check(real_data[1], asked(system, real_data[1]), by_model)
 
@@ -88,9 +103,13 @@ def test_http_extractive(real_data: Any, web_service: str, by_extraction: Any) -
     check(real_data[1], asked(system, real_data[1]), by_extraction)
 
 
-def test_http_passages_without_ids_find_their_documents_again(real_data: Any, web_service: str, by_model: Any) -> None:
+def test_http_passages_without_ids_find_their_documents_again(
+    real_data: Any, web_service: str, by_model: Any
+) -> None:
     system = HttpSystem(
-        f"{web_service}/bare", body={"text": "{query}"}, reply={"answer": "$.reply.text", "contexts": "$.hits"}
+        f"{web_service}/bare",
+        body={"text": "{query}"},
+        reply={"answer": "$.reply.text", "contexts": "$.hits"},
     )
     matched = match_passages(asked(system, real_data[1]), real_data[1])
     expected = match_passages(by_model[0], real_data[1])
@@ -103,15 +122,25 @@ def test_http_passages_without_ids_find_their_documents_again(real_data: Any, we
         if all(sum(texts[context] in text for text in corpus) == 1 for context in answer.contexts)
     }
     assert clear
-    assert {query: list(matched.run[query]) for query in clear} == {query: list(expected.run[query]) for query in clear}
+    assert {query: list(matched.run[query]) for query in clear} == {
+        query: list(expected.run[query]) for query in clear
+    }
     assert matched.counts["exact"] == sum(matched.counts.values()) - matched.counts["several"]
     used = {chunk_id for answer in by_model[0] for chunk_id in answer.contexts}
-    assert {chunk.text for chunk in matched.chunks} == {c.text for c in by_model[1] if c.chunk_id in used}
+    assert {chunk.text for chunk in matched.chunks} == {
+        c.text for c in by_model[1] if c.chunk_id in used
+    }
 
 
 @pytest.mark.parametrize("door", ["stdio", "http"])
 def test_mcp(
-    real_data: Any, reader: Any, notes_url: str, passed_on: list[str], by_model: Any, by_extraction: Any, door: str
+    real_data: Any,
+    reader: Any,
+    notes_url: str,
+    passed_on: list[str],
+    by_model: Any,
+    by_extraction: Any,
+    door: str,
 ) -> None:
     name, data = real_data
     command = [sys.executable, str(SERVER), "--dataset", name]

@@ -1,4 +1,6 @@
-"""The examples of search servers in ragbench/README.md: PostgreSQL as it is, others as their documentation has them."""
+"""The examples of search servers in ragbench/README.md: PostgreSQL as it is, others as their
+documentation has them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ OPENSEARCH, QDRANT = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
 MODEL = "sentence-transformers/all-minilm-l6-v2"
 postgresql = _postgresql
 
-TEXTS = {"rail": "The railway opened in 1881.", "cats": "Cats nap all day; a cat naps.", "dogs": "Dogs bark at cats."}
+TEXTS = {
+    "rail": "The railway opened in 1881.",
+    "cats": "Cats nap all day; a cat naps.",
+    "dogs": "Dogs bark at cats.",
+}
 DATA = Dataset.from_dicts(
     TEXTS, {"q1": "When did the railway open?", "q2": "cat naps"}, {"q1": ["rail"], "q2": ["cats"]}
 )
@@ -37,13 +43,29 @@ DATA = Dataset.from_dicts(
 def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
     if path == "/passages/_search":  # opensearch.org/docs/latest/api-reference/search/
         assert body == {"size": 10, "query": {"match": {"text": "When did the railway open?"}}}
-        hit = {"_index": "passages", "_id": "7", "_score": 1.5, "_source": {"text": TEXTS["rail"], "doc_id": "rail"}}
+        hit = {
+            "_index": "passages",
+            "_id": "7",
+            "_score": 1.5,
+            "_source": {"text": TEXTS["rail"], "doc_id": "rail"},
+        }
         total = {"value": 1, "relation": "eq"}
-        return {"took": 1, "timed_out": False, "hits": {"total": total, "max_score": 1.5, "hits": [hit]}}
-    assert path == "/collections/passages/points/query"  # api.qdrant.tech/api-reference/search/query-points
+        return {
+            "took": 1,
+            "timed_out": False,
+            "hits": {"total": total, "max_score": 1.5, "hits": [hit]},
+        }
+    assert (
+        path == "/collections/passages/points/query"
+    )  # api.qdrant.tech/api-reference/search/query-points
     question = {"text": "When did the railway open?", "model": MODEL}
     assert body == {"query": question, "limit": 10, "with_payload": True}
-    point = {"id": 7, "version": 3, "score": 1.5, "payload": {"text": TEXTS["rail"], "doc_id": "rail"}}
+    point = {
+        "id": 7,
+        "version": 3,
+        "score": 1.5,
+        "payload": {"text": TEXTS["rail"], "doc_id": "rail"},
+    }
     return {"time": 0.001, "status": "ok", "result": {"points": [point]}}
 
 
@@ -75,7 +97,12 @@ def test_examples_of_search_servers_by_http(example: str, server: str, tmp_path:
     answer = load_system(file, DATA).answer("q1", "When did the railway open?")
     assert answer.error is None
     [passage] = answer.passages
-    assert (passage.passage_id, passage.text, passage.doc_id, passage.score) == ("7", TEXTS["rail"], "rail", 1.5)
+    assert (passage.passage_id, passage.text, passage.doc_id, passage.score) == (
+        "7",
+        TEXTS["rail"],
+        "rail",
+        1.5,
+    )
 
 
 @pytest.fixture
@@ -84,7 +111,11 @@ def examples(postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for source in re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL):
         (tmp_path / re.findall(r"# (\w+\.py)", source)[0]).write_text(source, encoding="utf-8")
     address = urlsplit(postgresql)
-    for name, value in {"PGHOST": address.hostname, "PGPORT": address.port, "PGUSER": address.username}.items():
+    for name, value in {
+        "PGHOST": address.hostname,
+        "PGPORT": address.port,
+        "PGUSER": address.username,
+    }.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("PGDATABASE", address.path[1:])
     monkeypatch.chdir(tmp_path)
@@ -103,11 +134,16 @@ def test_example_of_postgresql(examples: str) -> None:
 
 
 def test_example_of_pgvector_finds_what_dense_search_finds(examples: str) -> None:
-    with create_engine(examples, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
+    with create_engine(
+        examples, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+    ).connect() as connection:
         try:
             connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
         except DBAPIError:
-            pytest.skip("pgvector is not installed for this server (apt install postgresql-<version>-pgvector)")
+            pytest.skip(
+                "pgvector is not installed for this server (apt install "
+                "postgresql-<version>-pgvector)"
+            )
     pipeline = Pipeline(DATA, "pg_vectors:Vectors", chunker="document")
     index: Any = pipeline._index
     run = index.search(DATA.queries, 3)

@@ -1,4 +1,6 @@
-"""What frameworks return is read by its shape: the classes below have the attributes of theirs, and no more."""
+"""What frameworks return is read by its shape: the classes below have the attributes of theirs, and
+no more.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +23,77 @@ from ragbench.types import Case, Dataset, Document
 
 TEXT = "It opened in 1881."
 NODE = Obj(node_id="n7", id_="n7", text=TEXT, metadata={}, ref_doc_id="rail")
-TOOL = Obj(type="tool", content=TEXT, artifact=[Obj(page_content=TEXT, metadata={"source": "rail"}, id=None)])
+TOOL = Obj(
+    type="tool",
+    content=TEXT,
+    artifact=[Obj(page_content=TEXT, metadata={"source": "rail"}, id=None)],
+)
 RETRIEVED = {
     "texts": [TEXT],
     "dicts": [{"text": TEXT, "doc_id": "rail"}],
-    "LangChain documents": [Obj(page_content=TEXT, metadata={"source": "rail"}, id=None, type="Document")],
-    "LangChain documents with scores": [(Obj(page_content=TEXT, metadata={"source": "rail"}), np.float32(0.5))],
+    "LangChain documents": [
+        Obj(page_content=TEXT, metadata={"source": "rail"}, id=None, type="Document")
+    ],
+    "LangChain documents with scores": [
+        (Obj(page_content=TEXT, metadata={"source": "rail"}), np.float32(0.5))
+    ],
     "LlamaIndex nodes with scores": [Obj(node=NODE, score=0.5)],
     "one LlamaIndex node": Obj(node=NODE, score=0.5),
-    "Haystack retriever": {"documents": [Obj(id="f00", content=TEXT, meta={"file_path": "rail"}, score=0.5)]},
+    "Haystack retriever": {
+        "documents": [Obj(id="f00", content=TEXT, meta={"file_path": "rail"}, score=0.5)]
+    },
     "Qdrant points": [Obj(id=3, payload={"text": TEXT, "source": "rail"}, score=0.5)],
-    "Qdrant response": Obj(points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]),
-    "Chroma": {"ids": [["rail"]], "documents": [[TEXT]], "metadatas": [[None]], "distances": [[-0.5]], "uris": None},
-    "PyTerrier frame": pd.DataFrame([{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]),
+    "Qdrant response": Obj(
+        points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]
+    ),
+    "Chroma": {
+        "ids": [["rail"]],
+        "documents": [[TEXT]],
+        "metadatas": [[None]],
+        "distances": [[-0.5]],
+        "uris": None,
+    },
+    "PyTerrier frame": pd.DataFrame(
+        [{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]
+    ),
     "tantivy documents": [Obj(to_dict=lambda: {"body": [TEXT], "id": ["rail"], "title": ["Rail"]})],
     "tantivy documents as tables": [{"body": [TEXT], "id": ["rail"], "title": ["Rail"]}],
     "nothing found": [],
 }
 ANSWERED = {
     "text and contexts": ("In 1881.", [TEXT]),
-    "retrieval chain": {"input": "?", "answer": "In 1881.", "context": RETRIEVED["LangChain documents"]},
-    "LangServe": {"output": {"answer": "In 1881.", "context": [{"page_content": TEXT, "metadata": {}}]}},
-    "Hayhooks": {"result": {"llm": {"replies": ["In 1881."]}, "retriever": {"documents": [{"content": TEXT}]}}},
-    "Haystack answer": {"answers": {"answers": [Obj(data="In 1881.", query="?", documents=[Obj(content=TEXT)])]}},
-    "LlamaIndex response": Obj(response="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)], metadata={}),
-    "LlamaIndex chat": Obj(response="In 1881.", sources=[Obj(raw="x")], source_nodes=[Obj(node=NODE, score=0.5)]),
-    "LangGraph state": {"messages": [Obj(type="human", content="?"), TOOL, Obj(type="ai", content="In 1881.")]},
-    "chat messages": {"messages": [{"role": "tool", "content": TEXT}, {"role": "assistant", "content": "In 1881."}]},
+    "retrieval chain": {
+        "input": "?",
+        "answer": "In 1881.",
+        "context": RETRIEVED["LangChain documents"],
+    },
+    "LangServe": {
+        "output": {"answer": "In 1881.", "context": [{"page_content": TEXT, "metadata": {}}]}
+    },
+    "Hayhooks": {
+        "result": {
+            "llm": {"replies": ["In 1881."]},
+            "retriever": {"documents": [{"content": TEXT}]},
+        }
+    },
+    "Haystack answer": {
+        "answers": {"answers": [Obj(data="In 1881.", query="?", documents=[Obj(content=TEXT)])]}
+    },
+    "LlamaIndex response": Obj(
+        response="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)], metadata={}
+    ),
+    "LlamaIndex chat": Obj(
+        response="In 1881.", sources=[Obj(raw="x")], source_nodes=[Obj(node=NODE, score=0.5)]
+    ),
+    "LangGraph state": {
+        "messages": [Obj(type="human", content="?"), TOOL, Obj(type="ai", content="In 1881.")]
+    },
+    "chat messages": {
+        "messages": [
+            {"role": "tool", "content": TEXT},
+            {"role": "assistant", "content": "In 1881."},
+        ]
+    },
     "LangGraph state with contexts": {
         "messages": [Obj(type="human", content="?"), Obj(type="ai", content="In 1881.")],
         "context": RETRIEVED["LangChain documents"],
@@ -62,7 +108,10 @@ ANSWERED = {
         "generation": Obj(type="ai", content="In 1881."),
     },
     "Haystack evaluation": {"question": "?", "contexts": [TEXT], "predicted_answer": "In 1881."},
-    "replies next to documents": {"documents": [Obj(content=TEXT, meta={})], "llm": {"replies": ["In 1881."]}},
+    "replies next to documents": {
+        "documents": [Obj(content=TEXT, meta={})],
+        "llm": {"replies": ["In 1881."]},
+    },
     "an object of one's own": Obj(answer="In 1881.", contexts=[TEXT], answer_many=lambda: None),
 }
 PLAIN = {
@@ -92,7 +141,11 @@ def test_what_a_retriever_returns_is_contexts(kind: str) -> None:
 @pytest.mark.parametrize("kind", ANSWERED)
 def test_what_a_chain_returns_is_an_answer_with_contexts(kind: str) -> None:
     found = answer_to(ANSWERED[kind])
-    assert (found.text, found.outcome, [p.text for p in found.passages]) == ("In 1881.", "success", [TEXT])
+    assert (found.text, found.outcome, [p.text for p in found.passages]) == (
+        "In 1881.",
+        "success",
+        [TEXT],
+    )
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -104,17 +157,28 @@ def test_what_a_model_returns_is_an_answer(kind: str) -> None:
 
 def streamed(question: str) -> Any:
     """As LlamaIndex's StreamingResponse."""
-    return Obj(response_gen=pieces(question), response_txt=None, source_nodes=[Obj(node=NODE, score=0.5)], metadata={})
+    return Obj(
+        response_gen=pieces(question),
+        response_txt=None,
+        source_nodes=[Obj(node=NODE, score=0.5)],
+        metadata={},
+    )
 
 
 def streamed_before(question: str) -> Any:
     """As a StreamingResponse that was printed."""
-    return Obj(response_gen=iter(()), response_txt="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)])
+    return Obj(
+        response_gen=iter(()), response_txt="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)]
+    )
 
 
 async def streamed_later(question: str) -> Any:
     """As LlamaIndex's AsyncStreamingResponse."""
-    return Obj(response_gen=async_pieces(question), response_txt=None, source_nodes=[Obj(node=NODE, score=0.5)])
+    return Obj(
+        response_gen=async_pieces(question),
+        response_txt=None,
+        source_nodes=[Obj(node=NODE, score=0.5)],
+    )
 
 
 @pytest.mark.parametrize("function", [streamed, streamed_before, streamed_later])
@@ -135,8 +199,16 @@ DATA = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "Wh
 
 
 def test_contexts_without_an_answer_among_the_fields_are_one_warning(tmp_path: Path) -> None:
-    reply = {"context": [TEXT], "antwort": "In 1881.", "took": 5, "steps": [{"note": "x"}], "question": "When?"}
-    (tmp_path / "log.jsonl").write_text("".join(json.dumps({"id": q, **reply}) + "\n" for q in ("q1", "q2")))
+    reply = {
+        "context": [TEXT],
+        "antwort": "In 1881.",
+        "took": 5,
+        "steps": [{"note": "x"}],
+        "question": "When?",
+    }
+    (tmp_path / "log.jsonl").write_text(
+        "".join(json.dumps({"id": q, **reply}) + "\n" for q in ("q1", "q2"))
+    )
     for system in (lambda question: reply, str(tmp_path / "log.jsonl")):
         with pytest.warns(DataWarning, match="'antwort', 'steps'") as warned:
             result = rb.evaluate(DATA, system)
@@ -144,10 +216,16 @@ def test_contexts_without_an_answer_among_the_fields_are_one_warning(tmp_path: P
         assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rb.evaluate(DATA, lambda question: {"documents": [{"content": TEXT}], "took": 5}, perspectives=["retrieval"])
+        rb.evaluate(
+            DATA,
+            lambda question: {"documents": [{"content": TEXT}], "took": 5},
+            perspectives=["retrieval"],
+        )
 
 
-@pytest.mark.parametrize("context", ["The tram to the harbour was closed after a winter storm in 1953.", {"id": "d77"}])
+@pytest.mark.parametrize(
+    "context", ["The tram to the harbour was closed after a winter storm in 1953.", {"id": "d77"}]
+)
 def test_passages_of_other_documents_are_a_warning_and_no_zeros(context: object) -> None:
     with pytest.warns(DataWarning, match="none of its passages") as warned:
         result = rb.evaluate(DATA, lambda question: {"answer": "In 1881.", "contexts": [context]})
@@ -158,7 +236,9 @@ def test_passages_of_other_documents_are_a_warning_and_no_zeros(context: object)
     assert not result.passed
     gate = rb.evaluation.load_targets(fail_under="nDCG@5=0.1")
     with pytest.warns(DataWarning, match="none of its passages"):
-        gated = rb.evaluate(DATA, lambda question: {"answer": "1881", "contexts": [context]}, targets=gate)
+        gated = rb.evaluate(
+            DATA, lambda question: {"answer": "1881", "contexts": [context]}, targets=gate
+        )
     assert not gated.passed
 
 
@@ -184,17 +264,27 @@ class Engine:
         return ANSWERED["LlamaIndex response"]
 
 
-@pytest.mark.parametrize(("given", "text"), [(pieces, "In 1881."), (async_pieces, "In 1881."), (retrieved, "")])
-def test_generators_and_coroutines_are_read_to_their_end(given: Callable[[str], Any], text: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "text"), [(pieces, "In 1881."), (async_pieces, "In 1881."), (retrieved, "")]
+)
+def test_generators_and_coroutines_are_read_to_their_end(
+    given: Callable[[str], Any], text: str
+) -> None:
     system = FunctionSystem(given)
     assert (found := system.answer("q1", "When?")).error is None
     assert (found.text, len(found.contexts)) == (text, int(not text))
     system.close()
 
 
-def test_an_object_with_a_query_method_is_a_system_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?")], {"q1": {"rail": 1}})
-    (tmp_path / "my_engine.py").write_text("from tests.systems.test_shapes import Engine\nengine = Engine()\n")
+def test_an_object_with_a_query_method_is_a_system_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Dataset(
+        "demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?")], {"q1": {"rail": 1}}
+    )
+    (tmp_path / "my_engine.py").write_text(
+        "from tests.systems.test_shapes import Engine\nengine = Engine()\n"
+    )
     (tmp_path / "ours.toml").write_text('[python]\nobject = "my_engine:engine"\nname = "mine"\n')
     named = load_system(tmp_path / "ours.toml", data)
     assert (named.name, named.answer("q1", "When?").text) == ("mine", "In 1881.")

@@ -1,4 +1,6 @@
-"""Assertions about one question: what passes, what fails and with which words, and what is an error of the test."""
+"""Assertions about one question: what passes, what fails and with which words, and what is an error
+of the test.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms import ScriptedLLM
-from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases, reports
+from ragbench.testing import (
+    LabelledCase,
+    assert_answer_correct,
+    assert_context_recall,
+    labelled_cases,
+    reports,
+)
 from ragbench.testing.reports import Recorder
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, DatasetSource, Passage, Span
@@ -58,7 +66,9 @@ def test_nothing_came_back() -> None:
 
 
 def test_a_threshold_above_the_ceiling_is_an_error_of_the_test() -> None:
-    with pytest.raises(ConfigError, match=r"2 relevant documents, so no system can exceed 0\.50: raise k"):
+    with pytest.raises(
+        ConfigError, match=r"2 relevant documents, so no system can exceed 0\.50: raise k"
+    ):
         assert_context_recall(["a", "b"], CASE, k=1, at_least=0.8)
 
 
@@ -123,7 +133,9 @@ def test_a_function_is_a_judge_too() -> None:
 def test_an_unreadable_verdict_skips_and_is_counted_as_unscored(recorder: Recorder) -> None:
     reason = ""
     try:  # pytest.raises lets a skip through
-        assert_answer_correct("In 1881.", REFERENCE, ScriptedLLM([Completion("", "m", error="503")] * 3))
+        assert_answer_correct(
+            "In 1881.", REFERENCE, ScriptedLLM([Completion("", "m", error="503")] * 3)
+        )
     except pytest.skip.Exception as exc:
         reason = str(exc)
     assert reason == "the judge gave no verdict (judge_failed): 503"

@@ -1,4 +1,6 @@
-"""The pytest plugin in pytest sessions of its own: fixtures, skips, the table, the report, and several processes."""
+"""The pytest plugin in pytest sessions of its own: fixtures, skips, the table, the report, and
+several processes.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ MCP = """
 async def test_mcp(mcp_sampling_client):
     pass
 """
-# As the ADR has it: coroutines without a mark, the data as a list, the model and the client awaited.
+# As the ADR has it: coroutines without a mark, the data as a list, the model and the client
+# awaited.
 ADR = """
 async def test_retrieval_recall(nfcorpus_test_data):
     assert nfcorpus_test_data
@@ -82,9 +85,15 @@ async def test_that_fails(evaluation_llm):
 """
 
 
-def run(folder: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, text: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "test_rag.py").write_text(HEAD + text, encoding="utf-8")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAG_EVAL_", "PYTEST_ADDOPTS"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("RAG_EVAL_", "PYTEST_ADDOPTS"))
+    }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments],
         cwd=folder,
@@ -99,7 +108,9 @@ def test_one_test_per_question_a_table_and_the_report(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for query_id in ("p002", "p003", "p004"):
         assert f"test_recall[{query_id}] PASSED" in done.stdout
-    table = [line.split() for line in done.stdout.splitlines() if line.startswith("context_recall@10")]
+    table = [
+        line.split() for line in done.stdout.splitlines() if line.startswith("context_recall@10")
+    ]
     assert [row[2:] for row in table] == [["3/3", "3/3"]]
     assert "report: out/report.json" in done.stdout
     report = read_report(tmp_path / "out" / "report.json")
@@ -112,16 +123,26 @@ def test_ids(ragbench_dataset, ragbench_case):
     assert list(ragbench_dataset.queries) == ["p002", "p003"]
     assert_context_recall(sorted(ragbench_case.relevant), ragbench_case, at_least=1.0)
 """
-    done = run(tmp_path, text, "--ragbench-queries=p002,p003,p004", "--ragbench-n=2", "--ragbench-report=report.html")
+    done = run(
+        tmp_path,
+        text,
+        "--ragbench-queries=p002,p003,p004",
+        "--ragbench-n=2",
+        "--ragbench-report=report.html",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert (
+        (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    )
     done = run(tmp_path, text, "--ragbench-queries=p002,p003", "--ragbench-report=junit.xml")
     cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
     assert {"p002", "p003"} <= {str(case.get("name")).split()[0] for case in cases}
 
 
 def test_a_function_of_a_module_is_a_system(tmp_path: Path) -> None:
-    (tmp_path / "my_rag.py").write_text("def answer(question):\n    return 'In 1881: ' + question\n")
+    (tmp_path / "my_rag.py").write_text(
+        "def answer(question):\n    return 'In 1881: ' + question\n"
+    )
     text = """
 def test_it(rag_system, ragbench_case):
     assert rag_system.answer("q", ragbench_case.query).text.startswith("In 1881: ")
@@ -147,11 +168,19 @@ def test_failures_of_system_and_test_are_distinguished(tmp_path: Path) -> None:
 def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
     done = run(tmp_path, LLM, RAG_EVAL_PROVIDER="openai")
     assert done.returncode == 0, done.stdout
-    assert "no evaluation LLM: no model of openai is named; set RAG_EVAL_OPENAI_MODEL" in done.stdout
+    assert (
+        "no evaluation LLM: no model of openai is named; set RAG_EVAL_OPENAI_MODEL" in done.stdout
+    )
     assert "1 skipped" in done.stdout
-    unreachable = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
+    unreachable = {
+        "RAG_EVAL_OLLAMA_MODEL": "m",
+        "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9",
+    }
     done = run(tmp_path, LLM, "-k", "llm", **unreachable)
-    assert "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9" in done.stdout
+    assert (
+        "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9"
+        in done.stdout
+    )
     assert "secret" not in done.stdout
 
 
@@ -169,10 +198,15 @@ def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wi
     def reply(asked: Any) -> Any:
         seen.append(asked.body["messages"][-1]["content"])
         judged, right = "the same as" in seen[-1], "'It helps.' the same as 'It helps.'" in seen[-1]
-        return wire.Answered(wire.openai("It helps." if "sampled" in seen[-1] else str(judged and right).upper()))
+        return wire.Answered(
+            wire.openai("It helps." if "sampled" in seen[-1] else str(judged and right).upper())
+        )
 
     server = loopback(reply)
-    system = f"[mcp]\nserver = [{sys.executable!r}, {str(SERVER)!r}]\ntool = 'talk_about'\nenv = ['PYTHONPATH']\n"
+    system = (
+        f"[mcp]\nserver = [{sys.executable!r}, {str(SERVER)!r}]\ntool = 'talk_about'\nenv = "
+        "['PYTHONPATH']\n"
+    )
     (tmp_path / "notes.toml").write_text(system, encoding="utf-8")
     options = (f"--ragbench-dataset={small}", "--ragbench-system=notes.toml", "-W", "error")
     model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url,
@@ -190,22 +224,35 @@ def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wi
 
 
 def test_nfcorpus_is_skipped_where_it_cannot_be_had(tmp_path: Path) -> None:
-    environment = {"RAGBENCH_CACHE_DIR": str(tmp_path / "cache"), "RAGBENCH_BEIR_URL": "http://127.0.0.1:9"}
+    environment = {
+        "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
+        "RAGBENCH_BEIR_URL": "http://127.0.0.1:9",
+    }
     done = run(tmp_path, ADR, "-k", "recall", **environment)
     assert done.returncode == 0, done.stdout
     assert "no nfcorpus: " in done.stdout
 
 
-def test_the_mcp_client_needs_a_server_that_is_there(tmp_path: Path, loopback: Any, wire: Any) -> None:
+def test_the_mcp_client_needs_a_server_that_is_there(
+    tmp_path: Path, loopback: Any, wire: Any
+) -> None:
     assert "mcp_sampling_client expects a .toml file with [mcp]" in run(tmp_path, MCP).stdout
-    (tmp_path / "gone.toml").write_text('[mcp]\nserver = "http://127.0.0.1:9/mcp"\ntool = "x"\n', encoding="utf-8")
+    (tmp_path / "gone.toml").write_text(
+        '[mcp]\nserver = "http://127.0.0.1:9/mcp"\ntool = "x"\n', encoding="utf-8"
+    )
     done = run(tmp_path, MCP, "--ragbench-system=gone.toml")
     assert "no server takes connections at its address" in done.stdout
     command = f"[mcp]\nserver = [{sys.executable!r}, '-c', 'raise SystemExit(3)']\ntool = 'x'\n"
     (tmp_path / "ends.toml").write_text(command, encoding="utf-8")
     server = loopback(lambda asked: wire.Answered(wire.openai("x")))
-    model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url}
-    done = run(tmp_path, MCP, "--ragbench-system=ends.toml", RAG_EVAL_OPENAI_API_KEY="sk-0", **model)
+    model = {
+        "RAG_EVAL_PROVIDER": "openai",
+        "RAG_EVAL_OPENAI_MODEL": "m",
+        "RAG_EVAL_OPENAI_BASE_URL": server.url,
+    }
+    done = run(
+        tmp_path, MCP, "--ragbench-system=ends.toml", RAG_EVAL_OPENAI_API_KEY="sk-0", **model
+    )
     assert "the MCP server cannot be reached" in done.stdout, done.stdout
     assert done.returncode == 0
 
@@ -230,7 +277,10 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
         in run(tmp_path, marked).stdout
     )
     plain = "def test_x(ragbench_dataset):\n    pass\n"
-    assert "has no question 'unknown'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=unknown").stdout
+    assert (
+        "has no question 'unknown'; check query_ids"
+        in run(tmp_path, plain, "--ragbench-queries=unknown").stdout
+    )
     done = run(tmp_path, plain, "--ragbench-report=report.pdf")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "expected a folder or a file .json, .md, .html or .xml" in done.stderr
@@ -239,17 +289,29 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ('[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }', "no server takes connections"),
         (
-            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders = { A = "{env:NO_SUCH_KEY}" }',
+            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }',
+            "no server takes connections",
+        ),
+        (
+            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders = { A = '
+            '"{env:NO_SUCH_KEY}" }',
             "set NO_SUCH_KEY in the environment",
         ),
         ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
-        ('[http]\nurl = "{env:NO_SUCH_ADDRESS}/ask"\nbody = { q = "{query}" }', "set NO_SUCH_ADDRESS"),
-        ('[http]\nurl = "http://{env:LOCAL_ADDRESS}/ask"\nbody = { q = "{query}" }', "no server takes connections"),
+        (
+            '[http]\nurl = "{env:NO_SUCH_ADDRESS}/ask"\nbody = { q = "{query}" }',
+            "set NO_SUCH_ADDRESS",
+        ),
+        (
+            '[http]\nurl = "http://{env:LOCAL_ADDRESS}/ask"\nbody = { q = "{query}" }',
+            "no server takes connections",
+        ),
     ],
 )
-def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: str, reason: str) -> None:
+def test_a_system_without_its_server_or_key_is_skipped(
+    tmp_path: Path, table: str, reason: str
+) -> None:
     (tmp_path / "system.toml").write_text(table, encoding="utf-8")
     done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml", LOCAL_ADDRESS="127.0.0.1:9")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -273,7 +335,10 @@ def test_recall(case, monkeypatch, tmp_path):
         done = run(tmp_path, text, "--ragbench-report=report.json", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "report: report.json" in done.stdout
-        assert [case.query_id for case in read_report(tmp_path / "report.json").cases] == ["p002", "p003"]
+        assert [case.query_id for case in read_report(tmp_path / "report.json").cases] == [
+            "p002",
+            "p003",
+        ]
 
 
 def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:
@@ -281,7 +346,10 @@ def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("context_recall@10") == 1
     assert "3/3" in done.stdout
-    assert len(json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["cases"]) == 3
+    assert (
+        len(json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["cases"])
+        == 3
+    )
 
 
 def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None:
@@ -301,7 +369,10 @@ def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None
 
 
 def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
-    code = "import sys\n\ndef test_x():\n    assert not {'pandas', 'torch', 'pydantic', 'scipy'} & set(sys.modules)\n"
+    code = (
+        "import sys\n\ndef test_x():\n    assert not {'pandas', 'torch', 'pydantic', 'scipy'} "
+        "& set(sys.modules)\n"
+    )
     (tmp_path / "test_plain.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "test_plain.py"],

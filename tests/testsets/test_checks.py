@@ -1,4 +1,6 @@
-"""Checks of a question without a model: yes/no, the passage's own words, the place of a quote, duplicates."""
+"""Checks of a question without a model: yes/no, the passage's own words, the place of a quote,
+duplicates.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from ragbench.generation.drafts import Words, duplicates, flaw, is_yes_no, locat
 from ragbench.retrieval.embedders import load_embedder
 
 PASSAGE = (
-    "A set object is an unordered collection of distinct hashable objects. “Sets” don’t record   element position."
+    "A set object is an unordered collection of distinct hashable objects. “Sets” don’t "
+    "record   element position."
 )
 
 
@@ -19,7 +22,11 @@ PASSAGE = (
     [
         ("Is a set ordered?", "It is not.", True),
         ("Isn't a set ordered?", "It keeps none.", True),
-        ("When a list is frozen, can it change?", "It cannot.", False),  # "when" makes it look like a wh-question
+        (
+            "When a list is frozen, can it change?",
+            "It cannot.",
+            False,
+        ),  # "when" makes it look like a wh-question
         ("In Python 3, does round return an int?", "An int.", True),
         ("What does round return?", "No number at all.", True),
         ("What does round return?", "No longer a float, but an int.", False),
@@ -49,14 +56,17 @@ def test_questions_about_the_passage_are_vague(question: str) -> None:
     assert found[0] == "vague"
 
 
-@pytest.mark.parametrize("question", ["How does a text editor mark a section of code?", "What is a context manager?"])
+@pytest.mark.parametrize(
+    "question", ["How does a text editor mark a section of code?", "What is a context manager?"]
+)
 def test_the_words_of_the_field_are_not_vague(question: str) -> None:
     assert flaw(question, "An answer.", "A quote.", Words(PASSAGE), 0.5) is None
 
 
 def test_overlap_counts_runs_of_three_words() -> None:
     words = Words(PASSAGE)
-    # held: "is an unordered", "an unordered collection", "unordered collection of"; not held: the first and the last
+    # held: "is an unordered", "an unordered collection", "unordered collection of"; not held: the
+    # first and the last
     assert overlap("What is an unordered collection of what?", words) == pytest.approx(3 / 5)
     assert overlap("Which container forgets the order?", words) == 0
     assert overlap("A set?", words) == 0
@@ -66,7 +76,10 @@ def test_overlap_counts_runs_of_three_words() -> None:
 
 
 def test_missing_items_are_named() -> None:
-    assert flaw("", "", "q", Words(PASSAGE), 0.5) == ("incomplete", "it has no question and no answer")
+    assert flaw("", "", "q", Words(PASSAGE), 0.5) == (
+        "incomplete",
+        "it has no question and no answer",
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +92,8 @@ def test_missing_items_are_named() -> None:
         ("This set object is an unordered collection of distinct hashable objects",
          "A set object is an unordered collection of distinct hashable objects"),
         ("A set object is an ordered collection of equal hashable things.", None),
-        ("A set object is one unordered collection of distinct hashable objects. Sets don't record element position",
+        ("A set object is one unordered collection of distinct hashable objects. Sets don't "
+         "record element position",
          PASSAGE[:-1]),
         ("A set object ... element position", None),
         ("", None),

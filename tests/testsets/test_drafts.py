@@ -1,4 +1,6 @@
-"""From chunks to a test set: every draft ends in one state, and the folder is read back with its spans."""
+"""From chunks to a test set: every draft ends in one state, and the folder is read back with its
+spans.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,18 @@ from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Case, Chunk, Completion, Dataset, Document
 
-TEXT = "The Eiffel tower was built in 1889 for a world fair. It is 330 metres tall and stands on the Champ de Mars."
+TEXT = (
+    "The Eiffel tower was built in 1889 for a world fair. It is 330 metres tall and stands on "
+    "the Champ de Mars."
+)
 QUOTE = "It is 330 metres tall and stands on the Champ de Mars."
 GOOD = {"quote": QUOTE, "question": "How high does the Eiffel tower rise?", "answer": "330 metres."}
 YES = {"reason": "It says so.", "clear": True, "supported": True}
 
 
-def corpus(n: int = 1, title: str = "Paris", cases: tuple[Case, ...] = ()) -> tuple[Dataset, list[Chunk]]:
+def corpus(
+    n: int = 1, title: str = "Paris", cases: tuple[Case, ...] = ()
+) -> tuple[Dataset, list[Chunk]]:
     documents = {f"d{i}": Document(f"d{i}", f"{TEXT} Copy {i}.", title) for i in range(n)}
     data = Dataset("x", "test", documents, cases, {})
     return data, chunk(data, "document")
@@ -47,7 +54,11 @@ def one(case: Any, check: Any = YES, **options: Any) -> Draft:
 def test_a_good_question_is_accepted_with_its_evidence() -> None:
     draft = one(GOOD)
     data, _ = corpus()
-    assert (draft.state, draft.question, draft.answer) == ("accepted", GOOD["question"], GOOD["answer"])
+    assert (draft.state, draft.question, draft.answer) == (
+        "accepted",
+        GOOD["question"],
+        GOOD["answer"],
+    )
     assert draft.evidence is not None
     assert data.corpus["d0"].full_text[draft.evidence.start : draft.evidence.end] == QUOTE
 
@@ -96,7 +107,11 @@ def test_the_verdict_of_the_check(check: Any, state: str, reason: str) -> None:
         ({"cases": []}, "nothing", "nothing worth asking"),
         ("", "unreadable", "no JSON object with 'cases'"),
         ('{"cases": [{"quote": "a"', "unreadable", "broken or cut"),
-        ({"cases": [{"quote": "a", "question": 7, "answer": "b"}]}, "unreadable", "cases.0.question"),
+        (
+            {"cases": [{"quote": "a", "question": 7, "answer": "b"}]},
+            "unreadable",
+            "cases.0.question",
+        ),
         (Completion('{"cases": [{"qu', "m", finish="length"), "unreadable", "cut at max_tokens"),
         (Completion("", "m", error="timed out"), "failed", "timed out"),
     ],
@@ -104,7 +119,9 @@ def test_the_verdict_of_the_check(check: Any, state: str, reason: str) -> None:
 def test_replies_that_hold_no_question(reply: Any, state: str, reason: str) -> None:
     data, chunks = corpus(2)
     fine = {"cases": [GOOD]}
-    llm = ScriptedLLM(lambda p: YES if "Decide two things" in p else fine if "Copy 0" in p else reply)
+    llm = ScriptedLLM(
+        lambda p: YES if "Decide two things" in p else fine if "Copy 0" in p else reply
+    )
     drafts = generate_drafts(data, chunks, llm, per_chunk=1, embedder="wordllama")
     assert [draft.state for draft in drafts] == ["accepted", state]
     assert reason in drafts[1].reason
@@ -113,9 +130,16 @@ def test_replies_that_hold_no_question(reply: Any, state: str, reason: str) -> N
 
 def test_thoughts_prose_and_extra_questions_are_ignored() -> None:
     data, chunks = corpus()
-    twice = [GOOD, {**GOOD, "question": "For which event did workers put it up in Paris, the Eiffel tower?"}]
-    text = f'<think>{{"cases": []}}</think>Here you are:\n```json\n{json.dumps({"cases": twice})}\n```'
-    drafts = generate_drafts(data, chunks, ScriptedLLM([text, YES]), per_chunk=1, embedder="wordllama")
+    twice = [
+        GOOD,
+        {**GOOD, "question": "For which event did workers put it up in Paris, the Eiffel tower?"},
+    ]
+    text = (
+        f'<think>{{"cases": []}}</think>Here you are:\n```json\n{json.dumps({"cases": twice})}\n```'
+    )
+    drafts = generate_drafts(
+        data, chunks, ScriptedLLM([text, YES]), per_chunk=1, embedder="wordllama"
+    )
     assert [draft.state for draft in drafts] == ["accepted"]
 
 
@@ -130,7 +154,11 @@ def test_the_same_question_twice_or_one_that_is_there_already_is_a_duplicate() -
     def reply(prompt: str) -> Any:
         if "Decide two things" in prompt:
             return YES
-        return {"cases": [{**GOOD, "question": next(text for copy, text in asked.items() if copy in prompt)}]}
+        return {
+            "cases": [
+                {**GOOD, "question": next(text for copy, text in asked.items() if copy in prompt)}
+            ]
+        }
 
     drafts = generate_drafts(data, chunks, ScriptedLLM(reply), per_chunk=1, embedder="wordllama")
     assert [draft.state for draft in drafts] == ["accepted", "duplicate", "duplicate"]
@@ -141,7 +169,11 @@ def test_a_rejected_question_does_not_shadow_a_good_one() -> None:
     data, chunks = corpus(2)
 
     def reply(prompt: str) -> Any:
-        return {**YES, "supported": "Copy 1" in prompt} if "Decide two things" in prompt else {"cases": [GOOD]}
+        return (
+            {**YES, "supported": "Copy 1" in prompt}
+            if "Decide two things" in prompt
+            else {"cases": [GOOD]}
+        )
 
     drafts = generate_drafts(data, chunks, ScriptedLLM(reply), per_chunk=1, embedder="wordllama")
     assert [draft.state for draft in drafts] == ["unsupported", "accepted"]
@@ -160,11 +192,15 @@ def test_a_passage_cannot_give_orders() -> None:
 def test_when_no_request_succeeds_it_is_an_error() -> None:
     data, chunks = corpus(2)
     broken = Completion("", "m", error="no such model")
-    with pytest.raises(ModelError, match="none of the requests about 2 chunks succeeded: no such model"):
+    with pytest.raises(
+        ModelError, match="none of the requests about 2 chunks succeeded: no such model"
+    ):
         generate_drafts(data, chunks, ScriptedLLM([broken, broken]))
 
 
-@pytest.mark.parametrize("options", [{"per_chunk": 0}, {"per_chunk": 11}, {"max_overlap": 1.5}, {"max_similarity": -1}])
+@pytest.mark.parametrize(
+    "options", [{"per_chunk": 0}, {"per_chunk": 11}, {"max_overlap": 1.5}, {"max_similarity": -1}]
+)
 def test_numbers_out_of_range_are_refused_before_any_request(options: dict[str, Any]) -> None:
     data, chunks = corpus()
     llm = ScriptedLLM([])
@@ -187,7 +223,9 @@ def test_a_dry_run_counts_questions_and_at_most_all_checks() -> None:
 def test_the_test_set_is_read_back_with_spans(tmp_path: Path) -> None:
     data, chunks = corpus(2)
     wrong = {**GOOD, "question": "Is it?"}
-    llm = ScriptedLLM(lambda p: YES if "Decide" in p else {"cases": [GOOD] if "Copy 0" in p else [wrong]})
+    llm = ScriptedLLM(
+        lambda p: YES if "Decide" in p else {"cases": [GOOD] if "Copy 0" in p else [wrong]}
+    )
     drafts = generate_drafts(data, chunks, llm, per_chunk=1, embedder="wordllama")
     made = as_dataset(data, drafts, name="made", split="dev")
     folder = save_drafts(made, drafts, tmp_path / "made", parameters={"seed": 0})
@@ -202,7 +240,8 @@ def test_the_test_set_is_read_back_with_spans(tmp_path: Path) -> None:
     assert about["fingerprint"] == again.fingerprint
     assert (about["name"], about["client"], again.name) == ("made", "", "made")
     reasons = [
-        json.loads(line)["reason"] for line in (folder / "drafts.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["reason"]
+        for line in (folder / "drafts.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert reasons[1] == "it can be answered by yes or no"
 
@@ -217,13 +256,30 @@ def test_a_set_that_is_replaced_keeps_its_name_its_creation_and_its_client(tmp_p
         embedder="wordllama",
     )
     first = identity(tmp_path / "made", name="Handbook", client="acme")
-    save_drafts(as_dataset(data, drafts, name=first["name"]), drafts, tmp_path / "made", parameters={}, about=first)
-    assert load_dataset(tmp_path / "made").name == "Handbook"
-    (tmp_path / "made" / "testset.json").write_text(json.dumps({**first, "created_at": "2025-01-01T00:00:00+00:00"}))
-    again = identity(tmp_path / "made")
-    assert again == {"name": "Handbook", "created_at": "2025-01-01T00:00:00+00:00", "client": "acme"}
     save_drafts(
-        as_dataset(data, drafts, name=again["name"]), drafts, tmp_path / "made", parameters={}, about=again, force=True
+        as_dataset(data, drafts, name=first["name"]),
+        drafts,
+        tmp_path / "made",
+        parameters={},
+        about=first,
+    )
+    assert load_dataset(tmp_path / "made").name == "Handbook"
+    (tmp_path / "made" / "testset.json").write_text(
+        json.dumps({**first, "created_at": "2025-01-01T00:00:00+00:00"})
+    )
+    again = identity(tmp_path / "made")
+    assert again == {
+        "name": "Handbook",
+        "created_at": "2025-01-01T00:00:00+00:00",
+        "client": "acme",
+    }
+    save_drafts(
+        as_dataset(data, drafts, name=again["name"]),
+        drafts,
+        tmp_path / "made",
+        parameters={},
+        about=again,
+        force=True,
     )
     about = json.loads((tmp_path / "made" / "testset.json").read_text(encoding="utf-8"))
     assert {name: about[name] for name in again} == again
@@ -237,7 +293,10 @@ def test_no_test_set_without_accepted_drafts() -> None:
 
 
 def test_the_table_counts_every_draft_once() -> None:
-    drafts = [Draft(f"c{i}", "d", state=state, reason=state) for i, state in enumerate([*STATES, "yes_no"])]
+    drafts = [
+        Draft(f"c{i}", "d", state=state, reason=state)
+        for i, state in enumerate([*STATES, "yes_no"])
+    ]
     table = drafts_table(drafts)
     assert list(table["state"]) == list(STATES)
     assert table["drafts"].sum() == len(drafts)

@@ -29,7 +29,11 @@ from ragbench.types import Case, Dataset, Document, SafetySample
 
 NAMES = {"yaml": "s.yaml", "beir": "s", "jsonl": "s.jsonl"}
 CORPUS = {"d1": Document("d1", "Body one."), "d2": Document("d2", "Body two.")}
-CASES = (Case("q1", "one?", metadata={"n": 1}), Case("q2", "two?\nreally: #2"), Case("q3", "three?"))
+CASES = (
+    Case("q1", "one?", metadata={"n": 1}),
+    Case("q2", "two?\nreally: #2"),
+    Case("q3", "three?"),
+)
 
 
 def saved(form: str, folder: Path) -> Path:
@@ -39,7 +43,11 @@ def saved(form: str, folder: Path) -> Path:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in [path, *sorted(path.rglob("*"))] if p.is_file()}
+    return {
+        str(p.relative_to(path)): p.read_bytes()
+        for p in [path, *sorted(path.rglob("*"))]
+        if p.is_file()
+    }
 
 
 @pytest.mark.parametrize("form", NAMES)
@@ -92,7 +100,11 @@ def test_comments_of_yaml_stay(tmp_path: Path) -> None:
     replace_case(path, Case("q2", "Why not?"))
     add_case(path, Case("q4", "no"), {"d1": 1})
     assert list(yaml_comments(path.read_text())) == comments
-    assert list(load_testset(path).queries.items())[1:] == [("q2", "Why not?"), ("q3", "When?\n"), ("q4", "no")]
+    assert list(load_testset(path).queries.items())[1:] == [
+        ("q2", "Why not?"),
+        ("q3", "When?\n"),
+        ("q4", "no"),
+    ]
     remove_case(path, "q4")
     replace_case(path, Case("q1", "How?", required_keywords=("pip",), category="c"))
     assert list(yaml_comments(path.read_text())) == comments
@@ -101,7 +113,10 @@ def test_comments_of_yaml_stay(tmp_path: Path) -> None:
 def test_a_change_that_would_lose_a_comment_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(YAML)
-    with pytest.raises(DataError, match=r"without losing the comment '# not conda'; change it by hand, or with force"):
+    with pytest.raises(
+        DataError,
+        match=r"without losing the comment '# not conda'; change it by hand, or with force",
+    ):
         replace_case(path, Case("q1", "How?"))
     with pytest.raises(DataError, match=r"without losing the comment"):
         remove_case(path, "q1")
@@ -119,7 +134,8 @@ def test_a_list_in_one_line_and_aliases(tmp_path: Path) -> None:
     assert load_testset(path).queries == {"q2": "B!", "q3": "c?"}
     assert "# why" in path.read_text()
     path.write_text(
-        "cases:\n- id: q1\n  query: a?\n  metadata: &m {n: 1}  # one\n- id: q2\n  query: b?\n  metadata: *m\n"
+        "cases:\n- id: q1\n  query: a?\n  metadata: &m {n: 1}  # one\n- id: q2\n  query: b?\n  "
+        "metadata: *m\n"
     )
     replace_case(path, Case("q2", "B!", metadata={"n": 2}))
     assert [case.metadata for case in load_testset(path).cases] == [{"n": 1}, {"n": 2}]
@@ -128,7 +144,9 @@ def test_a_list_in_one_line_and_aliases(tmp_path: Path) -> None:
 
 def test_a_large_file_in_yaml(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text("# large\ncases:\n" + "".join(f"- id: q{n}\n  query:   'n{n}?'\n" for n in range(2000)))
+    path.write_text(
+        "# large\ncases:\n" + "".join(f"- id: q{n}\n  query:   'n{n}?'\n" for n in range(2000))
+    )
     replace_case(path, Case("q1", "n1?", category="no"))
     text = path.read_text()
     assert text.startswith("# large\n")
@@ -139,7 +157,9 @@ def test_a_large_file_in_yaml(tmp_path: Path) -> None:
 def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     path = saved("yaml", tmp_path)
     before = path.read_bytes()
-    with pytest.raises(DataError, match="has a case 'q1' already; give the new one another id, or change that one"):
+    with pytest.raises(
+        DataError, match="has a case 'q1' already; give the new one another id, or change that one"
+    ):
         add_case(path, Case("q1", "?"))
     with pytest.raises(DataError, match="has no case 'q11'; did you mean 'q1'"):
         replace_case(path, Case("q11", "?"))
@@ -186,7 +206,11 @@ def test_safety_samples_and_documents_stay(tmp_path: Path) -> None:
         path = save_testset(dataset, tmp_path / NAMES[form], form)
         remove_case(path, "q1")
         again = load_testset(path)
-        assert (again.corpus, again.safety_inputs, again.safety_outputs) == (CORPUS, (sample,), (sample,))
+        assert (again.corpus, again.safety_inputs, again.safety_outputs) == (
+            CORPUS,
+            (sample,),
+            (sample,),
+        )
 
 
 def test_every_split_of_a_beir_folder_loses_a_removed_case(tmp_path: Path) -> None:
@@ -202,13 +226,15 @@ def test_every_split_of_a_beir_folder_loses_a_removed_case(tmp_path: Path) -> No
 def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
     path = saved(form, tmp_path)
     code = (
-        "import sys; from ragbench.testsets.edits import add_case; from ragbench.types import Case\n"
-        "for i in range(int(sys.argv[3])): add_case(sys.argv[1], Case(f'w{sys.argv[2]}-{i}', f'{i}?'), {'d1': 1})"
+        "import sys; from ragbench.testsets.edits import add_case; from ragbench.types import "
+        "Case\nfor i in range(int(sys.argv[3])): add_case(sys.argv[1], "
+        "Case(f'w{sys.argv[2]}-{i}', f'{i}?'), {'d1': 1})"
     )
     count = 25 if form == "jsonl" else 8
     writers = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", code, str(path), str(w), str(count)], stderr=subprocess.PIPE
+            [sys.executable, "-W", "error", "-c", code, str(path), str(w), str(count)],
+            stderr=subprocess.PIPE,
         )
         for w in range(4)
     ]
@@ -218,7 +244,9 @@ def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
     ids = [case.query_id for case in load_testset(path).cases]
     assert len(ids) == len(set(ids)) == 3 + 4 * count
     for w in range(4):
-        assert [query_id for query_id in ids if query_id.startswith(f"w{w}")] == [f"w{w}-{i}" for i in range(count)]
+        assert [query_id for query_id in ids if query_id.startswith(f"w{w}")] == [
+            f"w{w}-{i}" for i in range(count)
+        ]
 
 
 def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
@@ -246,12 +274,17 @@ def test_a_set_that_refers_to_separate_documents_can_be_edited(form: str, tmp_pa
     add_case(path, Case("q2", "Why?", expected_sections=(("guide", "Install"),)), {"guide": 1})
     assert load_testset(path).qrels["q2"] == {"guide.md": 1}
     (span,) = load_testset(path).cases[1].evidence
-    assert load_testset(path).corpus[span.doc_id].text[span.start : span.end] == "# Install\nUse pip."
+    assert (
+        load_testset(path).corpus[span.doc_id].text[span.start : span.end] == "# Install\nUse pip."
+    )
 
 
 items = st.fixed_dictionaries(
     {"query": st.sampled_from(["a?", "no", "x: #y", "two\nlines\n", "'q'", "é"])},
-    optional={"metadata": st.just({"n": [1, {"m": None}]}), "expected_answer_contains": st.just(["7", "- x"])},
+    optional={
+        "metadata": st.just({"n": [1, {"m": None}]}),
+        "expected_answer_contains": st.just(["7", "- x"]),
+    },
 )
 
 
@@ -276,7 +309,9 @@ def test_any_layout_of_yaml_changes_in_one_case_or_not_at_all(
 ) -> None:
     numbered = [{"id": f"q{number}", **case} for number, case in enumerate(cases)]
     content = numbered if bare else {"cases": numbered, "name": "n"}
-    text = yaml.safe_dump(content, default_flow_style=flow, indent=indent, width=width, sort_keys=False)
+    text = yaml.safe_dump(
+        content, default_flow_style=flow, indent=indent, width=width, sort_keys=False
+    )
     lines = text.splitlines()
     if comment is not None:
         lines.insert(min(comment, len(lines)), "# why")

@@ -34,10 +34,20 @@ RECORDS: dict[str, Any] = {
         ],
     },
     "a.json": [
-        {"id": "q1", "question": "How?", "expectedAnswer": "So.", "requiredKeywords": ["x"], "expectedDocumentId": "d"},
+        {
+            "id": "q1",
+            "question": "How?",
+            "expectedAnswer": "So.",
+            "requiredKeywords": ["x"],
+            "expectedDocumentId": "d",
+        },
         {"id": 2, "question": "Why?", "category": "c"},
     ],
-    "b.json": {"test_cases": [{"query": "How?", "expected_answer": "So.", "expected_sources": ["d"], "category": "c"}]},
+    "b.json": {
+        "test_cases": [
+            {"query": "How?", "expected_answer": "So.", "expected_sources": ["d"], "category": "c"}
+        ]
+    },
     "a.jsonl": [
         {"testset": "n", "split": "test"},
         CASE,
@@ -45,7 +55,23 @@ RECORDS: dict[str, Any] = {
         {"sample_id": "s", "kind": "input", "text": "x", "label": "attack", "category": "c"},
     ],
 }
-JUNK: list[Any] = [None, True, 0, -1, 3.5, 10**30, "", " ", "no", [], {}, [[]], {"a": {"b": []}}, "\ud800", "x" * 300]
+JUNK: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    3.5,
+    10**30,
+    "",
+    " ",
+    "no",
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    "\ud800",
+    "x" * 300,
+]
 
 
 def as_bytes(name: str, records: Any) -> bytes:
@@ -77,7 +103,13 @@ def check(name: str, content: bytes) -> None:
 
 
 def places(value: Any, keys: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [keys, *(place for key, each in inside for place in places(each, (*keys, key)))]
 
 
@@ -112,11 +144,15 @@ def test_values_of_other_types(name: str, data: st.DataObject) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(file=st.sampled_from(["cases.jsonl", "retrieval_labels.jsonl", "safety_inputs.jsonl"]), data=st.data())
+@given(
+    file=st.sampled_from(["cases.jsonl", "retrieval_labels.jsonl", "safety_inputs.jsonl"]),
+    data=st.data(),
+)
 def test_damaged_folders(file: str, data: st.DataObject) -> None:
     files = {
         "cases.jsonl": b'{"case_id": "c1", "query": "How?"}\n',
-        "retrieval_labels.jsonl": b'{"case_id": "c1", "relevant_docs": ["d"], "relevance_grades": {"d": 3}}\n',
+        "retrieval_labels.jsonl": b'{"case_id": "c1", "relevant_docs": ["d"], '
+        b'"relevance_grades": {"d": 3}}\n',
         "safety_inputs.jsonl": b'{"text": "x", "label": "attack", "category": "c"}\n',
     }
     content = bytearray(files[file])

@@ -10,8 +10,9 @@ from ragbench.types import Dataset, Document
 
 FRONT = "---\ntitle: npm-audit\nsection: 1\ndescription: Run a security audit\n---\n"
 PROSE = (
-    "The audit command submits a description of the dependencies configured in your project to the default registry. "
-    "A lockfile is a record of exact versions that every later installation repeats without asking anyone again."
+    "The audit command submits a description of the dependencies configured in your project to "
+    "the default registry. A lockfile is a record of exact versions that every later "
+    "installation repeats without asking anyone again."
 )
 
 
@@ -20,12 +21,16 @@ def drafted(*texts: str) -> Dataset:
     return rb.testsets.draft_known_items(Dataset("docs", "test", documents, (), {}))
 
 
-@pytest.mark.parametrize("front", [FRONT, FRONT.replace("\n", "\r\n"), "+++\ntitle = 'npm-audit'\n+++\n"])
+@pytest.mark.parametrize(
+    "front", [FRONT, FRONT.replace("\n", "\r\n"), "+++\ntitle = 'npm-audit'\n+++\n"]
+)
 def test_front_matter_is_no_heading_and_offsets_stay(front: str) -> None:
     data = drafted(f"{front}\n## Description\n\n{PROSE}\n")
     queries = [case.text for case in data.cases]
     assert "npm-audit: Description" in queries
-    assert not any(name in query for query in queries for name in ("section", "title", "Run a security"))
+    assert not any(
+        name in query for query in queries for name in ("section", "title", "Run a security")
+    )
     for case in data.cases:
         [span] = case.evidence
         text = data.corpus[span.doc_id].full_text[span.start : span.end]
@@ -45,16 +50,22 @@ def test_a_line_of_hyphens_is_no_front_matter() -> None:
     ('Unstarring" a package', ""), ("Typically npm", ""), ("Whether it runs", ""),
 ])  # fmt: skip
 def test_a_subject_that_is_no_noun_phrase_is_not_asked_for(subject: str, question: str) -> None:
-    sentence = f"{subject} is a record of exact versions that every later installation repeats without asking anyone."
+    sentence = (
+        f"{subject} is a record of exact versions that every later installation repeats "
+        "without asking anyone."
+    )
     found = [case.text for case in drafted(sentence).cases if case.query_type == "definition"]
     assert found == [question] * bool(question)
 
 
 def test_numbered_clauses_of_a_contract_are_prose() -> None:
     clauses = (
-        "1.1 The Supplier shall deliver the goods to the warehouse of the Purchaser within thirty days of the order.",
-        "(b) The Purchaser shall inspect every consignment and report visible damage before the carrier departs again.",
-        "2. Invoices fall due on the last working day of the calendar month that follows complete delivery.",
+        "1.1 The Supplier shall deliver the goods to the warehouse of the Purchaser within "
+        "thirty days of the order.",
+        "(b) The Purchaser shall inspect every consignment and report visible damage before the "
+        "carrier departs again.",
+        "2. Invoices fall due on the last working day of the calendar month that follows "
+        "complete delivery.",
     )
     assert len(drafted("\n\n".join(clauses)).cases) == 3
 
@@ -64,7 +75,8 @@ def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
         "                    SUPPLY AGREEMENT\n\n"
         "  1. The Supplier shall deliver the goods to the warehouse of the\n"
         "     Purchaser within thirty days of the order.\n\n"
-        "   Invoices fall due on the last working day of the calendar month\n   that follows complete delivery.\n"
+        "   Invoices fall due on the last working day of the calendar month\n   that follows "
+        "complete delivery.\n"
     )
     found = drafted(text)
     quoted = sorted(found.corpus[span.doc_id].full_text[span.start : span.end] for [span] in
@@ -76,11 +88,15 @@ def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
 @pytest.mark.parametrize(("text", "reason"), [
     ("| a | b |\n\n- one\n\n- two", "3 paragraphs begin with a sign"),
     ("Too short.\n\nThis too.", "2 paragraphs have fewer than 8 words"),
-    (" ".join(["The Supplier shall deliver all goods as agreed."] * 40), "1 paragraphs have more than 250 words"),
-    ("The Supplier " + "and the Purchaser of the goods " * 12 + "agree.", "1 sentences have more than 60 words"),
-    ("The goods are sold as seen. They may not be returned.", "2 sentences have fewer than 10 words"),
+    (" ".join(["The Supplier shall deliver all goods as agreed."] * 40), "1 paragraphs have more "
+                                                                         "than 250 words"),
+    ("The Supplier " + "and the Purchaser of the goods " * 12 + "agree.", "1 sentences have more "
+                                                                          "than 60 words"),
+    ("The goods are sold as seen. They may not be returned.", "2 sentences have fewer than 10 "
+                                                              "words"),
     ("It is so that we do not do it and you do not do it.", "1 sentences have no 4 words in a row"),
-    ("    The Supplier shall deliver all goods as agreed here.", "1 paragraphs are indented by 4 characters or more"),
+    ("    The Supplier shall deliver all goods as agreed here.", "1 paragraphs are indented by 4 "
+                                                                 "characters or more"),
     ("", "there is no paragraph"),
 ])  # fmt: skip
 def test_the_rule_that_removed_everything_is_named(text: str, reason: str) -> None:

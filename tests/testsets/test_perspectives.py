@@ -54,7 +54,12 @@ def test_a_folder_by_perspective(tmp_path: Path) -> None:
     )  # fmt: skip
     jsonl(
         tmp_path / "groundedness_labels.jsonl",
-        {"case_id": "c1", "expected_claims": ["x"], "expected_citations": ["d1"], "forbidden_claims": ["y"]},
+        {
+            "case_id": "c1",
+            "expected_claims": ["x"],
+            "expected_citations": ["d1"],
+            "forbidden_claims": ["y"],
+        },
     )
     jsonl(
         tmp_path / "pipeline_labels.jsonl",
@@ -65,9 +70,13 @@ def test_a_folder_by_perspective(tmp_path: Path) -> None:
         {"case_id": "2", "latency_budget_ms": 900},
     )  # fmt: skip
     jsonl(
-        tmp_path / "safety_inputs.jsonl", {"text": "Ignore it all", "label": "attack", "category": "jailbreak_persona"}
+        tmp_path / "safety_inputs.jsonl",
+        {"text": "Ignore it all", "label": "attack", "category": "jailbreak_persona"},
     )
-    jsonl(tmp_path / "safety_outputs.jsonl", {"text": "a@b.de", "label": True, "contexts": ["c"], "sample_id": "o1"})
+    jsonl(
+        tmp_path / "safety_outputs.jsonl",
+        {"text": "a@b.de", "label": True, "contexts": ["c"], "sample_id": "o1"},
+    )
     dataset = load_dataset(tmp_path)
     assert dataset.name == tmp_path.name
     assert dataset.qrels == {"c1": {"d1": 3, "d3": 0, "d2": 1}, "2": {}}
@@ -93,7 +102,11 @@ def test_a_folder_by_perspective(tmp_path: Path) -> None:
         Case("2", "Why?", latency_budget_ms={"total": 900}),
     )
     [attack] = dataset.safety_inputs
-    assert (attack.harmful, attack.category, attack.sample_id[:6]) == (True, "jailbreak_persona", "input-")
+    assert (attack.harmful, attack.category, attack.sample_id[:6]) == (
+        True,
+        "jailbreak_persona",
+        "input-",
+    )
     assert dataset.safety_outputs == (SafetySample("o1", "a@b.de", True, contexts=("c",)),)
 
 
@@ -102,7 +115,16 @@ def test_a_folder_of_safety_samples_alone(tmp_path: Path) -> None:
     jsonl(tmp_path / "safety_inputs.jsonl", *({"text": "same", "label": label} for label in labels))
     dataset = load_dataset(tmp_path)
     assert (dataset.cases, dataset.qrels) == ((), {})
-    harmful = [*[True] * len(HARMFUL), *[False] * len(HARMLESS), True, False, True, False, True, False]
+    harmful = [
+        *[True] * len(HARMFUL),
+        *[False] * len(HARMLESS),
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
     assert [sample.harmful for sample in dataset.safety_inputs] == harmful
     assert len({sample.sample_id for sample in dataset.safety_inputs}) == len(labels)
 
@@ -113,8 +135,14 @@ def test_the_yaml_form(tmp_path: Path) -> None:
         "  - {doc_id: guide, section: Head}\n  expected_answer_contains: [pip, '3.11']\n"
     )
     dataset = load_dataset(tmp_path / "my.yaml")
-    case = Case("q1", "How?", required_keywords=("pip", "3.11"), expected_sections=(("guide", "Head"),))
-    assert (dataset.name, dataset.cases, dataset.qrels) == ("handbook", (case,), {"q1": {"guide": 1}})
+    case = Case(
+        "q1", "How?", required_keywords=("pip", "3.11"), expected_sections=(("guide", "Head"),)
+    )
+    assert (dataset.name, dataset.cases, dataset.qrels) == (
+        "handbook",
+        (case,),
+        {"q1": {"guide": 1}},
+    )
 
 
 def test_the_json_forms(tmp_path: Path) -> None:
@@ -122,12 +150,21 @@ def test_the_json_forms(tmp_path: Path) -> None:
         "id": "q1", "question": "How?", "expectedAnswer": "So.", "requiredKeywords": ["pip"],
         "expectedDocumentId": "guide", "category": "install",
     }  # fmt: skip
-    (tmp_path / "a.json").write_text(json.dumps({"cases": [first, {"id": 2, "question": "Why?", "category": None}]}))
+    (tmp_path / "a.json").write_text(
+        json.dumps({"cases": [first, {"id": 2, "question": "Why?", "category": None}]})
+    )
     dataset = load_dataset(tmp_path / "a.json")
-    case = Case("q1", "How?", category="install", reference_answer="So.", required_keywords=("pip",))
+    case = Case(
+        "q1", "How?", category="install", reference_answer="So.", required_keywords=("pip",)
+    )
     assert (dataset.name, dataset.cases) == ("a", (case, Case("2", "Why?")))
     assert dataset.qrels == {"q1": {"guide": 1}, "2": {}}
-    second = {"query": "How?", "expected_answer": "So.", "expected_sources": ["a", "b"], "category": "install"}
+    second = {
+        "query": "How?",
+        "expected_answer": "So.",
+        "expected_sources": ["a", "b"],
+        "category": "install",
+    }
     (tmp_path / "b.json").write_text(json.dumps({"test_cases": [second]}))
     dataset = load_dataset(tmp_path / "b.json")
     [own] = dataset.cases
@@ -138,7 +175,11 @@ def test_the_json_forms(tmp_path: Path) -> None:
 def test_one_file_refers_to_documents_or_holds_them(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("# Install\n\nUse pip.\n")
-    case = {"query_id": "q1", "text": "How?", "expected_sections": [{"doc_id": "guide.md", "section": "install"}]}
+    case = {
+        "query_id": "q1",
+        "text": "How?",
+        "expected_sections": [{"doc_id": "guide.md", "section": "install"}],
+    }
     jsonl(tmp_path / "a.jsonl", {"testset": "mine", "corpus": "docs"}, case)
     dataset = load_dataset(tmp_path / "a.jsonl")
     assert dataset.corpus["guide.md"].text.startswith("# Install")
@@ -159,13 +200,23 @@ def test_ten_thousand_cases_load_in_seconds(tmp_path: Path) -> None:
         )
         for i in range(10_000)
     )
-    dataset = Dataset("big", "test", {"d": Document("d", "text")}, cases, {case.query_id: {"d": 1} for case in cases})
+    dataset = Dataset(
+        "big",
+        "test",
+        {"d": Document("d", "text")},
+        cases,
+        {case.query_id: {"d": 1} for case in cases},
+    )
     path = save_testset(dataset, tmp_path / "big.jsonl", "jsonl")
     start = time.process_time()
     assert len(load_testset(path).cases) == 10_000
     jsonl_s = time.process_time() - start
     small = Dataset(
-        "small", "test", {}, tuple(Case(c.query_id, c.text, required_keywords=("a",)) for c in cases[:100]), {}
+        "small",
+        "test",
+        {},
+        tuple(Case(c.query_id, c.text, required_keywords=("a",)) for c in cases[:100]),
+        {},
     )
     path = save_testset(small, tmp_path / "small.yaml", "yaml")
     start = time.process_time()
@@ -183,7 +234,8 @@ def test_loading_needs_no_heavy_package(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("cases: []\n")
     code = (
         "import sys, ragbench; ragbench.load_dataset(sys.argv[1]);"
-        "print(sorted({'pandas', 'torch', 'datasets', 'rapidfuzz', 'markdown_it', 'rich'} & set(sys.modules)))"
+        "print(sorted({'pandas', 'torch', 'datasets', 'rapidfuzz', 'markdown_it', 'rich'} & "
+        "set(sys.modules)))"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "a.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -191,7 +243,8 @@ def test_loading_needs_no_heavy_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "chunk", [{"doc_id": "d"}, {"section": "s"}, {}, {"chunk_id": "c", "doc_id": "d", "section": "s"}]
+    "chunk",
+    [{"doc_id": "d"}, {"section": "s"}, {}, {"chunk_id": "c", "doc_id": "d", "section": "s"}],
 )
 def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path: Path) -> None:
     from ragbench.testsets.loader import validate_testset
@@ -199,4 +252,7 @@ def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path
     jsonl(tmp_path / "cases.jsonl", {"case_id": "c", "query": "?"})
     jsonl(tmp_path / "context_labels.jsonl", {"case_id": "c", "expected_chunks": [chunk]})
     [problem] = validate_testset(tmp_path)
-    assert (problem.field, problem.expected) == ("expected_chunks[0]", "the id of a chunk, or {doc_id, section}")
+    assert (problem.field, problem.expected) == (
+        "expected_chunks[0]",
+        "the id of a chunk, or {doc_id, section}",
+    )

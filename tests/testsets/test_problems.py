@@ -49,13 +49,13 @@ def test_yaml_errors_are_listed_at_once_with_their_lines(tmp_path: Path) -> None
     path = write(tmp_path / "a.yaml", YAML)
     word = "expected a text that is not empty (numbers with a point, true and false need quotes)"
     assert listed(path) == [
-        "a.yaml, line 8: cases[0].expected_chunks[0].sektion is an unknown field; expected one of doc_id, section, "
-        "chunk_id (did you mean 'section'?)",
+        "a.yaml, line 8: cases[0].expected_chunks[0].sektion is an unknown field; expected one "
+        "of doc_id, section, chunk_id (did you mean 'section'?)",
         f"a.yaml, line 9: cases[0].expected_answer_contains[1] is 3.1; {word}",
         f"a.yaml, line 9: cases[0].expected_answer_contains[2] is True; {word}",
         "a.yaml, line 10: cases[1].query is missing; expected a value",
-        f"a.yaml, line 11: cases[1].qeury is an unknown field; expected one of {', '.join(fields_of(YamlCase))} "
-        "(did you mean 'query'?)",
+        f"a.yaml, line 11: cases[1].qeury is an unknown field; expected one "
+        f"of {', '.join(fields_of(YamlCase))} (did you mean 'query'?)",
         "a.yaml, line 12: cases[2].query is 5; expected a text that is not empty",
         "a.yaml, line 14: cases[2].expected_chunks is 'nowhere'; expected a list",
         "a.yaml, line 15: cases[3] is 'just a text'; expected {...} with fields",
@@ -67,16 +67,22 @@ def test_yaml_errors_are_listed_at_once_with_their_lines(tmp_path: Path) -> None
 
 
 def test_json_errors_have_their_lines(tmp_path: Path) -> None:
-    text = '[\n {"id": 1, "question": "a?"},\n {"id": "1",\n  "question": "b?",\n  "requiredKeywords": "pip"},\n'
+    text = (
+        '[\n {"id": 1, "question": "a?"},\n {"id": "1",\n  "question": "b?",\n  '
+        '"requiredKeywords": "pip"},\n'
+    )
     text += ' {"id": "3", "question": "c?", "expectedanswer": "x", "id": "4"}\n]'
     assert listed(write(tmp_path / "a.json", text)) == [
         "a.json, line 5: [1].requiredKeywords is 'pip'; expected a list",
         "a.json, line 6: [2].id is there twice; expected each field once",
-        "a.json, line 6: [2].expectedanswer is an unknown field; expected one of id, question, expectedAnswer, "
-        "requiredKeywords, expectedDocumentId, category, metadata (did you mean 'expectedAnswer'?)",
+        "a.json, line 6: [2].expectedanswer is an unknown field; expected one of id, question, "
+        "expectedAnswer, requiredKeywords, expectedDocumentId, category, metadata (did you mean "
+        "'expectedAnswer'?)",
     ]
     text = '{"test_cases": [{"query": "a?"},\n{"query": "a?"}]}'
-    assert [(m.line, m.value) for m in validate_testset(write(tmp_path / "b.json", text))] == [(2, "'q-5289f1df3e'")]
+    assert [(m.line, m.value) for m in validate_testset(write(tmp_path / "b.json", text))] == [
+        (2, "'q-5289f1df3e'")
+    ]
 
 
 def test_jsonl_errors_of_every_kind(tmp_path: Path) -> None:
@@ -85,8 +91,10 @@ def test_jsonl_errors_of_every_kind(tmp_path: Path) -> None:
         "\n".join(
             [
                 '{"query_id": "q1", "text": "?", "relevant": {"d": 1.5}, "min_citations": -1}',
-                '{"query_id": "q2", "text": "?", "latency_budget_ms": {"total": 0}, "expected_outcome": "fine"}',
-                '{"query_id": "q3", "text": "?", "evidence": [{"doc_id": "d", "start": 5, "end": 5}]}',
+                '{"query_id": "q2", "text": "?", "latency_budget_ms": {"total": 0}, '
+                '"expected_outcome": "fine"}',
+                '{"query_id": "q3", "text": "?", "evidence": [{"doc_id": "d", "start": 5, "end": '
+                "5}]}",
                 "[1]",
                 '{"query_id": "q4", "text": NaN}',
                 '{"query_id": "q5", "text": "\\ud800"}',
@@ -129,7 +137,11 @@ def folder_of(tmp_path: Path, **files: list[object]) -> Path:
 def test_perspective_errors_are_joined_by_case(tmp_path: Path) -> None:
     folder = folder_of(
         tmp_path,
-        cases=[{"case_id": "case1", "query": "?"}, {"case_id": "case1", "query": "?"}, {"case_id": "broken"}],
+        cases=[
+            {"case_id": "case1", "query": "?"},
+            {"case_id": "case1", "query": "?"},
+            {"case_id": "broken"},
+        ],
         retrieval_labels=[
             {"case_id": "case2", "relevant_docs": ["d"]},
             {"case_id": "broken", "relevant_docs": ["d"]},
@@ -187,7 +199,11 @@ def test_labels_without_cases(tmp_path: Path) -> None:
         ("a.yaml", b"cases: [\x07]", "not valid YAML: special characters are not allowed"),
         ("a.yaml", b"cases: [", "not valid YAML: "),
         ("a.yaml", b"cases: []\n---\ncases: []", "a second document (---)"),
-        ("a.yaml", b"cases: !!python/object/apply:os.system [ls]", "the tag 'tag:yaml.org,2002:python/object/apply"),
+        (
+            "a.yaml",
+            b"cases: !!python/object/apply:os.system [ls]",
+            "the tag 'tag:yaml.org,2002:python/object/apply",
+        ),
         ("a.yaml", b"cases: *there", "not valid YAML: found undefined alias 'there'"),
         ("a.yaml", b"&a [*a]", "too deep"),
         ("a.yaml", b"? [a]\n: b", "a field name that is a list"),
@@ -208,7 +224,9 @@ def test_labels_without_cases(tmp_path: Path) -> None:
         ("a.json", b"3", "3"),
     ],
 )
-def test_files_that_are_not_test_sets(name: str, content: bytes, value: str, tmp_path: Path) -> None:
+def test_files_that_are_not_test_sets(
+    name: str, content: bytes, value: str, tmp_path: Path
+) -> None:
     path = write(tmp_path / name, content)
     problems = validate_testset(path)
     assert problems[0].value.startswith(value), problems
@@ -224,12 +242,17 @@ def test_aliases_are_bounded(tmp_path: Path) -> None:
     assert listed(write(tmp_path / "a.yaml", bomb + "cases: [*i]")) == [
         "a.yaml, line 1: too many aliases; expected aliases that expand to 100,000 values at most"
     ]
-    fair = "shared: &s {query: same?}\ncases:\n- {id: q1, <<: *s}\n- id: q2\n  <<: *s\n  query: own?\n"
+    fair = (
+        "shared: &s {query: same?}\ncases:\n- {id: q1, <<: *s}\n- id: q2\n  <<: *s\n  query: own?\n"
+    )
     assert load_testset(write(tmp_path / "b.yaml", fair)).queries == {"q1": "same?", "q2": "own?"}
 
 
 def test_plain_words_of_yaml_stay_texts(tmp_path: Path) -> None:
-    text = "cases:\n- {id: 007, query: no, expected_answer_contains: [no, on, 0x1F, 1_000, 12:30, 2024-01-01, 42, =]}\n"
+    text = (
+        "cases:\n- {id: 007, query: no, expected_answer_contains: [no, on, 0x1F, 1_000, "
+        "12:30, 2024-01-01, 42, =]}\n"
+    )
     [case] = load_testset(write(tmp_path / "a.yaml", text)).cases
     assert (case.query_id, case.text) == ("007", "no")
     assert case.required_keywords == ("no", "on", "0x1F", "1_000", "12:30", "2024-01-01", "42", "=")
@@ -250,7 +273,10 @@ def test_byte_order_marks_and_line_ends(mark: bytes, end: bytes, tmp_path: Path)
 
 def test_unknown_fields_become_metadata_with_a_warning(tmp_path: Path) -> None:
     text = "cases:\n- {id: q1, query: a?, difficulty: hard, metadata: {by: me}}\n"
-    with pytest.warns(DataWarning, match=r"1 cases have the field 'difficulty', which this form does not know: it is"):
+    with pytest.warns(
+        DataWarning,
+        match=r"1 cases have the field 'difficulty', which this form does not know: it is",
+    ):
         [case] = load_testset(write(tmp_path / "a.yaml", text)).cases
     assert case.metadata == {"by": "me", "difficulty": "hard"}
 
@@ -258,7 +284,9 @@ def test_unknown_fields_become_metadata_with_a_warning(tmp_path: Path) -> None:
 def test_at_most_twenty_are_named_when_loading(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"query_id": ""}\n' * 30)
     assert len(validate_testset(path)) == 60
-    with pytest.raises(DataError, match=r"(?s)has 60 problems:.*and 40 more: `ragbench testset validate") as caught:
+    with pytest.raises(
+        DataError, match=r"(?s)has 60 problems:.*and 40 more: `ragbench testset validate"
+    ) as caught:
         load_testset(path)
     assert len(str(caught.value).splitlines()) == 22
 
@@ -299,18 +327,26 @@ def test_evidence_behind_the_end_of_its_document(tmp_path: Path) -> None:
     text = '{"query_id": "q", "text": "?", "evidence": [{"doc_id": "d", "start": 1, "end": 9}]}\n'
     text += '{"doc_id": "d", "text": "abc"}'
     path = write(tmp_path / "a.jsonl", text)
-    assert listed(path) == ["a.jsonl, line 1: evidence[0].end is 9; expected at most 3, the characters of 'd'"]
+    assert listed(path) == [
+        "a.jsonl, line 1: evidence[0].end is 9; expected at most 3, the characters of 'd'"
+    ]
 
 
 def test_split_of_a_test_set(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", '{"testset": "mine", "split": "dev"}\n{"query_id": "q", "text": "?"}')
+    path = write(
+        tmp_path / "a.jsonl", '{"testset": "mine", "split": "dev"}\n{"query_id": "q", "text": "?"}'
+    )
     assert load_dataset(path, "dev").split == load_dataset(path).split == "dev"
     assert load_dataset(path).name == "mine"
-    with pytest.raises(DataError, match="has no split 'train'; a test set of this form has one, 'dev'"):
+    with pytest.raises(
+        DataError, match="has no split 'train'; a test set of this form has one, 'dev'"
+    ):
         load_dataset(path, "train")
 
 
-def test_a_field_that_is_wrong_in_every_case_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_that_is_wrong_in_every_case_is_looked_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     searched: list[str] = []
     search = difflib.get_close_matches
 
@@ -320,7 +356,9 @@ def test_a_field_that_is_wrong_in_every_case_is_looked_up_once(tmp_path: Path, m
 
     monkeypatch.setattr(difflib, "get_close_matches", counted)
     file = tmp_path / "cases.yaml"
-    file.write_text("cases:\n" + "- {id: q1, query: Why?, expected_answer: x}\n" * 300, encoding="utf-8")
+    file.write_text(
+        "cases:\n" + "- {id: q1, query: Why?, expected_answer: x}\n" * 300, encoding="utf-8"
+    )
     with pytest.raises(DataError, match="300 problems"):
         load_testset(file)
     assert len(searched) < 10

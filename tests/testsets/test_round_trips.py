@@ -22,7 +22,22 @@ from ragbench.types import Case, Dataset, Document, SafetySample, Span
 NAMES = {"yaml": "set.yaml", "beir": "set", "jsonl": "set.jsonl"}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(str.strip)
-TRICKY = ["no", "yes", "true", "null", "~", "007", "1e5", "3.10", "2024-01-01", "1:30", "- a", "a: b", "#c", "é\u2028ü"]
+TRICKY = [
+    "no",
+    "yes",
+    "true",
+    "null",
+    "~",
+    "007",
+    "1e5",
+    "3.10",
+    "2024-01-01",
+    "1:30",
+    "- a",
+    "a: b",
+    "#c",
+    "é\u2028ü",
+]
 words = st.one_of(st.sampled_from(TRICKY), texts)
 lists = st.lists(words, max_size=3).map(tuple)
 values = st.recursive(
@@ -46,11 +61,14 @@ LABELS: Mapping[str, st.SearchStrategy[Any]] = {
         "user_roles": lists, "metadata": metadata,
 }  # fmt: skip
 EVIDENCE = st.lists(
-    st.builds(lambda d, s, n: Span(d, s, s + n), words, st.integers(0, 99), st.integers(1, 9)), max_size=2
+    st.builds(lambda d, s, n: Span(d, s, s + n), words, st.integers(0, 99), st.integers(1, 9)),
+    max_size=2,
 )
 ALL = {**LABELS, "evidence": EVIDENCE.map(lambda spans: tuple(dict.fromkeys(spans)))}
 SAMPLES = st.lists(
-    st.builds(SafetySample, words, words, st.booleans(), st.just("") | words, st.just("") | words, lists),
+    st.builds(
+        SafetySample, words, words, st.booleans(), st.just("") | words, st.just("") | words, lists
+    ),
     max_size=2,
     unique_by=lambda sample: sample.sample_id,
 )
@@ -60,11 +78,15 @@ SAMPLES = st.lists(
 def datasets(draw: st.DrawFn) -> Dataset:
     ids = draw(st.lists(words, min_size=1, max_size=3, unique=True))
     cases = tuple(Case(i, draw(words), **{name: draw(s) for name, s in ALL.items()}) for i in ids)
-    qrels = {i: draw(st.dictionaries(words, st.integers(-1, 9) | st.just(1), max_size=3)) for i in ids}
+    qrels = {
+        i: draw(st.dictionaries(words, st.integers(-1, 9) | st.just(1), max_size=3)) for i in ids
+    }
     documents = draw(st.lists(words, max_size=2, unique=True))
     if any(case.expected_sections or case.evidence for case in cases) or any(qrels.values()):
         documents = []
-    corpus = {d: Document(d, draw(st.just("") | words), draw(st.just("") | words)) for d in documents}
+    corpus = {
+        d: Document(d, draw(st.just("") | words), draw(st.just("") | words)) for d in documents
+    }
     split = draw(st.sampled_from(["test", "dev"]))
     return Dataset("set", split, corpus, cases, qrels, tuple(draw(SAMPLES)), tuple(draw(SAMPLES)))
 
@@ -77,9 +99,16 @@ def test_every_form_gives_back_what_it_holds(form: str, data: st.DataObject) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = save_testset(dataset, Path(folder) / NAMES[form], form)
         again = load_testset(path)
-        assert (again.cases, again.qrels, again.corpus) == (dataset.cases, dataset.qrels, dataset.corpus)
+        assert (again.cases, again.qrels, again.corpus) == (
+            dataset.cases,
+            dataset.qrels,
+            dataset.corpus,
+        )
         assert again.split == dataset.split
-        assert (again.safety_inputs, again.safety_outputs) == (dataset.safety_inputs, dataset.safety_outputs)
+        assert (again.safety_inputs, again.safety_outputs) == (
+            dataset.safety_inputs,
+            dataset.safety_outputs,
+        )
         assert again.fingerprint == dataset.fingerprint
         assert validate_testset(path) == []
         first = path.read_bytes()
@@ -101,39 +130,56 @@ def test_pydoc_without_documents_finds_its_evidence_again(tmp_path: Path) -> Non
     path.write_text("\n".join(lines))
     assert load_testset(path).corpus == {}
     assert load_testset(path, corpus=dataset.corpus).fingerprint == dataset.fingerprint
-    moved = {d: replace(doc, text="A line before.\n" + doc.text) for d, doc in dataset.corpus.items()}
-    with pytest.warns(DataWarning, match="quotes are elsewhere in their document; the evidence is moved"):
+    moved = {
+        d: replace(doc, text="A line before.\n" + doc.text) for d, doc in dataset.corpus.items()
+    }
+    with pytest.warns(
+        DataWarning, match="quotes are elsewhere in their document; the evidence is moved"
+    ):
         again = load_testset(path, corpus=moved)
     old, new = dataset.cases[0].evidence[0], again.cases[0].evidence[0]
     shift = len("A line before.\n")
     assert (new.doc_id, new.start, new.end) == (old.doc_id, old.start + shift, old.end + shift)
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8).filter(str.strip)
+names = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8
+).filter(str.strip)
 
 
 @st.composite
 def whole_sets(draw: st.DrawFn) -> Dataset:
     """Documents, and cases with every label about them."""
-    corpus = {d: Document(d, draw(texts), draw(st.just("") | texts), draw(metadata)) for d in ("d1", "d 2")}
+    corpus = {
+        d: Document(d, draw(texts), draw(st.just("") | texts), draw(metadata))
+        for d in ("d1", "d 2")
+    }
     places = st.sampled_from(sorted(corpus)).flatmap(
         lambda d: st.integers(0, len(corpus[d].full_text) - 1).flatmap(
-            lambda start: st.integers(start + 1, len(corpus[d].full_text)).map(lambda end: Span(d, start, end))
+            lambda start: st.integers(start + 1, len(corpus[d].full_text)).map(
+                lambda end: Span(d, start, end)
+            )
         )
     )
     labels = {
         **ALL,
-        "evidence": st.lists(places | st.just(Span("elsewhere", 2, 5)), max_size=3, unique=True).map(tuple),
-        "expected_sections": st.lists(st.tuples(st.sampled_from(["d1", "gone"]), st.just("~no such heading~"))).map(
-            tuple
-        ),
+        "evidence": st.lists(
+            places | st.just(Span("elsewhere", 2, 5)), max_size=3, unique=True
+        ).map(tuple),
+        "expected_sections": st.lists(
+            st.tuples(st.sampled_from(["d1", "gone"]), st.just("~no such heading~"))
+        ).map(tuple),
     }
     ids = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    cases = tuple(Case(i, draw(words), **{name: draw(s) for name, s in labels.items()}) for i in ids)
+    cases = tuple(
+        Case(i, draw(words), **{name: draw(s) for name, s in labels.items()}) for i in ids
+    )
     judged = st.dictionaries(st.sampled_from(["d1", "d 2", "gone"]), st.integers(-1, 3))
     qrels = {i: draw(judged) for i in ids}
     split = draw(st.sampled_from(["test", "dev"]))
-    return Dataset(draw(names), split, corpus, cases, qrels, tuple(draw(SAMPLES)), tuple(draw(SAMPLES)))
+    return Dataset(
+        draw(names), split, corpus, cases, qrels, tuple(draw(SAMPLES)), tuple(draw(SAMPLES))
+    )
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -141,13 +187,22 @@ def whole_sets(draw: st.DrawFn) -> Dataset:
 def test_nothing_is_lost_between_yaml_jsonl_and_beir(dataset: Dataset, order: list[str]) -> None:
     again = dataset
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(?s).*(not in the corpus|not in their document)", DataWarning)
+        warnings.filterwarnings(
+            "ignore", "(?s).*(not in the corpus|not in their document)", DataWarning
+        )
         for step, form in enumerate([*order, order[0]]):
             path = save_testset(again, Path(folder) / str(step) / NAMES[form], form)
             again = load_testset(path)
-            assert (again.name, again.split, again.corpus) == (dataset.name, dataset.split, dataset.corpus)
+            assert (again.name, again.split, again.corpus) == (
+                dataset.name,
+                dataset.split,
+                dataset.corpus,
+            )
             assert (again.cases, again.qrels) == (dataset.cases, dataset.qrels)
-            assert (again.safety_inputs, again.safety_outputs) == (dataset.safety_inputs, dataset.safety_outputs)
+            assert (again.safety_inputs, again.safety_outputs) == (
+                dataset.safety_inputs,
+                dataset.safety_outputs,
+            )
             assert again.fingerprint == dataset.fingerprint
             assert validate_testset(path) == []
 
@@ -162,16 +217,21 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dataset", "form", "message"),
     [
-        (Dataset("d", "test", {}, (Case("q1", "  "),), {}), "yaml", r"cases\[0\].query is '  '; expected a text"),
-        (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "query_id is 'q1'; expected an id"),
+        (Dataset("d", "test", {}, (Case("q1", "  "),), {}), "yaml", r"cases\[0\].query is '  '; "
+                                                                    r"expected a text"),
+        (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "query_id is "
+                                                                                    "'q1'; expected an id"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}), "jsonl", "cannot be written as plain"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "data: not YAML"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}), "jsonl", "NaN|nan"),
-        (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a surrogate pair"),
+        (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a surrogate "
+                                                                          "pair"),
     ],
     ids=["blank", "twice", "set", "object", "nan", "surrogate"],
 )  # fmt: skip
-def test_what_could_not_be_read_is_not_written(dataset: Dataset, form: str, message: str, tmp_path: Path) -> None:
+def test_what_could_not_be_read_is_not_written(
+    dataset: Dataset, form: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=message):
         save_testset(dataset, tmp_path / NAMES[form], form)
     assert list(tmp_path.iterdir()) == []
@@ -180,7 +240,9 @@ def test_what_could_not_be_read_is_not_written(dataset: Dataset, form: str, mess
 def test_what_is_there_is_replaced_with_force_only(tmp_path: Path) -> None:
     dataset = Dataset("d", "test", {}, (Case("q1", "a?"),), {"q1": {}})
     path = save_testset(dataset, tmp_path / NAMES["yaml"], "yaml")
-    with pytest.raises(DataError, match=r"is there already; name another place, or replace it with --force"):
+    with pytest.raises(
+        DataError, match=r"is there already; name another place, or replace it with --force"
+    ):
         save_testset(dataset, path, "yaml")
     save_testset(dataset, path, "yaml", force=True)
     (tmp_path / "folder.yaml").mkdir()
@@ -237,13 +299,20 @@ def test_questions_with_answers_are_written_in_yaml(tmp_path: Path) -> None:
     dataset = load_testset(path)
     first, second = dataset.cases
     assert first.query_id == derived_id(first.text)
-    assert (first.reference_answer, first.category, first.user_roles) == ("There are 30 days.", "policy", ("employee",))
+    assert (first.reference_answer, first.category, first.user_roles) == (
+        "There are 30 days.",
+        "policy",
+        ("employee",),
+    )
     assert first.gold_facts == (("30",), ("thirty days", "30 days"))
     assert first.expected_chunks == ("vacation-001",)
     assert first.expected_sections == (("vacation.md", "Days"),)
     assert first.evidence == (Span("vacation.md", 0, 20),)
     assert first.latency_budget_ms == {"total": 5000}
-    assert dataset.qrels == {first.query_id: {"vacation.md": 3, "contract.md": 1}, second.query_id: {}}
+    assert dataset.qrels == {
+        first.query_id: {"vacation.md": 3, "contract.md": 1},
+        second.query_id: {},
+    }
     assert [sample.harmful for sample in dataset.safety_inputs] == [True]
     assert second.expected_outcome == "no_results"
     for wrong, message in (
@@ -258,7 +327,10 @@ def test_questions_with_answers_are_written_in_yaml(tmp_path: Path) -> None:
             "expected {doc_id} or {doc_id, section}, or {chunk_id}",
         ),
         ("cases: []\ncorpus: docs\ndocuments: [{doc_id: d, text: a}]", "not both"),
-        ("cases: []\nsafety_outputs: [{text: x, label: maybe}]", r"safety_outputs\[0\].label is 'maybe'"),
+        (
+            "cases: []\nsafety_outputs: [{text: x, label: maybe}]",
+            r"safety_outputs\[0\].label is 'maybe'",
+        ),
     ):
         path.write_text(wrong)
         with pytest.raises(DataError, match=message):

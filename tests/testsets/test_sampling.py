@@ -12,7 +12,9 @@ from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset, Document
 
-FILLER = " and this is filler that makes the passage long enough to be asked about by anybody at all"
+FILLER = (
+    " and this is filler that makes the passage long enough to be asked about by anybody at all"
+)
 TOPICS = {
     "cats": "The cat purrs when it is stroked, and kittens play with wool",
     "taxes": "Income tax returns are due in May, and the tax office sends reminders",
@@ -32,7 +34,8 @@ def topics(copies: int = 6) -> tuple[Dataset, list[Chunk]]:
 def dated(**dates: object) -> tuple[Dataset, list[Chunk]]:
     text = " ".join(f"word{i}" for i in range(60))
     corpus = {
-        name: Document(name, text, metadata={} if date is None else {"date": date}) for name, date in dates.items()
+        name: Document(name, text, metadata={} if date is None else {"date": date})
+        for name, date in dates.items()
     }
     data = Dataset("x", "test", corpus, (), {})
     return data, chunk(data, "fixed", chunk_size=60)
@@ -69,11 +72,15 @@ def test_diverse_covers_real_documents_better_than_chance() -> None:
 
 def test_random_differs_by_seed() -> None:
     data, chunks = topics()
-    assert sample_chunks(data, chunks, 5, "random", seed=1) != sample_chunks(data, chunks, 5, "random", seed=2)
+    assert sample_chunks(data, chunks, 5, "random", seed=1) != sample_chunks(
+        data, chunks, 5, "random", seed=2
+    )
 
 
 def test_recent_takes_one_of_each_newest_document_first() -> None:
-    data, chunks = dated(old="2019", new="2024-05-01T10:00:00+02:00", mid="2024-04", same="2024-05-01", year=2020)
+    data, chunks = dated(
+        old="2019", new="2024-05-01T10:00:00+02:00", mid="2024-04", same="2024-05-01", year=2020
+    )
     sampled = sample_chunks(data, chunks, 7, "recent")
     assert [one.doc_id for one in sampled] == ["new", "same", "mid", "year", "old", "new", "same"]
     assert len({one.chunk_id for one in sampled}) == 7
@@ -95,9 +102,14 @@ def test_fewer_chunks_than_wanted_are_all_taken(how: str) -> None:
 
 
 def test_fragments_are_not_sampled() -> None:
-    corpus = {"a": Document("a", "Too short."), "b": Document("b", "这是一段没有空格的中文文本" * 8)}
+    corpus = {
+        "a": Document("a", "Too short."),
+        "b": Document("b", "这是一段没有空格的中文文本" * 8),
+    }
     data = Dataset("x", "test", corpus, (), {})
-    assert [one.doc_id for one in sample_chunks(data, chunk(data, "document"), 5, "random")] == ["b"]
+    assert [one.doc_id for one in sample_chunks(data, chunk(data, "document"), 5, "random")] == [
+        "b"
+    ]
     with pytest.raises(DataError, match="none of 1 chunks has 20 words"):
         sample_chunks(data, chunk(data, "document")[:1], 5, "random")
 

@@ -13,12 +13,14 @@ from ragbench.types import Document, Span
 
 GUIDE = Document(
     "guide",
-    "Intro.\n\n## Getting started\n\nUse pip.\n\n### On Windows\n\nUse it too.\n\n```\n# Not a heading\n```\n\n"
-    "## Using it\n\nCall it.\n\nReading on\n----------\n\nMore.\n\n## Getting started\n\nAgain.\n",
+    "Intro.\n\n## Getting started\n\nUse pip.\n\n### On Windows\n\nUse it too.\n\n```\n# Not a "
+    "heading\n```\n\n## Using it\n\nCall it.\n\nReading on\n----------\n\nMore.\n\n## Getting "
+    "started\n\nAgain.\n",
     "The guide",
 )
 PLAIN = Document(
-    "plain", "THE RULES\n\nFirst text.\nIt goes on.\n\nExceptions\n~~~~~~~~~~\n\nNone.\n\nThe end\n\nBye.\n"
+    "plain",
+    "THE RULES\n\nFirst text.\nIt goes on.\n\nExceptions\n~~~~~~~~~~\n\nNone.\n\nThe end\n\nBye.\n",
 )
 
 
@@ -42,7 +44,9 @@ def text_of(document: Document, section: str) -> str:
         (PLAIN, "the end", "The end", "Bye."),
     ],
 )
-def test_sections_go_to_the_next_heading_of_their_level(document: Document, section: str, start: str, end: str) -> None:
+def test_sections_go_to_the_next_heading_of_their_level(
+    document: Document, section: str, start: str, end: str
+) -> None:
     found = text_of(document, section)
     assert found.startswith(start)
     if document is not PLAIN:
@@ -54,7 +58,11 @@ def test_text_that_is_not_a_heading_is_not_found() -> None:
     assert locate(GUIDE, "Not a heading") is None
     assert locate(GUIDE, "Appendix") is None
     assert locate(Document("empty", ""), "x") is None
-    assert [heading.text for heading in headings_of(PLAIN)] == ["THE RULES", "Exceptions", "The end"]
+    assert [heading.text for heading in headings_of(PLAIN)] == [
+        "THE RULES",
+        "Exceptions",
+        "The end",
+    ]
 
 
 def test_near_misses_and_repeated_headings_are_reported() -> None:
@@ -69,8 +77,8 @@ def test_near_misses_and_repeated_headings_are_reported() -> None:
 def test_spans_and_warnings_of_a_loaded_set(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(
-        "cases:\n- id: q1\n  query: a?\n  expected_chunks:\n  - {doc_id: guide, section: Using it}\n"
-        "  - {doc_id: guide, section: Geting started}\n  - {doc_id: guide, section: Nowhere}\n"
+        "cases:\n- id: q1\n  query: a?\n  expected_chunks:\n  - {doc_id: guide, section: Using "
+        "it}\n  - {doc_id: guide, section: Geting started}\n  - {doc_id: guide, section: Nowhere}\n"
         "  - {doc_id: gone, section: x}\n  - {doc_id: plain}\n"
     )
     unplaced = load_testset(path)
@@ -81,19 +89,30 @@ def test_spans_and_warnings_of_a_loaded_set(tmp_path: Path) -> None:
     with pytest.warns(DataWarning) as caught:
         placed = load_testset(path, corpus=corpus)
     spans = placed.cases[0].evidence
-    assert [GUIDE.full_text[span.start : span.end][:12] for span in spans] == ["## Using it\n", "## Getting s"]
+    assert [GUIDE.full_text[span.start : span.end][:12] for span in spans] == [
+        "## Using it\n",
+        "## Getting s",
+    ]
     messages = "\n".join(str(warning.message) for warning in caught)
     assert "1 judged documents are not in the corpus" in messages
-    assert "1 sections are expected of documents that are not in the corpus (first: 'gone')" in messages
-    assert "1 sections are not in their document; there is no evidence of them (first: 'guide > Nowhere')" in messages
+    assert (
+        "1 sections are expected of documents that are not in the corpus (first: 'gone')"
+        in messages
+    )
+    assert (
+        "1 sections are not in their document; there is no evidence of them (first: 'guide > "
+        "Nowhere')" in messages
+    )
     assert "the nearest heading is taken (first: 'guide > Geting started is Getting" in messages
 
 
-def test_a_document_may_be_named_without_its_folder_and_ending_where_no_other_is_called_so(tmp_path: Path) -> None:
+def test_a_document_may_be_named_without_its_folder_and_ending_where_no_other_is_called_so(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "tests.yaml"
     path.write_text(
-        "cases:\n- id: q1\n  query: a?\n  expected_chunks:\n  - {doc_id: mcp_guide, section: Start}\n"
-        "  - {doc_id: guides/setup}\n"
+        "cases:\n- id: q1\n  query: a?\n  expected_chunks:\n  - {doc_id: mcp_guide, section: "
+        "Start}\n  - {doc_id: guides/setup}\n"
     )
     texts = {"mcp_guide.md": "# Start\nRun it.", "guides/setup.md": "Set it up."}
     placed = load_testset(path, corpus={name: Document(name, text) for name, text in texts.items()})
@@ -106,7 +125,9 @@ def test_of_documents_that_are_called_alike_none_is_chosen(tmp_path: Path) -> No
     path = tmp_path / "tests.json"
     path.write_text('[{"id": "q1", "question": "?", "expectedDocumentId": "setup"}]')
     corpus = {name: Document(name, "Run it.") for name in ("a/setup.md", "b/setup.md")}
-    with pytest.warns(DataWarning, match="'setup' may be any of 'a/setup.md', 'b/setup.md': name one"):
+    with pytest.warns(
+        DataWarning, match="'setup' may be any of 'a/setup.md', 'b/setup.md': name one"
+    ):
         assert load_testset(path, corpus=corpus).qrels == {"q1": {"setup": 1}}
 
 

@@ -1,6 +1,8 @@
-"""Groundedness: what an answer claims, cites and counts, compared with the texts that it was made from.
+"""Groundedness: what an answer claims, cites and counts, compared with the texts that it was made
+from.
 
-Heuristic, deterministic, without a language model: words, names, numbers, denials, and vectors of the minilm embedder.
+Heuristic, deterministic, without a language model: words, names, numbers, denials, and vectors of
+the minilm embedder.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

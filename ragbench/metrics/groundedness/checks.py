@@ -1,4 +1,6 @@
-"""Verdicts on claims: does the context hold them, does an answer state them; and the scores of groundedness."""
+"""Verdicts on claims: does the context hold them, does an answer state them; and the scores of
+groundedness.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,25 @@ from ragbench.metrics.tidy import answered_cases, context_ids, context_texts, ti
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 STRICT = 0.5
-"""The support from which an assertion counts as supported where no calibration gives a threshold: an arbitrary value,
-on either side of which texts of different kinds are supported (`ragbench.metrics.calibrate_threshold`)."""
+"""The support from which an assertion counts as supported where no calibration gives a threshold:
+an arbitrary value, on either side of which texts of different kinds are supported
+(`ragbench.metrics.calibrate_threshold`)."""
 
 LENIENT = 0.6
-"""The fraction of that support that an inference needs: a conclusion is worded further from what it rests on."""
+"""The fraction of that support that an inference needs: a conclusion is worded further from what it
+rests on.
+"""
 
 CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
 class Verdict(NamedTuple):
-    """Whether the contexts hold a claim: `supported` is None for a general one, which is not checked.
+    """Whether the contexts hold a claim: `supported` is None for a general one, which is not
+    checked.
 
-    `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no context holds.
+    `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no
+    context holds.
     """
 
     claim: Claim
@@ -39,12 +46,14 @@ class Verdict(NamedTuple):
     fabricated: tuple[Number, ...] = ()
 
 
-def check_answers(pairs: Pairs, *, model: str = "minilm", threshold: float = STRICT) -> list[list[Verdict]]:
+def check_answers(
+    pairs: Pairs, *, model: str = "minilm", threshold: float = STRICT
+) -> list[list[Verdict]]:
     """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
 
-    An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
-    LENIENT (0.6) times that at least, with any numbers; a general claim is not checked. The default, STRICT (0.5),
-    is uncalibrated: what it means differs by the kind of text.
+    An assertion is supported with a support of `threshold` at least and no fabricated number, an
+    inference with LENIENT (0.6) times that at least, with any numbers; a general claim is not
+    checked. The default, STRICT (0.5), is uncalibrated: what it means differs by the kind of text.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
     >>> (verdicts,) = check_answers([("The tower opened in 1889. The tower opened in 1925.", tower)])
@@ -52,29 +61,43 @@ def check_answers(pairs: Pairs, *, model: str = "minilm", threshold: float = STR
     [(True, []), (False, ['1925'])]
     """
     claimed = [(claims(answer), contexts) for answer, contexts in pairs]
-    supports = iter(claim_supports([(c.text, contexts) for each, contexts in claimed for c in each], model=model))
-    return [[_verdict(c, next(supports), contexts, threshold) for c in each] for each, contexts in claimed]
+    supports = iter(
+        claim_supports(
+            [(c.text, contexts) for each, contexts in claimed for c in each], model=model
+        )
+    )
+    return [
+        [_verdict(c, next(supports), contexts, threshold) for c in each]
+        for each, contexts in claimed
+    ]
 
 
 def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
     """Return for each (answer, claims) whether the answer states each of the claims.
 
-    It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is uncalibrated). A
-    claim that is in the answer word for word is always stated, and one with a number that the answer does not hold
-    never is. "X is not safe" does not state "X is safe", nor the other way round.
+    It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is
+    uncalibrated). A claim that is in the answer word for word is always stated, and one with a
+    number that the answer does not hold never is. "X is not safe" does not state "X is safe", nor
+    the other way round.
 
     >>> claims_stated([("Under load the bridge is not safe.", ["The bridge is safe.", "The bridge is not safe."])])
     [[False, True]]
     """
     labels = [(without_citations(answer), each) for answer, each in pairs]
-    supports = iter(claim_supports([(claim, [text]) for text, each in labels for claim in each], model=model))
+    supports = iter(
+        claim_supports([(claim, [text]) for text, each in labels for claim in each], model=model)
+    )
     return [[_stated(claim, text, next(supports)) for claim in each] for text, each in labels]
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
     if text_states(text, claim):
         return True
-    return support >= STRICT and not polarity_differs(claim, text) and not numeric_fabrications(claim, [text])
+    return (
+        support >= STRICT
+        and not polarity_differs(claim, text)
+        and not numeric_fabrications(claim, [text])
+    )
 
 
 def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: float) -> Verdict:
@@ -88,9 +111,11 @@ def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: f
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
-    """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is cited.
+    """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is
+    cited.
 
-    The first of two stages of validity: does what is cited exist at all? See `cites_content` for the second.
+    The first of two stages of validity: does what is cited exist at all? See `cites_content` for
+    the second.
 
     >>> citation_form(("rail#3", "invalid:7"), ["rail#0", "rail#3"])
     0.5
@@ -99,10 +124,12 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
 
 
 def cites_content(claim: str, cited: str) -> bool:
-    """Return True if the text that a claim cites contains the claim's words: the second stage of validity.
+    """Return True if the text that a claim cites contains the claim's words: the second stage of
+    validity.
 
-    At least half of them by weight (see `words`: rarer words weigh more), compared by their stems. It shows that the
-    citation is about the same thing, not that the claim is true: for that see `claim_support` of the cited text.
+    At least half of them by weight (see `words`: rarer words weigh more), compared by their stems.
+    It shows that the citation is about the same thing, not that the claim is true: for that see
+    `claim_support` of the cited text.
 
     >>> cites_content("The tower opened in 1889 [1].", "In 1889 the gates of the tower were opened.")
     True
@@ -112,7 +139,10 @@ def cites_content(claim: str, cited: str) -> bool:
     claim_words = words(without_citations(claim))
     total = sum(word.weight for word in claim_words)
     stems = {word.stem for word in words(cited)}
-    return total > 0 and sum(word.weight for word in claim_words if word.stem in stems) >= CONTENT_SHARE * total
+    return (
+        total > 0
+        and sum(word.weight for word in claim_words if word.stem in stems) >= CONTENT_SHARE * total
+    )
 
 
 GROUNDEDNESS_MEASURES = (
@@ -142,27 +172,30 @@ def score_groundedness(
 
     - claim_support: how well the contexts support the answer as a whole, a ranking (see there);
     - numeric_support: 1 - the fraction of numbers and dates that no context contains;
-    - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer states, or does not;
-    - expected_citations: the fraction of the case's citations that the answer has, as chunk id or as document id;
+    - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer
+      states, or does not;
+    - expected_citations: the fraction of the case's citations that the answer has, as chunk id or
+      as document id;
     - citation_form: cited ids that were retrieved / cited ids;
-    - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction in which the context
-      contains the claim's terms;
-    - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by themselves
-      (`claim_support` of `threshold` at least); a claim that cites only what was not retrieved is not;
+    - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction
+      in which the context contains the claim's terms;
+    - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by
+      themselves (`claim_support` of `threshold` at least); a claim that cites only what was not
+      retrieved is not;
     - citation_coverage: claims that cite / claims that are not general remarks.
 
-    A claim cites what is marked in it. Where a system gives `citations` but no marks in the text, each claim cites all
-    of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
-    is a case without an answer given, exactly as in `score_answers`; one without the label that the measure needs; one
-    whose answer has no claim, number or citation where these are counted. An answer without context has a
-    claim_support of 0.
+    A claim cites what is marked in it. Where a system gives `citations` but no marks in the text,
+    each claim cites all of them. Every case has a row for each measure, by measure, then in the
+    order of the cases. Unscored (NaN) is a case without an answer given, exactly as in
+    `score_answers`; one without the label that the measure needs; one whose answer has no claim,
+    number or citation where these are counted. An answer without context has a claim_support of 0.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
-        answers: at most one per case, in any order.
-        chunks: those that the answers' `contexts` name; not needed for answers with `passages` of their own.
-        model: see `claim_support`.
-        threshold: the support from which a citation holds, as from `calibrate_threshold`; the default is uncalibrated.
+        answers: at most one per case, in any order. chunks: those that the answers' `contexts`
+        name; not needed for answers with `passages` of their own. model: see `claim_support`.
+        threshold: the support from which a citation holds, as from `calibrate_threshold`; the
+        default is uncalibrated.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
@@ -172,12 +205,16 @@ def score_groundedness(
     {'numeric_support': 0.5, 'citation_form': 1.0, 'citation_coverage': 0.5}
 
     Raises:
-        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or a
+        context whose
             text is not there.
     """
     checked = _check(dataset, answers, chunks, model, threshold)
     supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
-    labels = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
+    labels = [
+        (one.text, [*one.case.expected_claims, *one.case.forbidden_claims])
+        for one in checked.values()
+    ]
     claims = claims_stated(labels, model=model)
     rows = {}
     for (query_id, one), support, stated in zip(checked.items(), supports, claims, strict=True):
@@ -188,7 +225,9 @@ def score_groundedness(
             "numeric_support": numeric_support(one.text, one.texts),
             "expected_claims": _fraction(stated[:n_expected]),
             "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
-            "expected_citations": _fraction([citation in cited for citation in one.case.expected_citations]),
+            "expected_citations": _fraction(
+                [citation in cited for citation in one.case.expected_citations]
+            ),
             "citation_form": citation_form(one.citations, one.ids),
             **_citation_scores(one, model, threshold),
         }
@@ -203,10 +242,11 @@ def claim_table(
     model: str = "minilm",
     threshold: float = STRICT,
 ) -> pd.DataFrame:
-    """List every claim of every answer with its verdict (see `check_answers`), in the order of the cases.
+    """List every claim of every answer with its verdict (see `check_answers`), in the order of the
+    cases.
 
-    Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
-    checked), support, citations and fabricated_numbers (both tuples).
+    Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or
+    None where it is not checked), support, citations and fabricated_numbers (both tuples).
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
@@ -228,13 +268,21 @@ def claim_table(
         for query_id, one in _check(dataset, answers, chunks, model, threshold).items()
         for verdict, cited in zip(one.verdicts, one.cited, strict=True)
     ]
-    columns = ["query_id", "claim", "kind", "supported", "support", "citations", "fabricated_numbers"]
+    columns = [
+        "query_id",
+        "claim",
+        "kind",
+        "supported",
+        "support",
+        "citations",
+        "fabricated_numbers",
+    ]
     return pd.DataFrame(rows, columns=columns).astype({"supported": object, "support": float})
 
 
 class _Checked(NamedTuple):
-    """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of what is cited;
-    `cited` has the citations of each verdict's claim."""
+    """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of
+    what is cited; `cited` has the citations of each verdict's claim."""
 
     case: Case
     text: str
@@ -247,7 +295,11 @@ class _Checked(NamedTuple):
 
 
 def _check(
-    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str, threshold: float
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk],
+    model: str,
+    threshold: float,
 ) -> dict[str, _Checked]:
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
@@ -259,22 +311,36 @@ def _check(
         marked = parse_citations(answer.text, ids)
         citations = answer.citations or marked
         documents = {i: by_id[i].doc_id for i in citations if i in by_id}
-        documents |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
+        documents |= {
+            passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
+        }
         # citations apart from the text hold for all of it
-        cited = [parse_citations(v.claim.text, ids) if marked else answer.citations for v in verdicts]
+        cited = [
+            parse_citations(v.claim.text, ids) if marked else answer.citations for v in verdicts
+        ]
         text = without_citations(answer.text, ids)
-        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, verdicts, cited)
+        checked[query_id] = _Checked(
+            case, text, ids, texts[query_id], citations, documents, verdicts, cited
+        )
     return checked
 
 
 def _citation_scores(one: _Checked, model: str, threshold: float) -> dict[str, float]:
     text_of = dict(zip(one.ids, one.texts, strict=True))
     pairs = list(zip(one.verdicts, one.cited, strict=True))
-    sources = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
+    sources = [
+        (v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited
+    ]
     return {
-        "citation_content": _fraction([cites_content(claim, text) for claim, texts in sources for text in texts]),
-        "citation_accuracy": _fraction([support >= threshold for support in claim_supports(sources, model=model)]),
-        "citation_coverage": _fraction([bool(cited) for v, cited in pairs if v.supported is not None]),
+        "citation_content": _fraction(
+            [cites_content(claim, text) for claim, texts in sources for text in texts]
+        ),
+        "citation_accuracy": _fraction(
+            [support >= threshold for support in claim_supports(sources, model=model)]
+        ),
+        "citation_coverage": _fraction(
+            [bool(cited) for v, cited in pairs if v.supported is not None]
+        ),
     }
 
 

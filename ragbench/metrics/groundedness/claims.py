@@ -12,9 +12,13 @@ from ragbench.metrics.groundedness.words import words
 from ragbench.text import sentence_spans, trim
 
 KINDS = ("assertion", "inference", "general")
-"""How a claim is worded: stated as a fact, drawn as a conclusion or supposed, or about nothing in particular."""
+"""How a claim is worded: stated as a fact, drawn as a conclusion or supposed, or about nothing in
+particular.
+"""
 
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _MARKER = re.compile(r"[ \t]*(?:>+[ \t]*)*(?:[-*+•][ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _NO_SENTENCE = re.compile(r"[ \t]*(?:#{1,6}[ \t].*|\|?[ \t:|-]*-[ \t:|-]*|\*\*[^*]+\*\*:?)[ \t]*")
 _CLAUSE = re.compile(
@@ -27,27 +31,32 @@ _VERB = re.compile(
 _LEAST_WORDS = 4  # of a clause that stands alone
 
 _INFERENCE = re.compile(
-    r"\b(?:may(?! \d)|might|could|perhaps|possibly|probably|likely|unlikely|presumably|apparently|seems?|appears? to|"
-    r"suggest(?:s|ed|ing)?|impl(?:y|ies|ied|ying)|indicat(?:es?|ed|ing) that|therefore|thus|hence|consequently|"
+    r"\b(?:may(?! \d)|might|could|perhaps|possibly|probably|likely|unlikely|presumably|apparently|"
+    r"seems?|appears? to|suggest(?:s|ed|ing)?|impl(?:y|ies|ied|ying)|indicat(?:es?|ed|ing) that|"
+    r"therefore|thus|hence|consequently|"
     r"it follows|as a result|this means|which means|in other words|we can (?:infer|conclude)|"
     r"one can (?:infer|conclude)|i (?:think|believe|guess|suppose|assume))\b"
 )
 _GENERAL = re.compile(
-    r"\b(?:in general|generally|typically|usually|as a rule|of course|it is (?:important|worth|essential|advisable|"
-    r"recommended|always)|please|feel free|let me know|i hope|hope (?:this|that) helps|here (?:is|are)|"
-    r"you (?:can|may|should|might)|make sure|keep in mind|there are (?:many|several|various|different) |"
-    r"in (?:summary|conclusion)|based on the (?:context|documents?|passages?|information|sources?)(?: provided)?,?$)"
+    r"\b(?:in general|generally|typically|usually|as a rule|of course|it is "
+    r"(?:important|worth|essential|advisable|recommended|always)|please|feel free|let me know|i "
+    r"hope|hope (?:this|that) helps|here (?:is|are)|you (?:can|may|should|might)|make sure|keep "
+    r"in mind|there are (?:many|several|various|different) |in (?:summary|conclusion)|based on "
+    r"the (?:context|documents?|passages?|information|sources?)(?: provided)?,?$)"
 )
 _FILLER = re.compile(
-    r"(?:yes|no|sure|well|oh|wow|okay|ok|hi|hello|thanks?(?: you)?|you(?:'re| are) welcome|great|nice|cool|"
-    r"good question|that(?:'s| is) (?:\w+ ){0,2}(?:interesting|cool|great|nice|awesome|true|right|question)|"
-    r"i (?:see|agree|know|didn't know that|did not know that)|here (?:is|are) [^.]{0,60}:)[\s.!,:…]*",
+    r"(?:yes|no|sure|well|oh|wow|okay|ok|hi|hello|thanks?(?: you)?|you(?:'re| are) "
+    r"welcome|great|nice|cool|good question|that(?:'s| is) (?:\w+ "
+    r"){0,2}(?:interesting|cool|great|nice|awesome|true|right|question)|i "
+    r"(?:see|agree|know|didn't know that|did not know that)|here (?:is|are) [^.]{0,60}:)[\s.!,:…]*",
     re.IGNORECASE,
 )
 
 
 class Claim(NamedTuple):
-    """A claim of an answer: `text == answer[start:end]`, with the marks of its citations; `kind` is one of KINDS."""
+    """A claim of an answer: `text == answer[start:end]`, with the marks of its citations; `kind` is
+    one of KINDS.
+    """
 
     text: str
     start: int
@@ -58,14 +67,15 @@ class Claim(NamedTuple):
 def claims(answer: str) -> list[Claim]:
     """Return the claims of an answer in their order.
 
-    A claim is a sentence, or one of its clauses where those are joined by a semicolon or by a comma with "and", "but",
-    "while" or "whereas" before a subject of its own, and each has a verb and four words. Each line of a list counts for
-    itself. The marks of citations behind a full stop belong to the claim before them. No claims are questions,
-    headings, code blocks, and fillers such as "Good question!".
+    A claim is a sentence, or one of its clauses where those are joined by a semicolon or by a comma
+    with "and", "but", "while" or "whereas" before a subject of its own, and each has a verb and
+    four words. Each line of a list counts for itself. The marks of citations behind a full stop
+    belong to the claim before them. No claims are questions, headings, code blocks, and fillers
+    such as "Good question!".
 
-    The kind follows from the wording: "inference" where it concludes or supposes ("therefore", "suggests", "might"),
-    "general" where it speaks of nothing in particular ("it is important to ...", "please ...") and names neither a
-    number nor a name, else "assertion".
+    The kind follows from the wording: "inference" where it concludes or supposes ("therefore",
+    "suggests", "might"), "general" where it speaks of nothing in particular ("it is important to
+    ...", "please ...") and names neither a number nor a name, else "assertion".
 
     >>> for claim in claims("It opened in 1889; it may close soon [2]. It is important to book early! Why?"):
     ...     print(claim.kind, repr(claim.text))
@@ -98,7 +108,11 @@ def kind_of(claim: str) -> str:
     if _INFERENCE.search(lower):
         return "inference"
     specific = any(word.name for word in words(claim)) or numbers(claim)
-    return "general" if not specific and (_GENERAL.search(lower) or claim.rstrip().endswith(":")) else "assertion"
+    return (
+        "general"
+        if not specific and (_GENERAL.search(lower) or claim.rstrip().endswith(":"))
+        else "assertion"
+    )
 
 
 def no_claim(sentence: str) -> bool:
@@ -120,7 +134,9 @@ def _clauses(answer: str) -> Iterator[tuple[int, int]]:
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines of a sentence that are items of a list, or one piece where it is only wrapped."""
+    """Yield the lines of a sentence that are items of a list, or one piece where it is only
+    wrapped.
+    """
     begin = start
     for match in re.finditer(r"\n", text[start:end]):
         following = text[start + match.end() : end]
@@ -148,7 +164,9 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     begin = start
     for match in _CLAUSE.finditer(text, start, end):
         before, after = text[begin : match.start()], text[match.end() : end]
-        if all(len(part.split()) >= _LEAST_WORDS and _VERB.search(part) for part in (before, after)):
+        if all(
+            len(part.split()) >= _LEAST_WORDS and _VERB.search(part) for part in (before, after)
+        ):
             yield trim(text, begin, match.start() + 1)
             begin = match.end()
     yield trim(text, begin, end)

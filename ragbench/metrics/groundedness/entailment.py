@@ -30,31 +30,49 @@ def check_support_model(name: str) -> None:
     ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
 lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
     """
-    if isinstance(name, str) and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
+    if isinstance(name, str) and (
+        name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())
+    ):
         return
     near = difflib.get_close_matches(str(name).lower(), SUPPORT_MODELS, n=1, cutoff=0.7)
-    path = isinstance(name, str) and (name.startswith(("/", "./", "../", "~")) or name.count("/") != 1)
+    path = isinstance(name, str) and (
+        name.startswith(("/", "./", "../", "~")) or name.count("/") != 1
+    )
     if path or not str(name).strip() or not isinstance(name, str):
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigError(
-            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} (or the folder or the "
-            "hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)"
+            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} "
+            "(or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a "
+            "cross-encoder for NLI)"
         )
 
 
 def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
-    """Return for each list of sentences and its page, the probability that the page entails each of them, in [0, 1].
+    """Return for each list of sentences and its page, the probability that the page entails each of
+    them, in [0, 1].
 
-    It is the highest over up to five windows of three sentences of one context, those that share most of the
-    sentence's words by weight. All pairs go through the model in one call, each distinct one once.
+    It is the highest over up to five windows of three sentences of one context, those that share
+    most of the sentence's words by weight. All pairs go through the model in one call, each
+    distinct one once.
     """
-    windows = [[(_windows(sentence, page), sentence) for sentence in sentences] for sentences, page in asked]
+    windows = [
+        [(_windows(sentence, page), sentence) for sentence in sentences]
+        for sentences, page in asked
+    ]
     pairs = sorted(
-        {(premise, sentence) for each in windows for premises, sentence in each for premise in premises},
+        {
+            (premise, sentence)
+            for each in windows
+            for premises, sentence in each
+            for premise in premises
+        },
         key=lambda pair: (-len(pair[0]) - len(pair[1]), pair),
     )
     probability = dict(zip(pairs, _predict(pairs, model), strict=True))
-    return [[max(probability[premise, each] for premise in premises) for premises, each in row] for row in windows]
+    return [
+        [max(probability[premise, each] for premise in premises) for premises, each in row]
+        for row in windows
+    ]
 
 
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
@@ -62,10 +80,14 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
         return []
     encoder, column = load_support_model(model)
     single = column is None
-    logits = encoder.predict(list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=not single)
+    logits = encoder.predict(
+        list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=not single
+    )
     values = np.asarray(logits, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ModelError(f"{model} gave values that are not finite numbers; its weights are damaged")
+        raise ModelError(
+            f"{model} gave values that are not finite numbers; its weights are damaged"
+        )
     chosen = values.reshape(len(pairs)) if column is None else values[:, column]
     found: list[float] = np.clip(chosen, 0.0, 1.0).tolist()
     return found
@@ -73,7 +95,8 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
 
 @lru_cache(maxsize=2)
 def load_support_model(model: str) -> tuple[Any, int | None]:
-    """Return a cross-encoder and which of its outputs is entailment (None: its only one); the last two stay in memory.
+    """Return a cross-encoder and which of its outputs is entailment (None: its only one); the last
+    two stay in memory.
 
     Raises:
         ConfigError: it has no label for entailment.
@@ -84,7 +107,9 @@ def load_support_model(model: str) -> tuple[Any, int | None]:
 
 
 def _entailment_column(encoder: Any, model: str) -> int | None:
-    """Which of the model's outputs is entailment; None for a model with one output, which is a probability of it."""
+    """Which of the model's outputs is entailment; None for a model with one output, which is a
+    probability of it.
+    """
     labels = {int(number): str(label) for number, label in encoder.model.config.id2label.items()}
     if len(labels) == 1:
         return None
@@ -92,8 +117,8 @@ def _entailment_column(encoder: Any, model: str) -> int | None:
         if label.lower().startswith(("entail", "supported", "consistent")):
             return number
     raise ConfigError(
-        f"the cross-encoder {model!r} has the labels {', '.join(labels.values())}, of which none is entailment; "
-        "expected a model for NLI whose config.json names 'entailment' in id2label"
+        f"the cross-encoder {model!r} has the labels {', '.join(labels.values())}, of which none "
+        "is entailment; expected a model for NLI whose config.json names 'entailment' in id2label"
     )
 
 
@@ -102,7 +127,11 @@ def _windows(sentence: str, page: Page) -> list[str]:
     scored = []
     for start in range(len(page.sentences)):
         end = start + 1
-        while end < len(page.sentences) and end - start < _WINDOW and page.context_of[end] == page.context_of[start]:
+        while (
+            end < len(page.sentences)
+            and end - start < _WINDOW
+            and page.context_of[end] == page.context_of[start]
+        ):
             end += 1
         stems = frozenset().union(*(s.stems for s in page.sentences[start:end]))
         scored.append((-sum(value for stem, value in weight.items() if stem in stems), start, end))

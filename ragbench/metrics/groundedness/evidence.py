@@ -1,4 +1,6 @@
-"""What speaks for and against a sentence being supported by a page: one number per kind of evidence."""
+"""What speaks for and against a sentence being supported by a page: one number per kind of
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,13 @@ _lock = threading.Lock()
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
-    """For each text its vector (dimension,) and those of its `words` (number of words, dimension), of unit length.
+    """For each text its vector (dimension,) and those of its `words` (number of words, dimension),
+    of unit length.
 
-    The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its word pieces, in the
-    context of the text. Words beyond the 256 tokens that the model reads have a row of zeros. The bits of a text do not
-    depend on the texts next to it. The last 96 MB are in memory.
+    The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
+    word pieces, in the context of the text. Words beyond the 256 tokens that the model reads have a
+    row of zeros. The bits of a text do not depend on the texts next to it. The last 96 MB are in
+    memory.
     """
     with _lock:
         memory = _memory()
@@ -68,7 +72,9 @@ def _pooled(text: str, states: FloatArray, offsets: Sequence[tuple[int, int]]) -
 def _memory() -> LRUCache[str, Vectors]:
     from cachetools import LRUCache
 
-    return LRUCache(maxsize=_MEMORY_BYTES, getsizeof=lambda pair: pair[0].nbytes + pair[1].nbytes + 500)
+    return LRUCache(
+        maxsize=_MEMORY_BYTES, getsizeof=lambda pair: pair[0].nbytes + pair[1].nbytes + 500
+    )
 
 
 def _unit(rows: FloatArray) -> FloatArray:
@@ -98,7 +104,9 @@ _COPIED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A sentence and a page: the evidence of its words, and the sentences of the page to compare vectors with."""
+    """A sentence and a page: the evidence of its words, and the sentences of the page to compare
+    vectors with.
+    """
 
     sentence: str
     weight: Floats
@@ -108,7 +116,9 @@ class Reading:
 
     @property
     def copied(self) -> bool:
-        """Whether the words decide: all of them are in the best window, and nearly all rows of them on the page."""
+        """Whether the words decide: all of them are in the best window, and nearly all rows of them
+        on the page.
+        """
         return self.lexical["words_in_window"] > 1 - 1e-9 and self.lexical["ngrams"] >= _COPIED
 
     @property
@@ -118,25 +128,33 @@ class Reading:
 
 
 def read_sentence(sentence: str, page: Page) -> Reading:
-    """Return how the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1], higher is better.
+    """Return how the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1],
+    higher is better.
 
-    A window is up to three sentences of one context; the best holds most of the sentence's words by weight.
+    A window is up to three sentences of one context; the best holds most of the sentence's words by
+    weight.
 
-    - words_in_window, words_on_page: the fraction of the words, by weight, in the best window, and anywhere;
-    - rare_in_window: the same in the best window, with the weights times how rare the word is on this page,
-      ln((sentences + 1) / (sentences with it + 0.5)): a long page holds every common word;
+    - words_in_window, words_on_page: the fraction of the words, by weight, in the best window, and
+      anywhere;
+    - rare_in_window: the same in the best window, with the weights times how rare the word is on
+      this page, ln((sentences + 1) / (sentences with it + 0.5)): a long page holds every common
+      word;
     - neighbours: the fraction of adjacent pairs of words that are adjacent on the page;
       word_pairs: of telling words that follow each other, the fraction with both in one sentence;
-    - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see `numeric_support`;
-    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a word that excludes
-      one of its words; else 1;
-    - ngrams: the mean of the plain fractions of words, pairs and triples of words that the page has;
-    - copied: the mean over the words of the length, up to 6, of the longest row of words around it that is in a
-      sentence of the page word for word, divided by 6 or the length of a shorter sentence;
+    - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see
+      `numeric_support`;
+    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a
+      word that excludes one of its words; else 1;
+    - ngrams: the mean of the plain fractions of words, pairs and triples of words that the page
+      has;
+    - copied: the mean over the words of the length, up to 6, of the longest row of words around it
+      that is in a sentence of the page word for word, divided by 6 or the length of a shorter
+      sentence;
     - no_novel_row: 1 - the longest row of words that the best window does not have, by weight.
 
-    Vectors are later compared with the sentences of the best window, three that hold the rarest words, and up to two
-    that hold what is still missing: a page of 10,000 words costs as many as one of 500.
+    Vectors are later compared with the sentences of the best window, three that hold the rarest
+    words, and up to two that hold what is still missing: a page of 10,000 words costs as many as
+    one of 500.
     """
     own_words = words(sentence)
     weight = np.array([word.weight for word in own_words])
@@ -174,12 +192,18 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
         values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
         place = int(values.argmax())
         if values[place] > best_value + 1e-9:
-            best, best_value, best_share = range(place, place + size), float(values[place]), float(shares[place])
+            best, best_value, best_share = (
+                range(place, place + size),
+                float(values[place]),
+                float(shares[place]),
+            )
     return best, best_share
 
 
 def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
-    """Return the sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
+    """Return the sentences worth a vector: the best window, those with the rarest words, and what
+    these leave out.
+    """
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
     held = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
@@ -210,9 +234,13 @@ def _lexical(
     own = denied(sentence, own_words)
     there: frozenset[str] = frozenset().union(*(page.sentences[i].stems for i in window))
     theirs: frozenset[str] = frozenset().union(*(page.sentences[i].denied for i in window))
-    differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in own_words} - own))
+    differs = bool((own & there) - theirs) or bool(
+        theirs & ({word.stem for word in own_words} - own)
+    )
     return {
-        "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
+        "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier))
+        if heavier
+        else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
         "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
@@ -222,12 +250,16 @@ def _lexical(
     }
 
 
-def _copying(stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range) -> dict[str, float]:
+def _copying(
+    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range
+) -> dict[str, float]:
     shares = [np.mean([stem in page.places for stem in stems])]
     if len(stems) > 1:
         shares.append(np.mean([pair in page.pairs for pair in itertools.pairwise(stems)]))
     if len(stems) > 2:
-        shares.append(np.mean([row in page.triples for row in zip(stems, stems[1:], stems[2:], strict=False)]))
+        shares.append(
+            np.mean([row in page.triples for row in zip(stems, stems[1:], stems[2:], strict=False)])
+        )
     near = np.asarray(hits[:, list(window)].any(axis=1))
     longest = row = 0.0
     for heavy, found in zip(weight, near, strict=True):
@@ -244,7 +276,9 @@ def _copying(stems: Sequence[str], weight: Floats, page: Page, hits: Bools, wind
 
 
 def _fragments(stems: Sequence[str], page: Page) -> Ints:
-    """For each word the length of the longest row of words around it that a sentence of the page has word for word."""
+    """For each word the length of the longest row of words around it that a sentence of the page
+    has word for word.
+    """
     row = page.row
     ending = np.zeros(len(row), dtype=np.int64)
     longest = np.zeros(len(stems), dtype=np.int64)
@@ -259,15 +293,17 @@ def _fragments(stems: Sequence[str], page: Page) -> Ints:
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:
-    """Return how the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1], higher is better.
+    """Return how the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1],
+    higher is better.
 
-    - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by weight, of the sentence
-      that does best; lowest_quarter: the same over all sentences that are looked at, for the quarter that does worst;
-      least_aligned: the telling word that does worst; no_stranger: 1 - the greatest weight times distance of a word;
+    - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by
+      weight, of the sentence that does best; lowest_quarter: the same over all sentences that are
+      looked at, for the quarter that does worst; least_aligned: the telling word that does worst;
+      no_stranger: 1 - the greatest weight times distance of a word;
     - similarity: the cosine of the sentence to the best window.
 
-    All of it is 1 for a sentence that is copied (all its words are in the best window, and 0.9 of its `ngrams` are on
-    the page): no vector is computed then.
+    All of it is 1 for a sentence that is copied (all its words are in the best window, and 0.9 of
+    its `ngrams` are on the page): no vector is computed then.
     """
     if reading.copied:
         return dict.fromkeys(SEMANTIC, 1.0)

@@ -1,4 +1,6 @@
-"""Numbers in words, fractions and signs rewritten in digits, with the place that each character comes from."""
+"""Numbers in words, fractions and signs rewritten in digits, with the place that each character
+comes from.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,37 @@ from dataclasses import dataclass
 
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _CARDINALS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
 ).split()
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+    "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
 ).split()
 _VALUES = {word: value for value, word in enumerate(_CARDINALS)} | _SCALES
 _VALUES |= {word: 10 * place for place, word in enumerate(_TENS, 2)}
 _ORDINAL = {word: value for value, word in enumerate(_ORDINALS, 1)}
 _ORDINAL |= {f"{word[:-1]}ieth": 10 * place for place, word in enumerate(_TENS, 2)}
 _ORDINAL |= {f"{word}th": value for word, value in _SCALES.items()}
-_PARTS = {"half": 2, "halves": 2, "quarter": 4, "fourth": 4, "twentieth": 20, "hundredth": 100, "thousandth": 1000}
+_PARTS = {
+    "half": 2,
+    "halves": 2,
+    "quarter": 4,
+    "fourth": 4,
+    "twentieth": 20,
+    "hundredth": 100,
+    "thousandth": 1000,
+}
 _PARTS |= {word: value for value, word in enumerate(_ORDINALS[2:10], 3)}
 _PARTS |= {f"{word}s": value for word, value in _PARTS.items() if not word.startswith("hal")}
 _DECADES = {f"{word[:-1]}ies": f"{20 + 10 * place}s" for place, word in enumerate(_TENS)}
 _VULGAR = dict(
-    zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(), strict=True)
+    zip(
+        "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞",
+        "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(),
+        strict=True,
+    )
 )
 _SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
@@ -54,9 +68,15 @@ _SIGNS: tuple[Rewriting, ...] = (
     (re.compile(r"(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"), lambda found: "^" + found[0].translate(_SUPERSCRIPT)),
 )
 _GROUPS: tuple[Rewriting, ...] = (
-    (re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)"), lambda found: found[0].replace(".", "")),
+    (
+        re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)"),
+        lambda found: found[0].replace(".", ""),
+    ),
     # else they would be read as parts of a name, as "COVID-19" is
-    (re.compile(r"\b(mid|pre|post|early|late)-(?=\w)", re.IGNORECASE), lambda found: f"{found[1]} "),
+    (
+        re.compile(r"\b(mid|pre|post|early|late)-(?=\w)", re.IGNORECASE),
+        lambda found: f"{found[1]} ",
+    ),
 )
 # `whole` and a fraction, `n` parts; "third" and "half" by themselves are mostly something else
 _FRACTIONS = [
@@ -79,14 +99,18 @@ _FRACTIONS = [
 
 def _fraction(match: re.Match[str]) -> str:
     part = match.groupdict()
-    whole, n = (word if (word := part.get(name) or "").isdigit() else word and "1" for name in ("whole", "n"))
+    whole, n = (
+        word if (word := part.get(name) or "").isdigit() else word and "1"
+        for name in ("whole", "n")
+    )
     fraction = f"{n or 1}/{_PARTS[part['part'].lower()]}" if "part" in part else "1"
     return " ".join(filter(None, (whole, fraction, part.get("unit"))))
 
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """A text with its numbers in digits; character i of `text` was made from `origin[i]` (start, end) of the original.
+    """A text with its numbers in digits; character i of `text` was made from `origin[i]` (start,
+    end) of the original.
 
     `spoken[i]` is whether the original had a word there.
     """
@@ -110,13 +134,19 @@ class Digits:
             marks += [*self.spoken[last:start], *[spoken] * len(new)]
             last = end
         return Digits(
-            self.source, text + self.text[last:], [*origin, *self.origin[last:]], [*marks, *self.spoken[last:]]
+            self.source,
+            text + self.text[last:],
+            [*origin, *self.origin[last:]],
+            [*marks, *self.spoken[last:]],
         )
 
     def rewritten(self, rules: Iterable[Rewriting], *, spoken: bool) -> Digits:
         current = self
         for pattern, write in rules:
-            changes = [(found.start(), found.end(), write(found)) for found in pattern.finditer(current.text)]
+            changes = [
+                (found.start(), found.end(), write(found))
+                for found in pattern.finditer(current.text)
+            ]
             if changes:
                 current = current.replaced(changes, spoken=spoken)
         return current
@@ -130,7 +160,9 @@ def in_digits(text: str) -> Digits:
     >>> in_digits("half an hour, the nineteenth century, a hundred, the nineties").text
     '1/2 hour, the 19th century, 100, the 90s'
     """
-    plain = Digits(text, text, [(place, place + 1) for place in range(len(text))], [False] * len(text))
+    plain = Digits(
+        text, text, [(place, place + 1) for place in range(len(text))], [False] * len(text)
+    )
     plain = plain.rewritten(_GROUPS if text.isascii() else [*_SIGNS, *_GROUPS], spoken=False)
     letters = set(_LETTERS.findall(text.lower()))
     if letters & (_SPELLED | _DECADES.keys()):
@@ -143,8 +175,12 @@ def in_digits(text: str) -> Digits:
 
 
 def _spelled(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, digits) of the numbers in words, of years ("nineteen forty-five") and decades."""
-    rows: list[tuple[int, int, int, int, str]] = []  # start, end, thousands and more, the rest, ending
+    """Return (start, end, digits) of the numbers in words, of years ("nineteen forty-five") and
+    decades.
+    """
+    rows: list[
+        tuple[int, int, int, int, str]
+    ] = []  # start, end, thousands and more, the rest, ending
     before = ""  # the word before, with anything between them
     for match in _TOKEN.finditer(text):
         word = match[0].lower()
@@ -152,14 +188,18 @@ def _spelled(text: str) -> list[tuple[int, int, str]]:
         if value is not None and not _other(word, before):
             start, total, rest = match.start(), 0, value
             last = rows[-1] if rows else (0, -1, 0, 0, "")
-            joined = None if last[4] else _joined(last[2], last[3], value, text[last[1] : start].lower())
+            joined = (
+                None if last[4] else _joined(last[2], last[3], value, text[last[1] : start].lower())
+            )
             if joined:
                 start, (total, rest) = rows.pop()[0], joined
             elif word in _SCALES and (
                 article := re.search(r"\ban?\s$", text[max(0, start - 3) : start], re.IGNORECASE)
             ):
                 start -= len(article.group())
-            rows.append((start, match.end(), total, rest, _ending(value) if word in _ORDINAL else ""))
+            rows.append(
+                (start, match.end(), total, rest, _ending(value) if word in _ORDINAL else "")
+            )
         if word != "-" and not (before in _PARTS and word in {"of", "a", "an"}):
             before = word
     numbers = [(start, end, f"{total + rest}{ending}") for start, end, total, rest, ending in rows]
@@ -167,13 +207,17 @@ def _spelled(text: str) -> list[tuple[int, int, str]]:
 
 
 def _joined(total: int, rest: int, value: int, gap: str) -> tuple[int, int] | None:
-    """What a number and the next word are together, as (thousands and more, the rest); None where they are two."""
+    """What a number and the next word are together, as (thousands and more, the rest); None where
+    they are two.
+    """
     if gap == " and " and rest % 100 == 0 and total + rest >= 100 and 0 < value < 100:
         return total, rest + value
     if gap not in {" ", "-"}:
         return None
     if value >= 1000:
-        return (total + rest * value, 0) if 0 < rest < 1000 and not 0 < total < 1000 * value else None
+        return (
+            (total + rest * value, 0) if 0 < rest < 1000 and not 0 < total < 1000 * value else None
+        )
     if value == 100:
         return (total, rest * 100) if 0 < rest < 100 else None
     tens = rest % 100
@@ -187,7 +231,9 @@ def _ending(value: int) -> str:
 
 
 def _other(word: str, before: str) -> bool:
-    """Return True if a word that looks like a part of a number is something else here, given the word before it."""
+    """Return True if a word that looks like a part of a number is something else here, given the
+    word before it.
+    """
     if word in _SCALES:  # 3.5 million, half a million
         return before[:1].isdigit() or before in _PARTS
     if word == "second":  # ten seconds, a second, per second

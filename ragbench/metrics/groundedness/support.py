@@ -1,4 +1,6 @@
-"""How well contexts support an answer: one number in [0, 1] from the words, names, numbers and vectors of both."""
+"""How well contexts support an answer: one number in [0, 1] from the words, names, numbers and
+vectors of both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from ragbench.errors import DataError
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
-from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence, vectors
+from ragbench.metrics.groundedness.evidence import (
+    Reading,
+    read_sentence,
+    semantic_evidence,
+    vectors,
+)
 from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.store import arrays, digest
 from ragbench.text import sentence_spans
@@ -28,7 +35,8 @@ _LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _BLOCK = 32  # pairs whose vectors are computed together
 _NO_CLAIM = 0.3  # what a question or a filler counts, relative to a claim
 
-# Where one bad sentence spoils the answer: mean and worst sentence count half each. In all else the mean counts.
+# Where one bad sentence spoils the answer: mean and worst sentence count half each. In all else the
+# mean counts.
 _SPOILING = frozenset(
     [
         *("names_in_window", "names_on_page", "numbers", "not_denied", "not_opposed"),
@@ -39,7 +47,9 @@ _SPOILING = frozenset(
 
 @lru_cache(maxsize=1)
 def coefficients() -> dict[str, dict[str, float]]:
-    """Return model -> the coefficients of its evidence; fitted by `python -m tests.fitting.claim_support`."""
+    """Return model -> the coefficients of its evidence; fitted by `python -m
+    tests.fitting.claim_support`.
+    """
     found: dict[str, dict[str, float]] = json.loads(
         Path(__file__).with_name("support_coefficients.json").read_text(encoding="utf-8")
     )
@@ -47,39 +57,44 @@ def coefficients() -> dict[str, dict[str, float]]:
 
 
 def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> float:
-    """Return how well the contexts support the statements of an answer, in [0, 1]; higher is better.
+    """Return how well the contexts support the statements of an answer, in [0, 1]; higher is
+    better.
 
-    It ranks answers; no fixed value of it means "supported". On labels by people from six sources the best threshold
-    lay between 0.28 and 0.96, by the kind of text: `rb.metrics.calibrate_threshold` finds yours from 30 or more labels.
-    A sentence of the contexts scores 0.97, another subject below 0.1. It is a heuristic: it sees what is not there,
-    other names, other numbers and some denials; swapped roles and wrong conclusions in the contexts' own words it
-    mostly does not see.
+    It ranks answers; no fixed value of it means "supported". On labels by people from six sources
+    the best threshold lay between 0.28 and 0.96, by the kind of text:
+    `rb.metrics.calibrate_threshold` finds yours from 30 or more labels. A sentence of the contexts
+    scores 0.97, another subject below 0.1. It is a heuristic: it sees what is not there, other
+    names, other numbers and some denials; swapped roles and wrong conclusions in the contexts' own
+    words it mostly does not see.
 
     With the built-in models it is 1 / (1 + exp(-(c + sum of w_k e_k))) over the evidence e_k of
-    `ragbench.metrics.groundedness.evidence`: words, rows of words, names, numbers and denials in the best window of
-    three sentences and anywhere, and with "minilm" also the cosines of words and sentences. Every weight w_k is
-    positive: more evidence never lowers the value. Over several sentences it is the mean by the weight of their words;
-    for names, numbers, denials, copied and novel rows of words and the worst word half of it is the worst sentence.
-    A sentence that is copied all but word for word has cosines of 1, without asking minilm.
-    Questions to the reader and fillers ("Good question!") count 0.3, claims 1. Marks of citations are not read.
-    Values are rounded to 6 decimals.
+    `ragbench.metrics.groundedness.evidence`: words, rows of words, names, numbers and denials in
+    the best window of three sentences and anywhere, and with "minilm" also the cosines of words and
+    sentences. Every weight w_k is positive: more evidence never lowers the value. Over several
+    sentences it is the mean by the weight of their words; for names, numbers, denials, copied and
+    novel rows of words and the worst word half of it is the worst sentence. A sentence that is
+    copied all but word for word has cosines of 1, without asking minilm. Questions to the reader
+    and fillers ("Good question!") count 0.3, claims 1. Marks of citations are not read. Values are
+    rounded to 6 decimals.
 
-    The weights are those of a logistic regression with non-negative weights, drawn to equal weights on standardised
-    evidence (three times that for plain n-gram overlap). It was fitted to 1,500 proxies made from CLAPNQ, PubMedQA,
-    XQuAD and sentences of our own, none of them verdicts of a person on a model's answer; `tests/fitting/
-    claim_support.py` of the repository makes them, repeats the fit and compares it with n-gram overlap on held-out
-    documents: an answer's own passage against the nearest other one has an AUC of 0.987 (overlap: 0.987) for long
-    answers, 0.961 (0.922) for conclusions and 0.986 (0.986) for short answers, and spoiled answers 0.882 (0.840). No
-    task of the twelve has overlap ahead by more than chance.
-    Constant and scale put a verbatim sentence at 0.97, and 0.5 between human answers and nearest other passages: a
-    fluent invention in the passage's own words is often above 0.5.
+    The weights are those of a logistic regression with non-negative weights, drawn to equal weights
+    on standardised evidence (three times that for plain n-gram overlap). It was fitted to 1,500
+    proxies made from CLAPNQ, PubMedQA, XQuAD and sentences of our own, none of them verdicts of a
+    person on a model's answer; `tests/fitting/ claim_support.py` of the repository makes them,
+    repeats the fit and compares it with n-gram overlap on held-out documents: an answer's own
+    passage against the nearest other one has an AUC of 0.987 (overlap: 0.987) for long answers,
+    0.961 (0.922) for conclusions and 0.986 (0.986) for short answers, and spoiled answers 0.882
+    (0.840). No task of the twelve has overlap ahead by more than chance. Constant and scale put a
+    verbatim sentence at 0.97, and 0.5 between human answers and nearest other passages: a fluent
+    invention in the passage's own words is often above 0.5.
 
     Args:
-        answer: without words it states nothing, and its support is 0.
-        contexts: none, or none with words, support nothing: 0.
-        model: "minilm" (default), "lexical" (the words only; ten times as fast), or the folder or hub name of a
-            cross-encoder for NLI: then it is the probability of entailment by the best of five windows of three
-            sentences, half the mean over the answer's sentences and half the lowest of them.
+        answer: without words it states nothing, and its support is 0. contexts: none, or none with
+        words, support nothing: 0. model: "minilm" (default), "lexical" (the words only; ten times
+        as fast), or the folder or hub name of a
+            cross-encoder for NLI: then it is the probability of entailment by the best of five
+            windows of three sentences, half the mean over the answer's sentences and half the
+            lowest of them.
 
     >>> tower = ["The Eiffel Tower opened in March 1889. It stands in Paris and is 330 metres tall."]
     >>> claim_support("The Eiffel Tower opened in March 1889.", tower, model="lexical") > 0.9
@@ -88,15 +103,16 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     True
 
     Raises:
-        ConfigError: `model` cannot be a model, or is a cross-encoder without a label for entailment.
-        DataError: `contexts` is one text.
-        ModelError: the cross-encoder could not be loaded.
+        ConfigError: `model` cannot be a model, or is a cross-encoder without a label for
+        entailment. DataError: `contexts` is one text. ModelError: the cross-encoder could not be
+        loaded.
     """
     return claim_supports([(answer, contexts)], model=model)[0]
 
 
 def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
-    """Return `claim_support` of many (answer, contexts) at once: the same numbers, with the vectors computed together.
+    """Return `claim_support` of many (answer, contexts) at once: the same numbers, with the vectors
+    computed together.
 
     >>> claim_supports([("It opened.", ["It opened."]), ("", ["It opened."])], model="lexical")[1]
     0.0
@@ -104,27 +120,38 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     check_support_model(model)
     for _, contexts in pairs:
         if isinstance(contexts, str):
-            raise DataError(f"contexts are a sequence of texts, not one text; write [text] for {contexts[:40]!r}")
+            raise DataError(
+                f"contexts are a sequence of texts, not one text; write [text] "
+                f"for {contexts[:40]!r}"
+            )
     found: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
         if model == "minilm":  # the only one that is slow and whose definition is here
             found += _kept(block)
         else:
-            found += _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
+            found += (
+                _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
+            )
     return found
 
 
 def _kept(pairs: Pairs) -> list[float]:
     """Return `_built_in` with minilm, computed once for the same texts and the same code."""
     key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
-    kept = arrays("claim-support", key, lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)})
+    kept = arrays(
+        "claim-support",
+        key,
+        lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)},
+    )
     return [float(value) for value in kept["supports"]]
 
 
 @lru_cache(maxsize=1)
 def _definition() -> str:
-    """Return a digest of all that decides a value: code, coefficients, and the libraries that read texts."""
+    """Return a digest of all that decides a value: code, coefficients, and the libraries that read
+    texts.
+    """
     here = Path(__file__).parent
     package = here.parents[1]
     files = sorted(
@@ -136,14 +163,19 @@ def _definition() -> str:
             package / "retrieval/minilm.py",
         ]
     )
-    return digest(*(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "tokenizers")))
+    return digest(
+        *(path.read_bytes() for path in files),
+        *map(version, ("numpy", "scipy", "sentencex", "tokenizers")),
+    )
 
 
 def _built_in(pairs: Pairs, model: str) -> list[float]:
     readings = read_pairs(pairs)
     semantic = model == "minilm"
     if semantic:
-        vectors([text for own in readings for reading in own for text in reading.texts])  # together, then from memory
+        vectors(
+            [text for own in readings for reading in own for text in reading.texts]
+        )  # together, then from memory
     return [_combined(own, model) if own else 0.0 for own in readings]
 
 
@@ -159,13 +191,16 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
 def _combined(readings: Sequence[Reading], model: str) -> float:
     learnt = coefficients()[model]
     total = learnt["constant"] + sum(
-        learnt[name] * value for name, value in answer_evidence(readings, semantic=model == "minilm").items()
+        learnt[name] * value
+        for name, value in answer_evidence(readings, semantic=model == "minilm").items()
     )
     return round(1 / (1 + math.exp(-total)), 6)
 
 
 def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str, float]:
-    """The evidence of an answer's sentences in one: means by the weight of their words, half the worst of _SPOILING."""
+    """The evidence of an answer's sentences in one: means by the weight of their words, half the
+    worst of _SPOILING.
+    """
     evidence = [{**one.lexical, **(semantic_evidence(one) if semantic else {})} for one in readings]
     claimed = [not no_claim(one.sentence) for one in readings]
     weights = [
@@ -176,7 +211,9 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
     for name in evidence[0]:
         values = [one[name] for one in evidence]
         mean = sum(map(float.__mul__, values, weights)) / sum(weights)
-        worst = min(v for v, claims in zip(values, claimed, strict=True) if claims or not any(claimed))
+        worst = min(
+            v for v, claims in zip(values, claimed, strict=True) if claims or not any(claimed)
+        )
         merged[name] = (mean + worst) / 2 if name in _SPOILING else mean
     return merged
 
@@ -195,7 +232,9 @@ def _by_encoder(pairs: Pairs, model: str) -> list[float]:
 
 
 def _sentences(answer: str) -> list[str]:
-    """Return the sentences of an answer without marks of citations and lists; those without a word are none."""
+    """Return the sentences of an answer without marks of citations and lists; those without a word
+    are none.
+    """
     plain = without_citations(answer)
     lines = [line for start, end in sentence_spans(plain) for line in unwrapped(plain[start:end])]
     bare = [_LIST_MARK.sub("", line).strip() for line in lines]

@@ -1,4 +1,6 @@
-"""Texts as groundedness reads them: words with a weight for how informative they are, what is denied, sentences."""
+"""Texts as groundedness reads them: words with a weight for how informative they are, what is
+denied, sentences.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,24 @@ from ragbench.text import UNSPACED, load_tokenizer, sentence_spans
 
 _NOT = r"n['’]t\b"
 _LETTER = rf"(?:(?![\d_]|{UNSPACED})\w)"
-_WORD = re.compile(rf"{UNSPACED}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+", re.IGNORECASE)
-_BEGINS = re.compile(r"[.!?:;\"“”\n•*]")  # between two words: the second one may have a capital for that alone
+_WORD = re.compile(
+    rf"{UNSPACED}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+",
+    re.IGNORECASE,
+)
+_BEGINS = re.compile(
+    r"[.!?:;\"“”\n•*]"
+)  # between two words: the second one may have a capital for that alone
 _WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}
-_FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words are in order of frequency, from "the" at this place
+_FIRST_WORD_PIECE = (
+    1996  # in BERT's vocabulary whole words are in order of frequency, from "the" at this place
+)
 _LAST_WORD_PIECE = 30521
 
 
 class Word(NamedTuple):
-    """A word of a text: its stem, its place, how informative it is (0.05 to 1.1), and if it looks like a name."""
+    """A word of a text: its stem, its place, how informative it is (0.05 to 1.1), and if it looks
+    like a name.
+    """
 
     stem: str
     start: int
@@ -39,9 +50,10 @@ class Word(NamedTuple):
 def words(text: str) -> list[Word]:
     """Return the words of a text in their order.
 
-    Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight rises with rarity, from
-    0.05 for "the" to 1.1 for a word outside the vocabulary of BERT, whose order is by frequency. A name begins with a
-    capital letter and does not begin a sentence, or is rare enough there.
+    Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight
+    rises with rarity, from 0.05 for "the" to 1.1 for a word outside the vocabulary of BERT, whose
+    order is by frequency. A name begins with a capital letter and does not begin a sentence, or is
+    rare enough there.
 
     >>> [(word.stem, round(word.weight, 2), word.name) for word in words("The towers of Paris aren't safe.")]
     [('the', 0.05, False), ('tower', 0.78, False), ('of', 0.05, False), ('pari', 0.54, True), ('are', 0.05, False), \
@@ -62,7 +74,11 @@ def _words(text: str) -> tuple[Word, ...]:
         folded = unicodedata.normalize("NFKC", raw).casefold()
         if folded == "s" and gap[-1:] in {"'", "’"}:
             continue
-        folded = _WHOLE.get(folded, folded) if folded != "ca" or text[end : end + 1].lower() == "n" else folded
+        folded = (
+            _WHOLE.get(folded, folded)
+            if folded != "ca" or text[end : end + 1].lower() == "n"
+            else folded
+        )
         stem, weight, number = _known(folded)
         capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
         name = capital and (weight >= 0.95 if first else len(raw) > 1)
@@ -92,12 +108,16 @@ def _rarity(word: str) -> float:
     if place < _FIRST_WORD_PIECE:
         return 0.3 if len(word) == 1 else 1.0
     rank = place - _FIRST_WORD_PIECE + 1
-    share = (math.log(rank) - math.log(20)) / (math.log(_LAST_WORD_PIECE - _FIRST_WORD_PIECE) - math.log(20))
+    share = (math.log(rank) - math.log(20)) / (
+        math.log(_LAST_WORD_PIECE - _FIRST_WORD_PIECE) - math.log(20)
+    )
     return min(1.0, max(0.05, share))
 
 
 def _plain(word: str) -> str:
-    return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
+    return "".join(
+        sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -118,16 +138,19 @@ _REACH = 3  # telling words
 _TELLING = 0.12
 
 _OPPOSITES = (
-    "increased decreased|increase decrease|increases decreases|rose fell|rise fall|more less|more fewer|higher lower|"
-    "high low|highest lowest|first last|earliest latest|largest smallest|larger smaller|large small|best worst|"
-    "better worse|won lost|win lose|before after|north south|east west|northern southern|eastern western|early late|"
-    "older younger|male female|men women|son daughter|father mother|brother sister|husband wife|positive negative|"
-    "always never|most few|many few|included excluded|began ended|started stopped|start stop|built destroyed|"
-    "born died|accepted rejected|allowed forbidden|allowed prohibited|legal illegal|supported opposed|gained lost|"
-    "major minor|same different|upper lower|long short|public private|domestic foreign|common rare|success failure|"
-    "inside outside|bought sold|joined left|married divorced|approved denied|appointed dismissed|guilty innocent|"
-    "true false|safe dangerous|possible impossible|able unable|active passive|enabled disabled|open closed|"
-    "opened closed|above below|maximum minimum|import export|imports exports|convicted acquitted|confirmed denied"
+    "increased decreased|increase decrease|increases decreases|rose fell|rise fall|more "
+    "less|more fewer|higher lower|high low|highest lowest|first last|earliest latest|largest "
+    "smallest|larger smaller|large small|best worst|better worse|won lost|win lose|before "
+    "after|north south|east west|northern southern|eastern western|early late|older younger|male "
+    "female|men women|son daughter|father mother|brother sister|husband wife|positive "
+    "negative|always never|most few|many few|included excluded|began ended|started stopped|start "
+    "stop|built destroyed|born died|accepted rejected|allowed forbidden|allowed prohibited|legal "
+    "illegal|supported opposed|gained lost|major minor|same different|upper lower|long "
+    "short|public private|domestic foreign|common rare|success failure|inside outside|bought "
+    "sold|joined left|married divorced|approved denied|appointed dismissed|guilty innocent|true "
+    "false|safe dangerous|possible impossible|able unable|active passive|enabled disabled|open "
+    "closed|opened closed|above below|maximum minimum|import export|imports exports|convicted "
+    "acquitted|confirmed denied"
 )
 _OPPOSITE: dict[str, set[str]] = {}
 for _pair in _OPPOSITES.split("|"):
@@ -136,7 +159,8 @@ for _pair in _OPPOSITES.split("|"):
 
 
 def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
-    """Return the stems that a negation of the text reaches: the next three telling words of its clause.
+    """Return the stems that a negation of the text reaches: the next three telling words of its
+    clause.
 
     >>> sorted(denied("The bridge isn't safe under load, but it stands."))
     ['load', 'safe', 'under']
@@ -144,7 +168,9 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
     found: set[str] = set()
     text_words = words(text) if own is None else own
     for place, word in enumerate(text_words):
-        if word.stem not in _NEGATIONS or (place + 1 < len(text_words) and text_words[place + 1].stem in _NO_DENIAL):
+        if word.stem not in _NEGATIONS or (
+            place + 1 < len(text_words) and text_words[place + 1].stem in _NO_DENIAL
+        ):
             continue
         reached, end = 0, word.end
         for after in text_words[place + 1 : place + 8]:
@@ -158,7 +184,8 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
 
 
 def opposed(claim: str, text: str) -> bool:
-    """Return True if the text has, for a word of the claim that it lacks, one that excludes it ("rose" and "fell").
+    """Return True if the text has, for a word of the claim that it lacks, one that excludes it
+    ("rose" and "fell").
 
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
@@ -169,7 +196,8 @@ def opposed(claim: str, text: str) -> bool:
 
 
 def polarity_differs(claim: str, text: str) -> bool:
-    """Whether one of the two denies what the other states, in every sentence of the text that is about the claim.
+    """Whether one of the two denies what the other states, in every sentence of the text that is
+    about the claim.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
     True
@@ -194,7 +222,8 @@ def polarity_differs(claim: str, text: str) -> bool:
 
 
 def text_states(text: str, claim: str) -> bool:
-    """Return True if the words of the claim are in the text one after another, with no negation shortly before.
+    """Return True if the words of the claim are in the text one after another, with no negation
+    shortly before.
 
     >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
     (True, False)
@@ -205,14 +234,17 @@ def text_states(text: str, claim: str) -> bool:
     for place in range(len(stems) - len(wanted) + 1) if wanted else ():
         before = there[max(0, place - 4) : place]
         near = [word for word in before if not _STOP.search(text[word.end : there[place].start])]
-        if stems[place : place + len(wanted)] == wanted and not any(word.stem in _NEGATIONS for word in near):
+        if stems[place : place + len(wanted)] == wanted and not any(
+            word.stem in _NEGATIONS for word in near
+        ):
             return True
     return False
 
 
 _LONGEST = 60  # words: tables and lists without full stops are no sentences
 _PREFIX = 5
-# a line that ends within a sentence, as in plain text with a fixed width; the next one begins no item or row
+# a line that ends within a sentence, as in plain text with a fixed width; the next one begins no
+# item or row
 _WRAPPED = re.compile(r"([^\n]{39,}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
 
 
@@ -237,7 +269,9 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Contexts read as one: `sentences` in their order, `context_of` is the context that each is from."""
+    """Contexts read as one: `sentences` in their order, `context_of` is the context that each is
+    from.
+    """
 
     sentences: tuple[Sentence, ...]
     context_of: tuple[int, ...]
@@ -263,7 +297,9 @@ class Page:
 
     def _rows(self, n: int) -> frozenset[tuple[str, ...]]:
         stems = ([word.stem for word in sentence.words] for sentence in self.sentences)
-        return frozenset(row for each in stems for row in zip(*(each[i:] for i in range(n)), strict=False))
+        return frozenset(
+            row for each in stems for row in zip(*(each[i:] for i in range(n)), strict=False)
+        )
 
     @cached_property
     def numbered(self) -> dict[str, int]:
@@ -272,8 +308,12 @@ class Page:
 
     @cached_property
     def row(self) -> Ints:
-        """Return the words of the page in their order, as numbers of their stems; -1 after each sentence."""
-        return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
+        """Return the words of the page in their order, as numbers of their stems; -1 after each
+        sentence.
+        """
+        return np.array(
+            [n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)]
+        )
 
     @cached_property
     def _by_prefix(self) -> dict[str, list[str]]:
@@ -284,12 +324,18 @@ class Page:
         return found
 
     def find(self, stem: str) -> str | None:
-        """The stem as the page has it: itself, or one that begins alike and is at most three letters off in length."""
+        """The stem as the page has it: itself, or one that begins alike and is at most three
+        letters off in length.
+        """
         if stem in self.places:
             return stem
         if len(stem) < _PREFIX or stem[0].isdigit():
             return None
-        near = [other for other in self._by_prefix.get(stem[:_PREFIX], ()) if abs(len(other) - len(stem)) <= 3]
+        near = [
+            other
+            for other in self._by_prefix.get(stem[:_PREFIX], ())
+            if abs(len(other) - len(stem)) <= 3
+        ]
         return near[0] if near else None
 
 

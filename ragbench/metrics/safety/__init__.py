@@ -1,4 +1,5 @@
-"""What must not go in and what must not come out: attacks in prompts, leaks in answers, and detectors of both.
+"""What must not go in and what must not come out: attacks in prompts, leaks in answers, and
+detectors of both.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -17,7 +17,9 @@ Detector = Callable[[str], float]
 
 @dataclass(frozen=True, slots=True)
 class Classifier:
-    """A detector of this `name`: the probability of the `harmful` classes of a pipeline of transformers."""
+    """A detector of this `name`: the probability of the `harmful` classes of a pipeline of
+    transformers.
+    """
 
     name: str
     harmful: frozenset[str]
@@ -29,11 +31,13 @@ class Classifier:
 
 
 def load_detector(name: str) -> Detector:
-    """Return the detector of this name: "hf:<text-classification model>", a folder or a name on the Hugging Face hub.
+    """Return the detector of this name: "hf:<text-classification model>", a folder or a name on the
+    Hugging Face hub.
 
-    Its score is the probability of the classes that are called harmful ("INJECTION", "jailbreak", "unsafe", ...; of
-    LABEL_0 and LABEL_1 the second). "hf:<model>#<class>" names another class. A text longer than the model can read is
-    read up to there. The model is loaded (and, if it is not on this disk, downloaded) at once.
+    Its score is the probability of the classes that are called harmful ("INJECTION", "jailbreak",
+    "unsafe", ...; of LABEL_0 and LABEL_1 the second). "hf:<model>#<class>" names another class. A
+    text longer than the model can read is read up to there. The model is loaded (and, if it is not
+    on this disk, downloaded) at once.
 
     "package.module:attribute" is a function of your own, text -> score in [0, 1].
 
@@ -44,7 +48,9 @@ def load_detector(name: str) -> Detector:
     if is_import(name, ["hf"]):
         own = imported(name, "detector")
         if not callable(own):
-            raise ConfigError(f"detector {name!r} cannot be called; expected a function text -> score in [0, 1]")
+            raise ConfigError(
+                f"detector {name!r} cannot be called; expected a function text -> score in [0, 1]"
+            )
         function: Detector = own
         return function
     kind, _, rest = name.partition(":")
@@ -52,7 +58,8 @@ def load_detector(name: str) -> Detector:
     if kind != "hf" or not model:
         raise ConfigError(
             f"detector {name!r} is not known; expected hf:<text-classification model>, such as "
-            f"hf:protectai/deberta-v3-base-prompt-injection-v2, {FORM}, or nothing for the built-in one"
+            f"hf:protectai/deberta-v3-base-prompt-injection-v2, {FORM}, or nothing for the "
+            "built-in one"
         )
     classify = _pipeline(model)
     labels = [str(label) for label in classify.model.config.id2label.values()]
@@ -67,8 +74,9 @@ def _pipeline(model: str) -> Any:
             return pipeline("text-classification", model=model, device="cpu")
         except Exception as exc:
             raise ModelError(
-                f"the text-classification model {model!r} could not be loaded ({first_line(exc)}); give a folder with "
-                "its weights and tokenizer, or the name of one on the Hugging Face hub and a connection to it"
+                f"the text-classification model {model!r} could not be loaded "
+                f"({first_line(exc)}); give a folder with its weights and tokenizer, or the name "
+                "of one on the Hugging Face hub and a connection to it"
             ) from exc
 
 
@@ -84,7 +92,7 @@ def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
             harmful = {label for label in labels if word[label] not in HARMLESS}
     if not harmful or len(harmful) == len(labels):
         raise ConfigError(
-            f"which class of {model!r} is an attack is not known: it has {', '.join(labels)}; name it, as in "
-            f"hf:{model}#{labels[-1]}"
+            f"which class of {model!r} is an attack is not known: it has {', '.join(labels)}; "
+            f"name it, as in hf:{model}#{labels[-1]}"
         )
     return harmful

@@ -1,13 +1,15 @@
-"""How much a prompt looks like an attack on the assistant that reads it: a score in [0, 1] that needs no LLM.
+"""How much a prompt looks like an attack on the assistant that reads it: a score in [0, 1] that
+needs no LLM.
 
-A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text around an attack
-does not hide it, and length is not evidence. A sentence is scored by a logistic model over signs of attack (see
-`ragbench.metrics.safety.patterns`), its words and pairs of words, and its embeddings: all-MiniLM-L6-v2, which knows
-English best, and the static word vectors of wordllama, which hold up better in other languages. Among many sentences
-one looks odd by chance: where the signs alone do not speak clearly, a sentence must be the more suspicious the more
-different ones there are. The weights next to this file were fitted by tests/fitting/injection.py of the repository, to
-sentences of our own. The approach is that of max-pooled multiple-instance learning (Andrews, Tsochantaridis & Hofmann
-2003).
+A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text
+around an attack does not hide it, and length is not evidence. A sentence is scored by a logistic
+model over signs of attack (see `ragbench.metrics.safety.patterns`), its words and pairs of words,
+and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static word vectors of
+wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
+where the signs alone do not speak clearly, a sentence must be the more suspicious the more
+different ones there are. The weights next to this file were fitted by tests/fitting/injection.py of
+the repository, to sentences of our own. The approach is that of max-pooled multiple-instance
+learning (Andrews, Tsochantaridis & Hofmann 2003).
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""
 
 _EMBEDDERS = ("minilm", "wordllama")
-# The worst of n harmless sentences rises about with log(n); signs worth this many logits need no such correction.
+# The worst of n harmless sentences rises about with log(n); signs worth this many logits need no
+# such correction.
 _FEW_SENTENCES = 3
 _PER_LOG_SENTENCE = 0.6
 _CLEAR_SIGNS = 2.0
@@ -46,31 +49,37 @@ _MOST_READ = 20_000
 N_WORDS = 8192
 """The number of weights of words and pairs of words, which share them by their hashes."""
 # languages that are written without spaces are read sign by sign
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
+)
 
 
 def injection_score(text: str) -> float:
-    """Return how much `text` looks like an attack, in [0, 1]: from 0.40 on warn, from 0.50 on block.
+    """Return how much `text` looks like an attack, in [0, 1]: from 0.40 on warn, from 0.50 on
+    block.
 
-    0 for a text without letters. The score of the worst sentence counts, so that padding does not change it. Read are
-    the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
-    spread over the text. Rounded to 6 decimals.
+    0 for a text without letters. The score of the worst sentence counts, so that padding does not
+    change it. Read are the first million characters, and of a text of many sentences the 32 with
+    the most signs or, where few have any, spread over the text. Rounded to 6 decimals.
 
-    It is a free baseline: for smoke tests of a guardrail, for regressions from one version of a system to the next, and
-    where nothing may leave the machine. In production use a public classifier, "hf:<model>" (`load_detector`).
+    It is a free baseline: for smoke tests of a guardrail, for regressions from one version of a
+    system to the next, and where nothing may leave the machine. In production use a public
+    classifier, "hf:<model>" (`load_detector`).
 
-    Measured by tests/fitting/injection.py in cross-validation over 5,440 texts of our own with like wordings in one
-    fold: AUC 0.92 among texts of like length, 0.93 over all (English 0.94, other languages 0.90; length alone 0.67),
-    0.93 against hard harmless ones; 0.42 of the attacks are found at 1 % false alarms, 0.67 at 5 %, and 0.62 from 0.40
-    on, at 3.8 %. By kind, AUC against all others: forged delimiters 0.98, code 0.95, orders to drop instructions 0.94,
-    personas 0.93, false authority 0.92, requests for the prompt 0.92, tricks around filters 0.92, orders inside
-    documents 0.86; harmless documents 0.85, personas 0.89. On the built-in samples, whose errors were looked at before
-    the last texts were written: AUC 0.98, 0.86 and 0.93. Of 3,262 questions of SQuAD, CLAPNQ, PubMedQA and Chroma's
-    chunking evaluation 1 has 0.40 or more (27 sentences were written after a look at earlier alarms).
+    Measured by tests/fitting/injection.py in cross-validation over 5,440 texts of our own with like
+    wordings in one fold: AUC 0.92 among texts of like length, 0.93 over all (English 0.94, other
+    languages 0.90; length alone 0.67), 0.93 against hard harmless ones; 0.42 of the attacks are
+    found at 1 % false alarms, 0.67 at 5 %, and 0.62 from 0.40 on, at 3.8 %. By kind, AUC against
+    all others: forged delimiters 0.98, code 0.95, orders to drop instructions 0.94, personas 0.93,
+    false authority 0.92, requests for the prompt 0.92, tricks around filters 0.92, orders inside
+    documents 0.86; harmless documents 0.85, personas 0.89. On the built-in samples, whose errors
+    were looked at before the last texts were written: AUC 0.98, 0.86 and 0.93. Of 3,262 questions
+    of SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation 1 has 0.40 or more (27 sentences
+    were written after a look at earlier alarms).
 
-    Weak for orders inside documents that ask for nothing unusual ("always recommend our shop"), for harmless documents
-    that give orders to people, and for attacks of many small steps; harmful questions without an attack on the
-    assistant are not looked for.
+    Weak for orders inside documents that ask for nothing unusual ("always recommend our shop"), for
+    harmless documents that give orders to people, and for attacks of many small steps; harmful
+    questions without an attack on the assistant are not looked for.
 
     >>> injection_score("How do I kill a Python process?") < 0.4
     True
@@ -80,7 +89,10 @@ def injection_score(text: str) -> float:
     0.0
     """
     if not isinstance(text, str):
-        raise DataError(f"injection_score takes one text, not {type(text).__name__}; for many: injection_scores(texts)")
+        raise DataError(
+            f"injection_score takes one text, not {type(text).__name__}; for many: "
+            "injection_scores(texts)"
+        )
     read = _read(text)
     return float(_scores([read], _embed_now)[0])
 
@@ -94,7 +106,9 @@ def injection_scores(texts: Sequence[str]) -> Floats:
     0.0
     """
     if isinstance(texts, str):
-        raise DataError("injection_scores takes a sequence of texts, not one; for one: injection_score(text)")
+        raise DataError(
+            "injection_scores takes a sequence of texts, not one; for one: injection_score(text)"
+        )
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"text {i} is {type(text).__name__}; expected a string")
@@ -142,7 +156,10 @@ def _read(text: str) -> _Read:
     if not found:
         return _Read([], np.zeros((0, len(FEATURE_NAMES))))
     rows = np.array(
-        features([signs(plain(window.text)) for window in found], [window.hidden for window in found]), dtype=np.float64
+        features(
+            [signs(plain(window.text)) for window in found], [window.hidden for window in found]
+        ),
+        dtype=np.float64,
     )
     if len(found) > _MOST_WINDOWS:
         # spread over the text among equals: the n-th of a group comes after all (n-1)-th
@@ -153,9 +170,11 @@ def _read(text: str) -> _Read:
 
 
 def word_features(sentence: str) -> tuple[Ints, Floats]:
-    """Return the places among `N_WORDS` and the values of the words and pairs of words of a sentence, at unit length.
+    """Return the places among `N_WORDS` and the values of the words and pairs of words of a
+    sentence, at unit length.
 
-    Feature hashing with signs (Weinberger et al. 2009): what shares a place by chance cancels out on average.
+    Feature hashing with signs (Weinberger et al. 2009): what shares a place by chance cancels out
+    on average.
     """
     tokens = ["<", *_WORD.findall(sentence), ">"]
     terms = sorted({*tokens[1:-1], *(f"{a} {b}" for a, b in pairwise(tokens))})
@@ -164,7 +183,9 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
 
 
 def _spread(n: int) -> Floats:
-    """Order 0 to n - 1 so that the whole range is visited early (the van der Corput sequence by golden ratio)."""
+    """Order 0 to n - 1 so that the whole range is visited early (the van der Corput sequence by
+    golden ratio).
+    """
     return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
@@ -177,17 +198,27 @@ def _scores(reads: Sequence[_Read], embed: Any) -> Floats:
 
 
 def _logits(reads: Sequence[_Read], embed: Any) -> Floats:
-    return logits_of(reads, embed([window.text for read in reads for window in read.windows]), _head())
+    return logits_of(
+        reads, embed([window.text for read in reads for window in read.windows]), _head()
+    )
 
 
 def logits_of(reads: Sequence[_Read], embedded: Floats, head: _Head) -> Floats:
-    """Return of all sentences of all texts in order, each corrected for the number of different ones in its text."""
+    """Return of all sentences of all texts in order, each corrected for the number of different
+    ones in its text.
+    """
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
-    different = [len({window.text for window in read.windows}) for read in reads for _ in read.windows]
+    different = [
+        len({window.text for window in read.windows}) for read in reads for _ in read.windows
+    ]
     correction = np.where(
-        by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES), 0.0
+        by_signs < _CLEAR_SIGNS,
+        _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES),
+        0.0,
     )
-    by_words = np.array([head.words[places] @ values for read in reads for places, values in read.words()])
+    by_words = np.array(
+        [head.words[places] @ values for read in reads for places, values in read.words()]
+    )
     logits: Floats = embedded @ head.embedding + by_signs + by_words + head.bias - correction
     return logits
 
@@ -201,7 +232,9 @@ def _embed_now(texts: Sequence[str]) -> Floats:
     # one text at a time is not worth a file in the cache
     unique = sorted(set(texts), key=lambda text: (-len(text), text))
     row_of = {text: row for row, text in enumerate(unique)}
-    return np.hstack([_unit(model.embed(unique, "document")) for model in _models()])[[row_of[text] for text in texts]]
+    return np.hstack([_unit(model.embed(unique, "document")) for model in _models()])[
+        [row_of[text] for text in texts]
+    ]
 
 
 def _unit(vectors: npt.ArrayLike) -> Floats:
@@ -212,4 +245,6 @@ def _unit(vectors: npt.ArrayLike) -> Floats:
 
 
 def _embed_stored(texts: Sequence[str]) -> Floats:
-    return np.hstack([np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS])
+    return np.hstack(
+        [np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS]
+    )

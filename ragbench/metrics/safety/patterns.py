@@ -1,4 +1,5 @@
-"""Signs of an attack on an assistant, as patterns over one sentence in plain letters (see `normal_form.plain`).
+"""Signs of an attack on an assistant, as patterns over one sentence in plain letters (see
+`normal_form.plain`).
 
 The patterns are in signs.toml next to this file, which also explains how they are written.
 """
@@ -13,7 +14,9 @@ from pathlib import Path
 
 _TABLES = tomllib.loads(Path(__file__).with_name("signs.toml").read_text(encoding="utf-8"))
 _USE = _TABLES["use"]
-_PART_OF: dict[str, str] = {name: whole for whole, names in _USE["within"].items() for name in names}
+_PART_OF: dict[str, str] = {
+    name: whole for whole, names in _USE["within"].items() for name in names
+}
 _ALONE: tuple[str, ...] = tuple(name for name in _TABLES["signs"] if name not in _USE["not_alone"])
 _TOGETHER: tuple[tuple[str, str], ...] = tuple(tuple(pair.split("+")) for pair in _USE["together"])
 
@@ -23,7 +26,9 @@ FEATURE_NAMES = (
     *(f"near:{a}+{b}" for a, b in _TOGETHER),
     "hidden",
 )
-"""The signs in the order of `features`; "near:" are pairs of signs within a sentence and its two neighbours."""
+"""The signs in the order of `features`; "near:" are pairs of signs within a sentence and its two
+neighbours.
+"""
 
 
 @cache
@@ -32,7 +37,9 @@ def _compiled() -> dict[str, re.Pattern[str]]:
     written: dict[str, str] = {}
     for name, text in (_TABLES["words"] | _TABLES["signs"]).items():
         joined = " ".join(text.split()).replace(" | ", "|")
-        written[name] = "(?:" + re.sub(r"\{\{(\w+)\}\}", lambda found: written[found[1]], joined) + ")"
+        written[name] = (
+            "(?:" + re.sub(r"\{\{(\w+)\}\}", lambda found: written[found[1]], joined) + ")"
+        )
     return {name: re.compile(written[name]) for name in _TABLES["signs"]}
 
 
@@ -53,7 +60,9 @@ def signs(sentence: str) -> frozenset[str]:
 
 
 def features(found: Sequence[frozenset[str]], hidden: Sequence[bool]) -> list[list[float]]:
-    """Return a row of 0 and 1 per sentence, as `FEATURE_NAMES` has it, from the signs of the sentences of one text."""
+    """Return a row of 0 and 1 per sentence, as `FEATURE_NAMES` has it, from the signs of the
+    sentences of one text.
+    """
     rows = []
     for i, own in enumerate(found):
         near = own.union(*found[max(0, i - 1) : i + 2])
@@ -61,7 +70,8 @@ def features(found: Sequence[frozenset[str]], hidden: Sequence[bool]) -> list[li
             [
                 *(float(name in own) for name in _ALONE),
                 *(float(a in own and b in own) for a, b in _TOGETHER),
-                # one of the two must be in the sentence itself, or its neighbour alone would count twice
+                # one of the two must be in the sentence itself, or its neighbour alone would count
+                # twice
                 *(float((a in own or b in own) and a in near and b in near) for a, b in _TOGETHER),
                 float(hidden[i]),
             ]

@@ -1,4 +1,6 @@
-"""Keys, tokens and passwords in a text: known forms, named values, and what a system's own context marks as secret."""
+"""Keys, tokens and passwords in a text: known forms, named values, and what a system's own context
+marks as secret.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-# Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its keyword detector
-# expects source code.
-_LEFT_OUT = frozenset({"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword"})
+# Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its
+# keyword detector expects source code.
+_LEFT_OUT = frozenset(
+    {"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword"}
+)
 
 # Forms as the services document them.
 _NEWER = {
@@ -39,23 +43,27 @@ _NEWER = {
     r"|https?://[\w.:-]{0,80}?(?:hook|/[\w/.-]{0,120}?hook)[\w/.@-]{0,120}?/(?=[a-z]*\d)(?=[\da-f]*[g-z]|[\da-f]{8}-[\da-f]{4}-)[\w-]{20,}",
 }
 _NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()}
-_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?"
+)
 _BASIC = re.compile(r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?basic\s+([\w+/-]{6,}={0,2})")
 _IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
-_CURL = re.compile(r"\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s/:@\"']{1,64}:([^\s/@\"']{3,128})")
-# What names a value that must not be given away. A "secret", or a variable, is often something else in documents; code
-# words and numbers are often no secret in answers.
+_CURL = re.compile(
+    r"\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s/:@\"']{1,64}:([^\s/@\"']{3,128})"
+)
+# What names a value that must not be given away. A "secret", or a variable, is often something else
+# in documents; code words and numbers are often no secret in answers.
 _NAMED = re.compile(
     r"(?i)\b(?:(?P<strong>(?:(?:access|account|admin|alarm|api|auth|client|confidential|decryption|door|encryption|entry"
     r"|gate|launch|license|master|override|private|recovery|root|safe|secret|security|signing|storage|unlock|vault"
-    r"|verification)[ _-]?(?:code|combination|key|pin|secret|token)|pass ?(?:code|key|phrase|wd|word)|pwd|kennwort"
-    r"|passwort|contrase[nñ]a|mot de passe|pin)s?)"
+    r"|verification)[ _-]?(?:code|combination|key|pin|secret|token)|pass "
+    r"?(?:code|key|phrase|wd|word)|pwd|kennwort|passwort|contrase[nñ]a|mot de passe|pin)s?)"
     r"|(?P<phrase>(?:(?:access|secret|security|entry|unlock|master|admin|safe|private|confidential)"
     r"[ _-]?(?:number|phrase|word)|code[ -]?(?:name|word))s?)"
     r"|credentials?|secret|\w{0,20}_(?:key|token|secret|password))\b[\"'`*]{0,3}"
     r"(?:\s{0,2}(?:={1,2}|:=?|=>|->|→)\s{0,2}"
-    r"|\s(?:(?:for|of|to) [\w .@-]{1,40} )?(?:is|was|equals|ist|lautet|es|est)(?: set to| now|:)?\s{1,2})"
-    r"(?:[\"'`“‘«*]{1,3}(?P<quoted>[^\"'`”’»*\n<>]{1,200})[\"'`”’»*]|(?P<plain>[^\s\"'`<>,;()\[\]{}]{3,200}))"
+    r"|\s(?:(?:for|of|to) [\w .@-]{1,40} )?(?:is|was|equals|ist|lautet|es|est)(?: set to| "
+    r"now|:)?\s{1,2})(?:[\"'`“‘«*]{1,3}(?P<quoted>[^\"'`”’»*\n<>]{1,200})[\"'`”’»*]|(?P<plain>[^\s\"'`<>,;()\[\]{}]{3,200}))"
 )
 _TEMPLATE = re.compile(
     r"(?i)^(?:your|my|the|some|enter|insert|replace|put|example|sample|dummy|fake|placeholder|change_?me|redacted|hidden|none|null"
@@ -65,7 +73,8 @@ _TEMPLATE = re.compile(
 
 
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, what it is known by) of every key, token or password; the same place may come twice.
+    """Yield (start, end, what it is known by) of every key, token or password; the same place may
+    come twice.
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
@@ -103,13 +112,17 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _is_user_and_password(encoded: str) -> bool:
     with contextlib.suppress(ValueError):
-        user, colon, password = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode().partition(":")
+        user, colon, password = (
+            base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode().partition(":")
+        )
         return bool(user and colon and password) and (user + password).isprintable()
     return False
 
 
 def _is_phrase(match: re.Match[str], value: str) -> bool:
-    """Return True if a named value of ordinary words is a secret: in quotation marks, or in capitals."""
+    """Return True if a named value of ordinary words is a secret: in quotation marks, or in
+    capitals.
+    """
     words = value.split()
     return (
         bool(match["quoted"] or re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value))
@@ -151,10 +164,17 @@ def _varied(value: str) -> bool:
 
 
 def _like_a_password(value: str) -> bool:
-    if len(value) < 4 or _TEMPLATE.search(value) or "://" in value or re.search(r"[=:(]$|\(\)|\.\w+\(", value):
+    if (
+        len(value) < 4
+        or _TEMPLATE.search(value)
+        or "://" in value
+        or re.search(r"[=:(]$|\(\)|\.\w+\(", value)
+    ):
         return False
     letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
-    symbols = any(not c.isalnum() for c in value[:-1]) and not re.fullmatch(r"[A-Za-z]+(?:[-_./'’][A-Za-z]+)*", value)
+    symbols = any(not c.isalnum() for c in value[:-1]) and not re.fullmatch(
+        r"[A-Za-z]+(?:[-_./'’][A-Za-z]+)*", value
+    )
     mixed = value.lower() != value and value.upper() != value and not value.istitle()
     if digits and not letters and not symbols:
         return len(value) >= 4 and len(set(value)) > 1  # a PIN
@@ -167,19 +187,24 @@ _NO_VALUE = re.compile(
     r"|written|sent|kept|lost|set|case-sensitive|password|none|null|true|false)"
 )
 _PROMPT = re.compile(
-    r"(?i)\byou are (?:an?|the|now) |\byour (?:instructions?|role|task|job|name|code ?name)\b|\bsystem prompt\b"
+    r"(?i)\byou are (?:an?|the|now) |\byour (?:instructions?|role|task|job|name|code "
+    r"?name)\b|\bsystem prompt\b"
 )
 _KEEP = re.compile(
-    r"(?i)\b(?:never|not|don['’]t|refuse to|avoid|without) (?:\w+ ){0,3}(?:reveal|disclos|shar|tell|giv|mention|sa[yi]"
-    r"|repeat|leak|expos|output|print|releas)\w*"
+    r"(?i)\b(?:never|not|don['’]t|refuse to|avoid|without) (?:\w+ "
+    r"){0,3}(?:reveal|disclos|shar|tell|giv|mention|sa[yi]|repeat|leak|expos|output|print|releas)\w*"
 )
-_NAME = re.compile(r"(?<=[a-z,:;] )[A-Z][\w-]{2,}(?: [A-Z][\w-]{2,}){0,2}|[\"“‘`]([^\"”’`\n]{3,60})[\"”’`]")
+_NAME = re.compile(
+    r"(?<=[a-z,:;] )[A-Z][\w-]{2,}(?: [A-Z][\w-]{2,}){0,2}|[\"“‘`]([^\"”’`\n]{3,60})[\"”’`]"
+)
 _MAX_WORDS = 5
 _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
 
 def is_prompt(context: str) -> bool:
-    """Return True if a context defines a model's role and what it has to keep secret, as system prompts do."""
+    """Return True if a context defines a model's role and what it has to keep secret, as system
+    prompts do.
+    """
     return _PROMPT.search(context) is not None
 
 
@@ -187,8 +212,10 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     """Return what these contexts hold that no output may repeat, however short.
 
     - the value of what is called an access code, secret word, password, code name and the like;
-    - in a text that addresses the model ("You are ..."): names and quotations of sentences that say "never mention";
-    - with `whole`, contexts of up to five words as a whole, such as a bare code, where no context is a passage.
+    - in a text that addresses the model ("You are ..."): names and quotations of sentences that say
+      "never mention";
+    - with `whole`, contexts of up to five words as a whole, such as a bare code, where no context
+      is a passage.
 
     >>> marked_secrets(["You are a guard. The access code is 'juniper'. Never mention Project Bluebird."])
     ['juniper', 'Project Bluebird']
@@ -203,16 +230,26 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
             if not match["strong"] and not match["phrase"]:
                 continue
             value = match["quoted"] or match["plain"].rstrip(".!?:*_")
-            ends = match["quoted"] or value != match["plain"] or not re.match(r" *\w", context[match.end() :])
+            ends = (
+                match["quoted"]
+                or value != match["plain"]
+                or not re.match(r" *\w", context[match.end() :])
+            )
             word = value.isalpha() and value.islower()
-            if not _TEMPLATE.search(value) and not _NO_VALUE.fullmatch(value) and (ends or not word):
+            if (
+                not _TEMPLATE.search(value)
+                and not _NO_VALUE.fullmatch(value)
+                and (ends or not word)
+            ):
                 found.append(value)
         if is_prompt(context):
             for sentence in re.split(r"(?<=[.!?;])\s|\n", context):
                 if _KEEP.search(sentence):
                     found += [name[1] or name[0] for name in _NAME.finditer(sentence)]
     if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
-        found += [context.strip() for context in contexts if not re.search(r"\s.*[.!?]\s*\Z", context)]
+        found += [
+            context.strip() for context in contexts if not re.search(r"\s.*[.!?]\s*\Z", context)
+        ]
 
     def informative(value: str) -> bool:
         own = words(value)

@@ -1,7 +1,8 @@
-"""The explorer of questions: one result, or one against another, as a widget in JupyterLab and as one HTML file.
+"""The explorer of questions: one result, or one against another, as a widget in JupyterLab and as
+one HTML file.
 
-Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are computed here by
-`Results.compare` and `summarise`; the script only counts what it shows.
+Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are
+computed here by `Results.compare` and `summarise`; the script only counts what it shows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from typing import TYPE_CHECKING, Any
 from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import CAUSES, Result, Results
-from ragbench.evaluation.results import baseline_name, check_comparable, configurations, ranking_measure
+from ragbench.evaluation.results import (
+    baseline_name,
+    check_comparable,
+    configurations,
+    ranking_measure,
+)
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
 from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
@@ -42,19 +48,21 @@ def explore(
     measure: str = "",
     dataset: Dataset | None = None,
 ) -> Explorer:
-    """Look at every question: of one result, or of two side by side. The last line of a cell shows the explorer.
+    """Look at every question: of one result, or of two side by side. The last line of a cell shows
+    the explorer.
 
-    Answers are masked as in every report; documents are shown as they are, so share the file only with people who may
-    read them.
+    Answers are masked as in every report; documents are shown as they are, so share the file only
+    with people who may read them.
 
     Args:
-        results: one result; or several on the same data, as from `load_results`, of which two are shown.
-        baseline: name of the first (A); "" is the first by name, as in `Results.compare`.
-        contender: name of the second (B); "" is the best of the others by `measure`.
-        measure: what the two are compared by first; "" is the one that ranks the leaderboard.
-        dataset: the questions with their labels, and the documents. None loads what the result names, if it is here
-            and its fingerprint is the same; without it there are no texts of chunks and no gold evidence, and the
-            explorer shows a note.
+        results: one result; or several on the same data, as from `load_results`, of which two are
+        shown. baseline: name of the first (A); "" is the first by name, as in `Results.compare`.
+        contender: name of the second (B); "" is the best of the others by `measure`. measure: what
+        the two are compared by first; "" is the one that ranks the leaderboard. dataset: the
+        questions with their labels, and the documents. None loads what the result names, if it is
+        here
+            and its fingerprint is the same; without it there are no texts of chunks and no gold
+            evidence, and the explorer shows a note.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -71,12 +79,21 @@ def explore(
     sides = own
     if len(own) > 1:
         first = baseline_name(own, baseline)
-        ranked = own.leaderboard(main)["name"] if len(own) > 2 and not contender else [one.name for one in own]
-        sides = Results([own[first], own[contender or next(name for name in ranked if name != first)]])
+        ranked = (
+            own.leaderboard(main)["name"]
+            if len(own) > 2 and not contender
+            else [one.name for one in own]
+        )
+        sides = Results(
+            [own[first], own[contender or next(name for name in ranked if name != first)]]
+        )
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
     found = [doubtful_of(result) for result in sides]
-    given = [side_of(result, texts, doubtful or {}) for result, doubtful in zip(sides, found, strict=True)]
+    given = [
+        side_of(result, texts, doubtful or {})
+        for result, doubtful in zip(sides, found, strict=True)
+    ]
     cases = {case.query_id: case for case in data.cases}
     categories = {case.query_id: case.category for case in sides[0].report.cases}
     questions = [
@@ -113,7 +130,9 @@ def explore(
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """What `explore` gives: a widget in JupyterLab, `write` for one HTML file. `dataset` holds the questions."""
+    """What `explore` gives: a widget in JupyterLab, `write` for one HTML file. `dataset` holds the
+    questions.
+    """
 
     data: Mapping[str, Any]
     dataset: Dataset
@@ -132,7 +151,9 @@ class Explorer:
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Return the ids of the questions that are selected in the widget, in the order of the questions."""
+        """Return the ids of the questions that are selected in the widget, in the order of the
+        questions.
+        """
         chosen = set(self.widget.selected)
         return tuple(one["id"] for one in self.data["questions"] if one["id"] in chosen)
 
@@ -147,24 +168,31 @@ class Explorer:
         return self.dataset.select(self.selected)
 
     def html(self) -> str:
-        """Return the explorer as one HTML page that needs no network; its policy allows its own script and style
-        only."""
+        """Return the explorer as one HTML page that needs no network; its policy allows its own
+        script and style only."""
         script = _asset("explorer.js") + "\nstart(document);\n"
         style = _asset("explorer.css")
-        # No text of a question can end the block: JSON writes < as an escape, and all but ASCII too.
+        # No text of a question can end the block: JSON writes < as an escape, and all but ASCII
+        # too.
         data = json.dumps(self.data, separators=(",", ":")).replace("<", "\\u003c")
         policy = (
-            f"default-src 'none'; script-src {script_hash(script)}; style-src {script_hash(style)}; base-uri 'none'; "
-            "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+            f"default-src 'none'; script-src {script_hash(script)}; "
+            f"style-src {script_hash(style)}; base-uri 'none'; form-action 'none'; "
+            "require-trusted-types-for 'script'; trusted-types 'none'"
         )
-        title = html.escape(" against ".join(side["label"] for side in reversed(self.data["sides"])))
+        title = html.escape(
+            " against ".join(side["label"] for side in reversed(self.data["sides"]))
+        )
         return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="ragbench">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>\n'
-            f'<style>{style}</style></head>\n<body><main id="explorer" class="rb-explorer rb-page"></main>\n'
-            f"<noscript>{html.escape(self.conclusion)} The questions are shown by a script.</noscript>\n"
-            f'<script type="application/json" id="data">{data}</script>\n<script type="module">{script}</script>\n'
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" '
+            f'content="ragbench">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            f'<meta name="viewport" content="width=device-width, '
+            f'initial-scale=1"><title>{title}</title>\n<style>{style}</style></head>\n'
+            '<body><main id="explorer" class="rb-explorer rb-page"></main>\n'
+            f"<noscript>{html.escape(self.conclusion)} The questions are shown by a "
+            "script.</noscript>\n"
+            f'<script type="application/json" id="data">{data}</script>\n<script '
+            f'type="module">{script}</script>\n'
             "</body></html>\n"
         )
 
@@ -172,7 +200,8 @@ class Explorer:
         """Write the HTML file, replacing an older one only with `force`.
 
         Raises:
-            ConfigError: the name does not end in .html, the place is taken, or it cannot be written.
+            ConfigError: the name does not end in .html, the place is taken, or it cannot be
+            written.
         """
         place = Path(path)
         if place.suffix.lower() != ".html":
@@ -185,7 +214,9 @@ class Explorer:
         return place
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        shown = self.widget._repr_mimebundle_(**options)  # the text is for places that show no widget
+        shown = self.widget._repr_mimebundle_(
+            **options
+        )  # the text is for places that show no widget
         return shown and ({**shown[0], "text/plain": self.conclusion}, shown[1])
 
 

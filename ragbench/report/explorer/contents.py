@@ -1,4 +1,6 @@
-"""What the explorer shows of each question: scores, answers, causes, claims, and the characters of documents."""
+"""What the explorer shows of each question: scores, answers, causes, claims, and the characters of
+documents.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ragbench.types import Answer, Dataset, Passage
 
 
 class Texts:
-    """The characters of documents that are shown: a place is [document, start, end]; each text is kept once."""
+    """The characters of documents that are shown: a place is [document, start, end]; each text is
+    kept once.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self._full = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
@@ -36,13 +40,19 @@ class Texts:
         shown: dict[str, Any] = {"id": masked_id(context_id)}
         if found := locate(context_id, passage, self._full):
             return {**shown, "place": self.place(*found)}
-        if passage is not None:  # not word for word in a document: shown, but nothing can be highlighted in it
-            own = self._add(f"{context_id}\0{passage.text}", masked(passage.text), 0, len(masked(passage.text)))
+        if (
+            passage is not None
+        ):  # not word for word in a document: shown, but nothing can be highlighted in it
+            own = self._add(
+                f"{context_id}\0{passage.text}", masked(passage.text), 0, len(masked(passage.text))
+            )
             return {**shown, "place": own, "unplaced": True}
         return {**shown, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
-        """Return for each document its [start, text], in order and without overlap: all that `place` was asked for."""
+        """Return for each document its [start, text], in order and without overlap: all that
+        `place` was asked for.
+        """
         found: list[dict[str, Any]] = []
         for key, text, wanted in zip(self._numbers, self._text, self._wanted, strict=True):
             merged: list[list[int]] = []
@@ -64,13 +74,19 @@ class Texts:
         return [number, start, end]
 
 
-def side_of(result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]) -> dict[str, dict[str, Any]]:
+def side_of(
+    result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]
+) -> dict[str, dict[str, Any]]:
     """Return query_id -> what one result has on it; what is empty is left out."""
     given = {answer.query_id: answer for answer in result.answers}
-    diagnosis = {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
+    diagnosis = (
+        {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
+    )
     sides = {}
     for case in result.report.cases:
-        answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
+        answer = given.get(case.query_id) or Answer(
+            case.query_id, "", outcome="failed", error="no answer"
+        )
         passages = {one.passage_id: one for one in answer.passages}
         why = diagnosis.get(case.query_id, {})
         fields: dict[str, Any] = {
@@ -81,31 +97,45 @@ def side_of(result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]
             "reasons": [masked(reason) for reason in case.reasons],
             "cause": why.get("cause", ""),
             "why": why.get("evidence", ""),
-            "contexts": [texts.context(one, passages.get(one)) for one in answer.contexts or passages],
+            "contexts": [
+                texts.context(one, passages.get(one)) for one in answer.contexts or passages
+            ],
             "cut": [masked_id(one) for one in answer.cut],
             "claims": doubtful.get(case.query_id, []),
         }
-        sides[case.query_id] = {name: value for name, value in fields.items() if value not in ("", None, [])}
+        sides[case.query_id] = {
+            name: value for name, value in fields.items() if value not in ("", None, [])
+        }
     return sides
 
 
 def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
-    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none were checked."""
+    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none
+    were checked.
+    """
     found: dict[str, dict[str, str]] = {}
     for case, by, text in doubtful_claims(result.report):
         found.setdefault(case.query_id, {})[text] = by
     for judgement in result.judgements:
         for text in judgement.unsupported:
             found.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
-    checked = any(one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives)
+    checked = any(
+        one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives
+    )
     checked = checked or any(one.criterion == "faithfulness" for one in result.judgements)
-    return {query_id: [list(pair) for pair in own.items()] for query_id, own in found.items()} if checked else None
+    return (
+        {query_id: [list(pair) for pair in own.items()] for query_id, own in found.items()}
+        if checked
+        else None
+    )
 
 
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
-    """Return the measures of the axes, `main` first, each with what the library finds: nothing is tested in the script.
+    """Return the measures of the axes, `main` first, each with what the library finds: nothing is
+    tested in the script.
 
-    `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as one family.
+    `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as
+    one family.
 
     Raises:
         DataError: nothing is scored.
@@ -118,21 +148,36 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         and (name in (main, *LEADERBOARD, *BRIEF) or perspective_of(name) in ("own", "judge"))
     ]
     if not names:
-        raise DataError(f"{', '.join(side.name for side in sides)}: no measure scores a question of each")
+        raise DataError(
+            f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
+        )
     if len(sides) == 1:
         means = {one.measure: one for one in sides[0].report.measures}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the sentence
+        warnings.simplefilter(
+            "ignore", DataWarning
+        )  # it is in the column `note`, and from there in the sentence
         tables = [results.compare(sides[0].name, measures=names[:1])]
         tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
-    rows = [row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")]
-    return [_measure(row["measure"], [row[one] for one in ("wins", "losses", "ties")], _sentence(row)) for row in rows]
+    rows = [
+        row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")
+    ]
+    return [
+        _measure(row["measure"], [row[one] for one in ("wins", "losses", "ties")], _sentence(row))
+        for row in rows
+    ]
 
 
 def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
     higher, meaning = higher_is_better(name), meaning_of(name)
-    return {"name": name, "meaning": meaning, "higher": higher, "conclusion": conclusion, "counts": counts}
+    return {
+        "name": name,
+        "meaning": meaning,
+        "higher": higher,
+        "conclusion": conclusion,
+        "counts": counts,
+    }
 
 
 def _mean_sentence(row: MeasureResult) -> str:
@@ -143,17 +188,23 @@ def _mean_sentence(row: MeasureResult) -> str:
 def _sentence(row: Mapping[Hashable, Any]) -> str:
     adjusted = f"p (Holm, {plural(row['n_tests'], 'test')})"
     return (
-        f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse on {row['losses']} and equal on "
-        f"{row['ties']}. Difference B - A with its 95\u00a0% interval: {tested(row, 'p_adjusted', adjusted)}."
+        f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse "
+        f"on {row['losses']} and equal on {row['ties']}. Difference B - A with its 95\u00a0% "
+        f"interval: {tested(row, 'p_adjusted', adjusted)}."
     )
 
 
 def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values in the order of its questions; None = unscored."""
-    wide = [side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides]
+    wide = [
+        side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides
+    ]
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
     tables = [table.reindex(index=list(sides[0].queries), columns=names) for table in wide]
     return {
-        name: [[None if value != value else float(short(value)) for value in table[name]] for table in tables]
+        name: [
+            [None if value != value else float(short(value)) for value in table[name]]
+            for table in tables
+        ]
         for name in names
     }

@@ -1,4 +1,6 @@
-"""The explorer as a widget: the same script as in the HTML file, with the selection kept in step with Python."""
+"""The explorer as a widget: the same script as in the HTML file, with the selection kept in step
+with Python.
+"""
 
 from __future__ import annotations
 

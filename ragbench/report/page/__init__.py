@@ -1,4 +1,5 @@
-"""One evaluation as a record, and as report.json, report.md and report.html; its comparison with an earlier one.
+"""One evaluation as a record, and as report.json, report.md and report.html; its comparison with an
+earlier one.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

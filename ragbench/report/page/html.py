@@ -1,8 +1,10 @@
 """report.html: one file, readable at a glance, that asks nothing of any network.
 
-Its only script, `report.js`, filters questions and opens the one that a link names; without it all are listed.
+Its only script, `report.js`, filters questions and opens the one that a link names; without it all
+are listed.
 
-Its figures are drawn here, as SVG inside the page: they follow the reader's colours and print sharply.
+Its figures are drawn here, as SVG inside the page: they follow the reader's colours and print
+sharply.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ _CASES = 200  # failed cases that are shown, and doubtful claims; report.json ha
 
 
 def report_html(result: Result | Report) -> str:
-    """Write the report as one HTML page. All texts of questions, answers, documents, names and errors are escaped.
+    """Write the report as one HTML page. All texts of questions, answers, documents, names and
+    errors are escaped.
 
-    The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and texts are masked.
+    The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and
+    texts are masked.
     """
     report = result if isinstance(result, Report) else result.report
     failed = sentences.failed_cases(report)
@@ -50,12 +54,16 @@ def report_html(result: Result | Report) -> str:
         report=report,
         word=word,
         sentence=sentence,
-        perspectives=[(one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in report.perspectives],
+        perspectives=[
+            (one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in report.perspectives
+        ],
         failed=failed[:_CASES],
         left_out=max(0, len(failed) - _CASES),
         n_failed=len(failed),
         n_decided=sum(case.passed is not None for case in report.cases),
-        counts={name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS},
+        counts={
+            name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS
+        },
         case_measures=_case_measures(report),
         case_scores=[row.measure for rows in table.values() for row in rows],
         details=details,
@@ -72,7 +80,8 @@ def report_html(result: Result | Report) -> str:
         figures=sentences.figures(report),
         cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
         provenance=[
-            (name, json.dumps(value, indent=2, ensure_ascii=False, default=str)) for name, value in _provenance(report)
+            (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
+            for name, value in _provenance(report)
         ],
     )
 
@@ -85,12 +94,17 @@ def script_hash(text: str) -> str:
 def _filters(
     report: Report, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return name, label and options of each filter, an option with its value and words; one value is no choice."""
+    """Return name, label and options of each filter, an option with its value and words; one value
+    is no choice.
+    """
     failed = [case for case in report.cases if case.passed is False]
     found = {
         "category": ("Category", Counter(case.category for case in failed)),
         "cause": ("Cause of failure", Counter(details[case.query_id].cause for case in failed)),
-        "weak": ("Weak perspective", Counter(name for case in failed for name in details[case.query_id].weak)),
+        "weak": (
+            "Weak perspective",
+            Counter(name for case in failed for name in details[case.query_id].weak),
+        ),
     }
     sides = {name: "above" if row.lower_is_better else "below" for name, row in leading.items()}
     words = {
@@ -98,14 +112,23 @@ def _filters(
         for name, row in leading.items()
     }
     return [
-        (name, label, [(value, f"{words.get(value, value)} ({n})") for value, n in sorted(counts.items()) if value])
+        (
+            name,
+            label,
+            [
+                (value, f"{words.get(value, value)} ({n})")
+                for value, n in sorted(counts.items())
+                if value
+            ],
+        )
         for name, (label, counts) in found.items()
         if any(counts)
     ]
 
 
 def interval_bar(row: MeasureResult) -> dict[str, Any]:
-    """Return where the parts of a measure's bar are: its interval, value, target and ceiling, left to right from 0.
+    """Return where the parts of a measure's bar are: its interval, value, target and ceiling, left
+    to right from 0.
 
     >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
@@ -141,8 +164,8 @@ def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, fl
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return where the marks of a forest plot are: its axis, and measure -> difference and interval, on one scale
-    for all.
+    """Return where the marks of a forest plot are: its axis, and measure -> difference and
+    interval, on one scale for all.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["zero"], marks["rows"]["RR"]
@@ -156,7 +179,11 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
         return round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * inside, 1)
 
     marks = {
-        one.measure: {"low": place(one.ci_low), "high": place(one.ci_high), "value": place(one.difference)}
+        one.measure: {
+            "low": place(one.ci_low),
+            "high": place(one.ci_high),
+            "value": place(one.difference),
+        }
         for one in rows
     }
     return {"end": end, "zero": place(0.0), "left": place(-end), "right": place(end), "rows": marks}
@@ -165,12 +192,22 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
 def category_bar(row: CategoryResult) -> dict[str, Any]:
     """Return the bar of a category: the fraction of its questions that passed, as `interval_bar`."""
     return interval_bar(
-        MeasureResult("pass_rate", "overall", row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
+        MeasureResult(
+            "pass_rate",
+            "overall",
+            row.pass_rate,
+            row.ci_low,
+            row.ci_high,
+            row.n_scored,
+            row.questions,
+        )
     )
 
 
 def _case_measures(report: Report) -> list[str]:
-    """Return the columns of the table of all cases: the headline measures that not every case has alike."""
+    """Return the columns of the table of all cases: the headline measures that not every case has
+    alike.
+    """
     columns = []
     for name in HEADLINE:
         values = {case.scores.get(name) for case in report.cases} - {None}
@@ -191,7 +228,9 @@ def _provenance(report: Report) -> list[tuple[str, Any]]:
 
 
 def visible(value: object) -> object:
-    """Remove control signs and those that turn the reading direction from a text; lines and joiners stay."""
+    """Remove control signs and those that turn the reading direction from a text; lines and joiners
+    stay.
+    """
     if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
         return value
     return "".join(sign if sign.isprintable() or sign in _HARMLESS else " " for sign in value)

@@ -9,10 +9,17 @@ from ragbench.evaluation.records import Report
 
 
 def report_junit(report: Report) -> str:
-    """Write the XML of JUnit: a failed question or missed target is a failure, an unmeasured one is skipped."""
+    """Write the XML of JUnit: a failed question or missed target is a failure, an unmeasured one is
+    skipped.
+    """
     root = Element("testsuites", name="ragbench")
     questions = [
-        (case.query_id, case.question, "" if case.passed is None else "; ".join(case.reasons), case.passed)
+        (
+            case.query_id,
+            case.question,
+            "" if case.passed is None else "; ".join(case.reasons),
+            case.passed,
+        )
         for case in report.cases
     ]
     targets = [
@@ -23,15 +30,25 @@ def report_junit(report: Report) -> str:
     for name, rows in (("questions", questions), ("targets", targets)):
         failures, skipped = (sum(row[3] is kind for row in rows) for kind in (False, None))
         counts = {"tests": len(rows), "failures": failures, "errors": 0, "skipped": skipped}
-        suite = SubElement(root, "testsuite", {"name": name, **{key: str(value) for key, value in counts.items()}})
+        suite = SubElement(
+            root, "testsuite", {"name": name, **{key: str(value) for key, value in counts.items()}}
+        )
         for identifier, text, reason, passed in rows:
-            case = SubElement(suite, "testcase", classname=f"ragbench.{name}", name=printable(f"{identifier} {text}"))
+            case = SubElement(
+                suite,
+                "testcase",
+                classname=f"ragbench.{name}",
+                name=printable(f"{identifier} {text}"),
+            )
             if passed is None:
                 SubElement(case, "skipped", message="not measured")
             elif not passed:
                 SubElement(case, "failure", message=printable(reason or "failed"))
     indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->\n{tostring(root, encoding="unicode")}\n'
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench '
+        f"-->\n{tostring(root, encoding='unicode')}\n"
+    )
 
 
 _PASSED = {"passed": True, "missed": False, "unreachable": False}

@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 
 _MOST = 50  # failed questions that are shown, and doubtful claims
 _FLIPS = 20
-# What would be markup of Markdown or HTML is escaped: questions and answers are data. "_" inside a word is none.
+# What would be markup of Markdown or HTML is escaped: questions and answers are data. "_" inside a
+# word is none.
 _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 
 
 def report_markdown(report: Report) -> str:
-    """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed cases."""
+    """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
+    cases.
+    """
     word, sentence = sentences.banner(report)
     depths, changes = sentences.depth_table(report), shown_changes(report)
     version = report.made.environment.get("ragbench", "")
-    made = [f"fingerprint {report.test_set.fingerprint[:12]}", f"ragbench {version}" if version else "", report.made.at]
+    made = [
+        f"fingerprint {report.test_set.fingerprint[:12]}",
+        f"ragbench {version}" if version else "",
+        report.made.at,
+    ]
     return _template().render(
         report=report,
         word=word,
@@ -46,7 +53,9 @@ def report_markdown(report: Report) -> str:
 
 
 def _notes(report: Report) -> list[tuple[str, str]]:
-    """Return what is to be known of the perspectives: why one was not measured, what its scores mean."""
+    """Return what is to be known of the perspectives: why one was not measured, what its scores
+    mean.
+    """
     notes = []
     for one in report.perspectives:
         if not one.measured:

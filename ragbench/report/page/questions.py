@@ -1,4 +1,6 @@
-"""What report.html shows of one question beyond its record: a permalink, what filters find it by, its contexts."""
+"""What report.html shows of one question beyond its record: a permalink, what filters find it by,
+its contexts.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ Part = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """`weak` has the perspectives in which a question is below average, `contexts` their ids and texts, `lost` the gold
-    evidence that is in none of them."""
+    """`weak` has the perspectives in which a question is below average, `contexts` their ids and
+    texts, `lost` the gold evidence that is in none of them."""
 
     anchor: str
     cause: str = ""
@@ -35,21 +37,30 @@ class Details:
 
 
 def anchor(query_id: str) -> str:
-    """Return the fragment of a question's permalink: letters, digits, dots, - and _ only, different for different ids.
+    """Return the fragment of a question's permalink: letters, digits, dots, - and _ only, different
+    for different ids.
 
     >>> anchor("q7"), anchor("What's <new>?")
     ('q-q7', 'q-What-s-new--7cd0dd21')
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", query_id)
     same = safe == query_id and len(safe) <= 60
-    return f"q-{safe}" if same else f"q-{safe[:50]}-{hashlib.sha256(query_id.encode()).hexdigest()[:8]}"
+    return (
+        f"q-{safe}"
+        if same
+        else f"q-{safe[:50]}-{hashlib.sha256(query_id.encode()).hexdigest()[:8]}"
+    )
 
 
-def leading_measures(rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]) -> dict[str, MeasureResult]:
+def leading_measures(
+    rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]
+) -> dict[str, MeasureResult]:
     """Return perspective -> the first of its measures that not all questions have alike."""
     found = {}
     for perspective, own in rows.items():
-        told = (row for row in own if len({case.scores.get(row.measure) for case in cases} - {None}) > 1)
+        told = (
+            row for row in own if len({case.scores.get(row.measure) for case in cases} - {None}) > 1
+        )
         if perspective != "overall" and (row := next(told, None)) is not None:
             found[perspective] = row
     return found
@@ -58,7 +69,9 @@ def leading_measures(rows: dict[str, list[MeasureResult]], cases: Sequence[CaseR
 def question_details(
     result: Result | Report, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """query_id -> details, with contexts for those that are `shown`; and what a reader must know about the texts."""
+    """query_id -> details, with contexts for those that are `shown`; and what a reader must know
+    about the texts.
+    """
     report = result if isinstance(result, Report) else result.report
     diagnosis = {}
     if isinstance(result, Result) and result.diagnosis is not None:
@@ -67,7 +80,9 @@ def question_details(
     details = {}
     for case in report.cases:
         known = diagnosis.get(case.query_id, {})
-        weak = tuple(name for name, row in leading.items() if _below(case.scores.get(row.measure), row))
+        weak = tuple(
+            name for name, row in leading.items() if _below(case.scores.get(row.measure), row)
+        )
         contexts, lost = texts.get(case.query_id) or ([(one, []) for one in case.retrieved], [])
         details[case.query_id] = Details(
             anchor(case.query_id),
@@ -93,7 +108,10 @@ _Shown = tuple[list[tuple[str, list[Part]]], list[str]]
 def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Shown], list[str]]:
     data, notes = data_of(result, None)
     full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
-    cases, given = {case.query_id: case for case in data.cases}, {answer.query_id: answer for answer in result.answers}
+    cases, given = (
+        {case.query_id: case for case in data.cases},
+        {answer.query_id: answer for answer in result.answers},
+    )
     return {
         one.query_id: _of_question(cases[one.query_id], given[one.query_id], full)
         for one in shown
@@ -102,7 +120,9 @@ def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Show
 
 
 def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
-    """Return its contexts with marked evidence, and the evidence that none of them has a character of."""
+    """Return its contexts with marked evidence, and the evidence that none of them has a character
+    of.
+    """
     passages = {one.passage_id: one for one in answer.passages}
     contexts: list[tuple[str, list[Part]]] = []
     seen: set[Span] = set()
@@ -114,7 +134,11 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
             continue
         doc_id, start, end = place
         own = sorted(
-            (span for span in case.evidence if span.doc_id == doc_id and span.start < end and start < span.end),
+            (
+                span
+                for span in case.evidence
+                if span.doc_id == doc_id and span.start < end and start < span.end
+            ),
             key=lambda span: span.start,
         )
         seen.update(own)
@@ -124,7 +148,8 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
 
 
 def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
-    """The characters from start to end, cut where evidence begins and ends; without marks where a secret is masked.
+    """The characters from start to end, cut where evidence begins and ends; without marks where a
+    secret is masked.
 
     >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]
@@ -133,7 +158,10 @@ def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part
         return [(safe, False)]
     parts, at = [], start
     for span in spans:
-        parts += [(text[at : span.start], False), (text[max(at, span.start) : min(span.end, end)], True)]
+        parts += [
+            (text[at : span.start], False),
+            (text[max(at, span.start) : min(span.end, end)], True),
+        ]
         at = max(at, span.end)
     return [part for part in [*parts, (text[at:end], False)] if part[0]]
 
@@ -142,7 +170,10 @@ def _abridged(parts: Sequence[Part]) -> list[Part]:
     """Abridge long stretches without evidence to their beginning and end."""
     half = _LONG // 2
     return [
-        (f"{text[:half]} […] {text[-half:]}" if len(text) > _LONG + 100 and not gold else text, gold)
+        (
+            f"{text[:half]} […] {text[-half:]}" if len(text) > _LONG + 100 and not gold else text,
+            gold,
+        )
         for text, gold in parts
         if text
     ]

@@ -29,7 +29,8 @@ _GENERATOR = '<meta name="generator" content="ragbench">'
 
 
 def is_report_file(path: str | Path) -> bool:
-    """Return True if a path names one report and not a folder: it ends in .json, .md, .html or .xml.
+    """Return True if a path names one report and not a folder: it ends in .json, .md, .html or
+    .xml.
 
     >>> is_report_file("out/report.html"), is_report_file("out/mine")
     (True, False)
@@ -41,7 +42,8 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
     """Refuse a place where no report could be written, before anything is asked.
 
     Raises:
-        ConfigError: something is there already (with `force`, something else than an evaluation), or the place cannot
+        ConfigError: something is there already (with `force`, something else than an evaluation),
+        or the place cannot
             be written.
     """
     place = Path(path)
@@ -52,7 +54,9 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
             _check_folder(place, force)
         check_writable(place)
     except OSError as exc:
-        raise ConfigError(f"{place} cannot be used: {exc.strerror or exc}; name another place for the report") from exc
+        raise ConfigError(
+            f"{place} cannot be used: {exc.strerror or exc}; name another place for the report"
+        ) from exc
 
 
 def _check_file(file: Path, force: bool) -> None:
@@ -62,38 +66,56 @@ def _check_file(file: Path, force: bool) -> None:
         return
     begin = file.read_bytes()[:500].decode("utf-8", "replace")
     if not any(begin.startswith(known) for known in _BEGINNINGS) and _GENERATOR not in begin:
-        raise ConfigError(f"{file} is a file that is not a report of an evaluation; name another one")
+        raise ConfigError(
+            f"{file} is a file that is not a report of an evaluation; name another one"
+        )
     if not force:
-        raise ConfigError(f"{file} holds a report already; name another file, or replace it with --force")
+        raise ConfigError(
+            f"{file} holds a report already; name another file, or replace it with --force"
+        )
 
 
 def _check_folder(folder: Path, force: bool) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is a file; name a folder for the report, or a file ending in {', '.join(_FORMS)}")
+        raise ConfigError(
+            f"{folder} is a file; name a folder for the report, or a file ending "
+            f"in {', '.join(_FORMS)}"
+        )
     inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
-        raise ConfigError(f"{folder} holds {strangers[0]!r}, which is not part of an evaluation; name another folder")
+        raise ConfigError(
+            f"{folder} holds {strangers[0]!r}, which is not part of an evaluation; name another "
+            "folder"
+        )
     if inside and inside != [JOURNAL] and not force:
-        raise ConfigError(f"{folder} holds an evaluation already; name another folder, or replace it with --force")
+        raise ConfigError(
+            f"{folder} holds an evaluation already; name another folder, or replace it with --force"
+        )
 
 
 def report_texts(result: Result | Report) -> dict[str, str]:
     """Return the three reports on a result: file name -> text."""
     report = result if isinstance(result, Report) else result.report
     return {
-        "report.json": report_json(report), "report.md": report_markdown(report), "report.html": report_html(result)
-    }  # fmt: skip
+        "report.json": report_json(report),
+        "report.md": report_markdown(report),
+        "report.html": report_html(result),
+    }
 
 
-def write_report(result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False) -> Path:
+def write_report(
+    result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False
+) -> Path:
     """Show a result, or several side by side, as JSON, Markdown or HTML.
 
     Args:
-        result: what `evaluate`, `load_result` or `read_report` gave; or several, as from `load_results`: their
+        result: what `evaluate`, `load_result` or `read_report` gave; or several, as from
+        `load_results`: their
             leaderboard and their comparison with the first by name.
-        path: a file that ends in .json, .md, .html or .xml (JUnit, of one result); or a folder, which is made if need
-            be: report.json, report.md and report.html are written there, next to the files of the result if they are
-            there.
+        path: a file that ends in .json, .md, .html or .xml (JUnit, of one result); or a folder,
+        which is made if need
+            be: report.json, report.md and report.html are written there, next to the files of the
+            result if they are there.
         force: replace reports that are there.
 
     Raises:
@@ -103,9 +125,13 @@ def write_report(result: Result | Report | Sequence[Result], path: str | Path, *
     if isinstance(result, Result | Report):
         texts = report_texts(result)
         if place.suffix.lower() == ".xml":
-            texts["report.xml"] = report_junit(result if isinstance(result, Report) else result.report)
+            texts["report.xml"] = report_junit(
+                result if isinstance(result, Report) else result.report
+            )
     elif place.suffix.lower() == ".xml":
-        raise ConfigError(f"{place}: JUnit XML is of one result; write several as .html, .md or .json")
+        raise ConfigError(
+            f"{place}: JUnit XML is of one result; write several as .html, .md or .json"
+        )
     else:
         texts = {f"report{suffix}": form(Results(result)) for suffix, form in _OF_SEVERAL.items()}
     files = {place: texts[f"report{place.suffix.lower()}"]} if is_report_file(place) else {}
@@ -117,5 +143,7 @@ def write_report(result: Result | Report | Sequence[Result], path: str | Path, *
         for file, text in files.items():
             write_durably(file, text)
     except OSError as exc:
-        raise ConfigError(f"{place} cannot be written: {exc.strerror or exc}; name another place") from exc
+        raise ConfigError(
+            f"{place} cannot be written: {exc.strerror or exc}; name another place"
+        ) from exc
     return place

@@ -1,4 +1,6 @@
-"""The sentences of a report, the same in Markdown, HTML and on the console. Every sentence is computed from it."""
+"""The sentences of a report, the same in Markdown, HTML and on the console. Every sentence is
+computed from it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation.perspectives import not_attributable
-from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
+from ragbench.evaluation.records import (
+    BUILT_IN,
+    CaseResult,
+    Change,
+    Cost,
+    MeasureResult,
+    PassFail,
+    Report,
+    total_cost,
+)
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
 
@@ -22,8 +33,8 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 def banner(report: Report) -> tuple[str, str]:
     """Return the verdict in a word, and the sentence behind it.
 
-    "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither a target to reach
-    nor a baseline to compare with.
+    "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither
+    a target to reach nor a baseline to compare with.
     """
     counts = Counter(row.verdict for row in report.measures)
     clauses = []
@@ -32,14 +43,20 @@ def banner(report: Report) -> tuple[str, str]:
         if counts["missed"]:
             clauses[-1] += f", missed: {', '.join(report.missed)}"
     if counts["unreachable"]:
-        clauses.append(f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set")
+        clauses.append(
+            f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set"
+        )
     if unscored := [row.measure for row in report.measures if row.verdict == "unscored"]:
         clauses.append(f"not measured: {', '.join(unscored)}")
     if report.comparison is not None:
         worse = report.comparison.regressions
-        clauses.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
+        clauses.append(
+            f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression"
+        )
     if failed := report.counts.get("failed_judgements"):
-        clauses.append(f"the judge failed on {failed} of {plural(report.counts['judgements'], 'answer')}")
+        clauses.append(
+            f"the judge failed on {failed} of {plural(report.counts['judgements'], 'answer')}"
+        )
     if doubt := not_attributable(report.system):
         clauses.append(doubt)
     sentence = "; ".join(clauses)
@@ -47,17 +64,19 @@ def banner(report: Report) -> tuple[str, str]:
         reason = "No target applies to what was measured"
         if report.test_set.name == BUILT_IN:
             reason = (
-                "The default targets are for test sets of your own; on the built-in one only those that you name apply"
+                "The default targets are for test sets of your own; on the built-in one "
+                "only those that you name apply"
             )
         return "no verdict", f"{sentence[:1].upper()}{sentence[1:]}." if sentence else f"{reason}."
     return ("passed" if report.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of the table: headline measures and those with a target, or every one.
+    """Return perspective -> the rows of the table: headline measures and those with a target, or
+    every one.
 
-    A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a result has where it is
-    below 1, is next to nDCG@k.
+    A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a
+    result has where it is below 1, is next to nDCG@k.
     """
     places = {name: i for i, name in enumerate(HEADLINE)}
     table: dict[str, list[MeasureResult]] = {}
@@ -66,14 +85,18 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
+            if row.target is not None
+            or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
         ]
-        table[perspective.name] = sorted(kept, key=lambda row: places.get(_next_to(row), len(places)))
+        table[perspective.name] = sorted(
+            kept, key=lambda row: places.get(_next_to(row), len(places))
+        )
     return table
 
 
 def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
-    """Return `shown_measures` with only those with a target, those of a judge and a few headline measures.
+    """Return `shown_measures` with only those with a target, those of a judge and a few headline
+    measures.
 
     Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
@@ -81,7 +104,11 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
     depth = 5 if 5 in ks else max(ks)
     wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
-        perspective: [row for row in rows if row.target is not None or _next_to(row) in wanted or _always_shown(row)]
+        perspective: [
+            row
+            for row in rows
+            if row.target is not None or _next_to(row) in wanted or _always_shown(row)
+        ]
         for perspective, rows in shown_measures(report, every=True).items()
     }
 
@@ -92,14 +119,29 @@ def _next_to(row: MeasureResult) -> str:
 
 def _always_shown(row: MeasureResult) -> bool:
     found = find_measure(row.measure)
-    return found is not None and (found.perspective == "own" or (found.judged and found.perspective == "judge"))
+    return found is not None and (
+        found.perspective == "own" or (found.judged and found.perspective == "judge")
+    )
 
 
 def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where none was measured."""
-    values = {row.measure: row.value for row in report.measures if row.n_scored and is_ranking_measure(row.measure)}
+    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where
+    none was measured.
+    """
+    values = {
+        row.measure: row.value
+        for row in report.measures
+        if row.n_scored and is_ranking_measure(row.measure)
+    }
     ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
-    level = next((one for one in ("", "chunk:", "span:") if any(name.startswith(f"{one}nDCG@") for name in values)), "")
+    level = next(
+        (
+            one
+            for one in ("", "chunk:", "span:")
+            if any(name.startswith(f"{one}nDCG@") for name in values)
+        ),
+        "",
+    )
     rows = [
         (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
         for name, more in _AT_DEPTHS.items()
@@ -108,11 +150,20 @@ def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]
     return ks, rows if ks else []
 
 
-_AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Judged": "", "Success": " (hit rate)"}
+_AT_DEPTHS = {
+    "P": " (precision)",
+    "R": " (recall)",
+    "F1": "",
+    "nDCG": "",
+    "Judged": "",
+    "Success": " (hit rate)",
+}
 
 
 def figures(report: Report) -> list[tuple[str, str]]:
-    """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
+    """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is
+    left out.
+    """
     rows = []
     counts = report.counts
     if report.cases and counts:
@@ -123,7 +174,9 @@ def figures(report: Report) -> list[tuple[str, str]]:
     if "unsupported_claims" in counts:
         limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
         scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
-        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}")
+        claims.append(
+            f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}"
+        )
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
@@ -150,7 +203,8 @@ def _cost_sentence(report: Report) -> str:
         )
         return f"unknown: {', '.join(why)} ({listed})"
     return (
-        f"{dollars(total)} dollars where nothing is cached ({listed}), {dollars(total, len(report.cases))} per question"
+        f"{dollars(total)} dollars where nothing is cached "
+        f"({listed}), {dollars(total, len(report.cases))} per question"
     )
 
 
@@ -159,15 +213,32 @@ def _chunk_sentence(chunks: Mapping[str, float]) -> str:
     if "tokens_mean" in chunks:
         sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
         text += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
-    names = {"overlap_ratio": "overlap", "coherence": "coherence", "boundary_cuts": "borders inside a sentence"}
-    return ", ".join([text, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)])
+    names = {
+        "overlap_ratio": "overlap",
+        "coherence": "coherence",
+        "boundary_cuts": "borders inside a sentence",
+    }
+    return ", ".join(
+        [text, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)]
+    )
 
 
-COST_HEADS = ("part", "model", "requests", "cached", "tokens in", "tokens out", "dollars", "dollars per question")
+COST_HEADS = (
+    "part",
+    "model",
+    "requests",
+    "cached",
+    "tokens in",
+    "tokens out",
+    "dollars",
+    "dollars per question",
+)
 
 
 def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
-    """Return a row for each part and model, and their sum where there are several; the columns are `COST_HEADS`."""
+    """Return a row for each part and model, and their sum where there are several; the columns are
+    `COST_HEADS`.
+    """
     rows = []
     for one in costs:
         tokens = (one.input_tokens, one.output_tokens)
@@ -181,15 +252,27 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
 
 
 def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
-    """Return the claims and numbers of answers that no context supports, each with its question and who found it."""
-    kinds = {"invented_claims": "judge", "unsupported_claims": "wording", "fabricated_numbers": "number"}
-    return [(case, found_by, text) for case in report.cases for name, found_by in kinds.items()
-            for text in getattr(case, name)]  # fmt: skip
+    """Return the claims and numbers of answers that no context supports, each with its question and
+    who found it.
+    """
+    kinds = {
+        "invented_claims": "judge",
+        "unsupported_claims": "wording",
+        "fabricated_numbers": "number",
+    }
+    return [
+        (case, found_by, text)
+        for case in report.cases
+        for name, found_by in kinds.items()
+        for text in getattr(case, name)
+    ]
 
 
 def failed_cases(report: Report) -> list[CaseResult]:
     """Return the cases that did not pass, most reasons first, then in the order of the test set."""
-    return sorted((case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons))
+    return sorted(
+        (case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons)
+    )
 
 
 def number(value: float | None) -> str:
@@ -204,7 +287,8 @@ def number(value: float | None) -> str:
 
 
 def dollars(usd: float | None, per: int = 1) -> str:
-    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is smaller.
+    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is
+    smaller.
 
     >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
     ('1.5000', '0.0000050', '0.0000', 'unknown')
@@ -235,7 +319,8 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def sureness(row: MeasureResult) -> str:
-    """State that the verdict could be another with other questions of the kind; "" where that is not known.
+    """State that the verdict could be another with other questions of the kind; "" where that is
+    not known.
 
     >>> sureness(MeasureResult("RR", "retrieval", 0.7, 0.5, 0.8, 9, 9, target=0.6, verdict="passed", sure=False))
     'not sure: the target lies in the interval'
@@ -251,12 +336,15 @@ def change_sentence(change: Change) -> str:
     p = "" if change.p_adjusted is None else f", p {p_text(change.p_adjusted, '= ')} (Holm)"
     return (
         f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
-        f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
+        f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse "
+        f"of {change.n})"
     )
 
 
 def flip_counts(flips: PassFail) -> str:
-    """Return how many cases newly fail and how many are fixed, with the p-value of their difference."""
+    """Return how many cases newly fail and how many are fixed, with the p-value of their
+    difference.
+    """
     p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
     return f"{len(flips.newly_failing)} newly failing, {len(flips.fixed)} fixed of {flips.n}{p}"
 
@@ -282,8 +370,8 @@ def needed(change: Change) -> str:
 
 
 NEEDED = (
-    "n needed: how many questions would show a true difference as large as the observed one, in a single test, with a "
-    "probability of 0.8"
+    "n needed: how many questions would show a true difference as large as the observed one, in "
+    "a single test, with a probability of 0.8"
 )
 
 
@@ -313,11 +401,15 @@ def listed(names: Sequence[str], max_names: int = 5) -> str:
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+    return ", ".join(names[:max_names]) + (
+        f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    )
 
 
 def templates(**options: Any) -> Environment:
-    """Return the environment of the templates here, with what their texts share; options are those of jinja2."""
+    """Return the environment of the templates here, with what their texts share; options are those
+    of jinja2.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -328,7 +420,18 @@ def templates(**options: Any) -> Environment:
         keep_trailing_newline=True,
         **options,
     )
-    shared = (aim, at_a_time, flip_counts, interval, needed, number, p_text, plural, signed, sureness)
+    shared = (
+        aim,
+        at_a_time,
+        flip_counts,
+        interval,
+        needed,
+        number,
+        p_text,
+        plural,
+        signed,
+        sureness,
+    )
     environment.filters |= {function.__name__: function for function in shared}
     environment.globals |= {"signs": SIGNS, "needed_note": NEEDED, "cost_heads": COST_HEADS}
     return environment

@@ -1,4 +1,6 @@
-"""Where the parts of a line chart are: values over time with the band of their intervals, as SVG of a page."""
+"""Where the parts of a line chart are: values over time with the band of their intervals, as SVG of
+a page.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ragbench.service.responses import records
 
 
 class Frame(NamedTuple):
-    """Width and height of a view box, and what is kept free at its left, right, top and bottom for labels."""
+    """Width and height of a view box, and what is kept free at its left, right, top and bottom for
+    labels.
+    """
 
     width: float
     height: float
@@ -29,8 +33,9 @@ PANEL = Frame(640, 210, 46, 12, 24, 24)
 def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]:
     """Return the lines, bands, points and ticks of the values of a measure.
 
-    A line ends where the runs stop being comparable: at another `epoch`. The axis shows every interval, and at least
-    0.2 of a measure that lies between 0 and 1, so that noise does not look like a change.
+    A line ends where the runs stop being comparable: at another `epoch`. The axis shows every
+    interval, and at least 0.2 of a measure that lies between 0 and 1, so that noise does not look
+    like a change.
 
     Args:
         runs: in order of time, at least one: made_at, mean, ci_low, ci_high, epoch.
@@ -47,7 +52,9 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
 
     def y(value: float) -> float:
         part = (value - low) / (high - low)
-        return round(frame.height - frame.bottom - part * (frame.height - frame.top - frame.bottom), 1)
+        return round(
+            frame.height - frame.bottom - part * (frame.height - frame.top - frame.bottom), 1
+        )
 
     def marks(rows: pd.DataFrame, column: str) -> list[str]:
         return [f"{at},{y(value)}" for at, value in zip(rows["x"], rows[column], strict=True)]
@@ -62,7 +69,13 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
     ticks = [(y(value), _label(value)) for value in (low, (low + high) / 2, high)]
     days = {x(at): f"{day:%d %b %Y}" for at, day in zip(times, runs["made_at"], strict=True)}
     ends = [*days.items()]
-    return {"frame": frame, "lines": lines, "points": points, "ticks": ticks, "days": ends[:1] + ends[1:][-1:]}
+    return {
+        "frame": frame,
+        "lines": lines,
+        "points": points,
+        "ticks": ticks,
+        "days": ends[:1] + ends[1:][-1:],
+    }
 
 
 def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:

@@ -37,7 +37,9 @@ def _template(name: str) -> Template:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a page with what its template shows; `visitor` is the key of who sees it."""
     visitor = getattr(request.state, "key", None)
-    text = _template(template).render(visitor=visitor, csrf=csrf_token(request), path=request.url.path, **values)
+    text = _template(template).render(
+        visitor=visitor, csrf=csrf_token(request), path=request.url.path, **values
+    )
     return HTMLResponse(text, status)
 
 

@@ -22,7 +22,15 @@ from ragbench.service.bodies import RunBody
 from ragbench.service.folders import cases_in, described, load
 from ragbench.service.history_database import Json, connected
 from ragbench.service.pages import series as views
-from ragbench.service.pages.html_pages import Admin, FormFields, PageRoute, Runner, Visitor, page, redirect
+from ragbench.service.pages.html_pages import (
+    Admin,
+    FormFields,
+    PageRoute,
+    Runner,
+    Visitor,
+    page,
+    redirect,
+)
 from ragbench.service.responses import folder_of_run, records, run_row
 from ragbench.service.scheduler import pause_schedule
 
@@ -31,8 +39,8 @@ _NEWEST = 20  # runs that the page of a series lists
 _CASES = 100  # of a page
 _FOLDER = files("ragbench.service.pages") / "templates"
 _REPORT_POLICY = (
-    "default-src 'none'; script-src {hash}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self'; sandbox allow-scripts"
+    "default-src 'none'; script-src {hash}; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 )
 
 
@@ -50,7 +58,9 @@ def login_form(request: Request, to: str = "/") -> HTMLResponse:
 
 
 @router.post("/login")
-async def login(request: Request, key: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
+async def login(
+    request: Request, key: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/"
+) -> Response:
     """Keep the key in a cookie that no script reads and no other site's form sends."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "this form came from another site; open this page by its address")
@@ -62,7 +72,9 @@ async def login(request: Request, key: Annotated[str, Form()] = "", to: Annotate
         return page(request, "login", 401, to=_local(to), wrong=True)
     response = redirect(_local(to))
     secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, max_age=30 * 86400)
+    response.set_cookie(
+        COOKIE, key, httponly=True, samesite="strict", secure=secure, max_age=30 * 86400
+    )
     return response
 
 
@@ -80,7 +92,9 @@ def _local(to: str) -> str:
     >>> _local("/runs/1?x=2"), _local("//evil.example"), _local("https://evil.example"), _local("/" + chr(92) + "evil")
     ('/runs/1?x=2', '/', '/', '/')
     """
-    return to if to.startswith("/") and to.isprintable() and not to.startswith(("//", "/\\")) else "/"
+    return (
+        to if to.startswith("/") and to.isprintable() and not to.startswith(("//", "/\\")) else "/"
+    )
 
 
 @router.get("/")
@@ -89,13 +103,26 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     """Show every series and configuration with its newest run, and whether it moved."""
     rows, count = views.overview(who, measure)
     names = views.measures_of([row["id"] for row in rows], who.database)
-    return page(who.request, "runs", rows=rows, count=count, measure=measure, measures=names, client=who.client)
+    return page(
+        who.request,
+        "runs",
+        rows=rows,
+        count=count,
+        measure=measure,
+        measures=names,
+        client=who.client,
+    )
 
 
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
     """Show the measures of a configuration over time."""
-    values: Json = {"client": who.owner, "series": series, "configuration": configuration, "measure": measure}
+    values: Json = {
+        "client": who.owner,
+        "series": series,
+        "configuration": configuration,
+        "measure": measure,
+    }
     newest = views.configurations_of(who, series)
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
@@ -119,7 +146,9 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its report, or what the database has of it."""
     row, scores = run_row(who, run_id)
     order = {name: rank for rank, name in enumerate(views.MAIN)}
-    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order))).sort_values(["order", "measure"])
+    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order))).sort_values(
+        ["order", "measure"]
+    )
     with connected(who.database) as connection:
         before = trends.previous_run(connection, row)
     values: Json = {"before": before["id"] if before else "", "missing": _missing(who, row)}
@@ -128,14 +157,18 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
 
 @router.get("/runs/{run_id}/report.html")
 def report(who: Visitor, run_id: str) -> HTMLResponse:
-    """Show the report of a run as `report_html` writes it, in a sandbox: it shares nothing with the other pages."""
+    """Show the report of a run as `report_html` writes it, in a sandbox: it shares nothing with the
+    other pages.
+    """
     row, _ = run_row(who, run_id)
     if missing := _missing(who, row):
         raise HTTPException(404, missing)
     text = _report(row["location"], row["content"])
     script = files("ragbench.report.page").joinpath("report.js").read_text(encoding="utf-8")
     policy = _REPORT_POLICY.format(hash=script_hash(script))
-    return HTMLResponse(text, headers={"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"})
+    return HTMLResponse(
+        text, headers={"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"}
+    )
 
 
 @lru_cache(maxsize=8)
@@ -144,7 +177,9 @@ def _report(location: str, content: str) -> str:
 
 
 def _missing(who: Session, row: Json) -> str:
-    """Return why the report of a run cannot be shown, "" where it can: only files below the server's folder are."""
+    """Return why the report of a run cannot be shown, "" where it can: only files below the
+    server's folder are.
+    """
     folder = folder_of_run(who, row)
     if folder is None:
         return "The files of this run are not in the folder that this server reads."
@@ -152,7 +187,11 @@ def _missing(who: Session, row: Json) -> str:
         content = sha256((folder / "scores.csv").read_bytes()).hexdigest()
     except OSError:
         return "The files of this run are gone."
-    return "" if content == row["content"] else "The files of this run were replaced by those of a later one."
+    return (
+        ""
+        if content == row["content"]
+        else "The files of this run were replaced by those of a later one."
+    )
 
 
 @router.get("/compare")
@@ -168,7 +207,9 @@ def compare(
             raise HTTPException(404, "one of these clients has no run")
     comparison = views.differences(who, a, b) if a and b else None
     clients = sorted({row["client_id"] for row in recent})
-    return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison, clients=clients)
+    return page(
+        who.request, "compare", recent=recent, a=a, b=b, comparison=comparison, clients=clients
+    )
 
 
 @router.get("/data")
@@ -178,17 +219,28 @@ def list_datasets(who: Visitor) -> HTMLResponse:
 
 
 @router.get("/data/{name}")
-def read_dataset(who: Visitor, name: str, category: str = "", text: str = "", first: int = 0) -> HTMLResponse:
+def read_dataset(
+    who: Visitor, name: str, category: str = "", text: str = "", first: int = 0
+) -> HTMLResponse:
     """Show a data set with its cases."""
     path, words, first = who.folder.testset(name), text.casefold().split(), max(0, first)
     cases = [
         case
         for case in load(path).cases
-        if category in ("", case.category) and all(word in f"{case.query_id} {case.text}".casefold() for word in words)
+        if category in ("", case.category)
+        and all(word in f"{case.query_id} {case.text}".casefold() for word in words)
     ]
-    values: Json = {"category": category, "text": text, "first": first, "size": _CASES, "count": len(cases)}
+    values: Json = {
+        "category": category,
+        "text": text,
+        "first": first,
+        "size": _CASES,
+        "count": len(cases),
+    }
     cases = cases[first : first + _CASES]
-    return page(who.request, "dataset", about=described(path), client=who.owner, cases=cases, **values)
+    return page(
+        who.request, "dataset", about=described(path), client=who.owner, cases=cases, **values
+    )
 
 
 @router.get("/data/{name}/case")
@@ -203,14 +255,21 @@ def read_case(who: Visitor, name: str, id: str) -> HTMLResponse:
 def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     """Show what runs, what will run, and what was alerted.
 
-    Following, it is loaded again every few seconds while a job is under way, and has no form that this would empty.
+    Following, it is loaded again every few seconds while a job is under way, and has no form that
+    this would empty.
     """
     jobs, rules = api.list_jobs(who), api.list_alerts(who)
     alerts = raised_alerts(limit=200, database=who.database)
     if who.client is not None:
         alerts = alerts[alerts["rule_id"].isin([rule["id"] for rule in rules])]
     busy = any(job["state"] in ("waiting", "running") for job in jobs)
-    values: Json = {"client": who.client, "follow": follow, "busy": busy, "jobs": jobs, "rules": rules}
+    values: Json = {
+        "client": who.client,
+        "follow": follow,
+        "busy": busy,
+        "jobs": jobs,
+        "rules": rules,
+    }
     lists: Json = {"schedules": api.list_schedules(who), "datasets": [*who.folder.testsets()]}
     return page(who.request, "schedules", **values, **lists, raised=records(alerts.head(30)))
 
@@ -219,7 +278,9 @@ def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
 def start_run(who: Runner, form: FormFields) -> Response:
     """Start an evaluation now."""
     try:
-        body = RunBody.model_validate({name: form.get(name, "") for name in ("dataset", "system", "series")})
+        body = RunBody.model_validate(
+            {name: form.get(name, "") for name in ("dataset", "system", "series")}
+        )
     except ValidationError as exc:
         problems = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
         raise HTTPException(422, f"the form cannot be used: {problems}") from exc

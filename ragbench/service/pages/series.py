@@ -1,4 +1,6 @@
-"""What the pages of runs show: each series and configuration with its newest values, and whether it moved."""
+"""What the pages of runs show: each series and configuration with its newest values, and whether it
+moved.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +27,58 @@ from ragbench.statistics.drift import MIN_EARLIER
 MAIN = tuple(dict.fromkeys((*LEADERBOARD, *trends.WATCHED)))
 """The measures of the first page: of each configuration the first that it has."""
 PANELS = (
-    ("P@5", "P@10", "chunk:P@5"), ("R@5", "R@10", "chunk:R@5"), ("RR", "chunk:RR"), ("pass_rate",),
-    ("latency_total_ms",), ("overall_hallucination", "overall_llm_hallucination", "claim_support"),
-)  # fmt: skip
-"""What the page of a series shows after its main measure and before its cost: of each group the first there is."""
+    ("P@5", "P@10", "chunk:P@5"),
+    ("R@5", "R@10", "chunk:R@5"),
+    ("RR", "chunk:RR"),
+    ("pass_rate",),
+    ("latency_total_ms",),
+    ("overall_hallucination", "overall_llm_hallucination", "claim_support"),
+)
+"""What the page of a series shows after its main measure and before its cost: of each group the
+first there is.
+"""
 TITLES = {
-    "RR": "MRR", "chunk:RR": "MRR of chunks", "pass_rate": "Pass rate", "latency_total_ms": "Response time, ms",
-    "overall_hallucination": "Hallucination", "overall_llm_hallucination": "Hallucination", "cost_usd": "Cost, USD",
-}  # fmt: skip
+    "RR": "MRR",
+    "chunk:RR": "MRR of chunks",
+    "pass_rate": "Pass rate",
+    "latency_total_ms": "Response time, ms",
+    "overall_hallucination": "Hallucination",
+    "overall_llm_hallucination": "Hallucination",
+    "cost_usd": "Cost, USD",
+}
 _COLUMNS = (
-    "id", "client_id", "series", "configuration", "made_at", "passed", "questions", "questions_passed", "cost_usd",
-    "dataset", "fingerprint",
-)  # fmt: skip
-_CHANGE = ("measure", "baseline", "contender", "difference", "ci_low", "ci_high", "p_adjusted", "mde", "n")
+    "id",
+    "client_id",
+    "series",
+    "configuration",
+    "made_at",
+    "passed",
+    "questions",
+    "questions_passed",
+    "cost_usd",
+    "dataset",
+    "fingerprint",
+)
+_CHANGE = (
+    "measure",
+    "baseline",
+    "contender",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "p_adjusted",
+    "mde",
+    "n",
+)
 _RECENT = 30  # runs of a sparkline
 _LINES = 200  # of the first page
 _RUNS = 400  # of a chart
 
 
 class State(NamedTuple):
-    """Whether a measure moved: a word for its kind (worse, steady, better, few), a short text, and the evidence."""
+    """Whether a measure moved: a word for its kind (worse, steady, better, few), a short text, and
+    the evidence.
+    """
 
     kind: str
     text: str
@@ -74,10 +108,12 @@ def state_of(drift: Drift | None, measure: str) -> State:
 
 
 def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
-    """Return a row per client, series and configuration, and how many there are; those that got worse first.
+    """Return a row per client, series and configuration, and how many there are; those that got
+    worse first.
 
-    `measure` is shown where a configuration has it, else its first one of `MAIN`. The state is that of what is shown
-    and, where no `measure` is named, of every measure with a target: the first that got worse.
+    `measure` is shown where a configuration has it, else its first one of `MAIN`. The state is that
+    of what is shown and, where no `measure` is named, of every measure with a target: the first
+    that got worse.
     """
     client, database = session.client, session.database
     query = select(*(run.c[name] for name in _COLUMNS)).order_by(run.c.made_at.desc(), run.c.id)
@@ -89,11 +125,14 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
     main_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
     scores: dict[str, Json] = {}
     for value in read_rows(
-        database, select(score).where(score.c.run_id.in_([row["id"] for row in newest]), main_or_aimed)
+        database,
+        select(score).where(score.c.run_id.in_([row["id"] for row in newest]), main_or_aimed),
     ):
         scores.setdefault(value["run_id"], {})[value["measure"]] = value
     recorded = hash(tuple(runs["id"]))
-    trend_of = cache(lambda name: trends.trend(name, client=client, database=database, tested=False))
+    trend_of = cache(
+        lambda name: trends.trend(name, client=client, database=database, tested=False)
+    )
     due = {(row["client_id"], row["name"]): row["next_due"] for row in list_schedules(session)}
     rows = []
     for row in newest:
@@ -101,11 +140,19 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
         line = (row["client_id"], row["series"], row["configuration"])
         ids = lines.get_group(line)["id"]
         main = next((name for name in (measure, *MAIN) if name in values), "")
-        aimed = [] if measure else [name for name, value in values.items() if value["target"] is not None]
-        drifts = {name: _drifts(name, client, database, recorded) for name in (main, *aimed) if name}
+        aimed = (
+            []
+            if measure
+            else [name for name, value in values.items() if value["target"] is not None]
+        )
+        drifts = {
+            name: _drifts(name, client, database, recorded) for name in (main, *aimed) if name
+        }
         states = {name: state_of(epochs.get(row["id"]), name) for name, epochs in drifts.items()}
         watched = next((name for name in states if states[name].kind == "worse"), main)
-        before = [drifts[watched][run_id] for run_id in ids[1:] if run_id in drifts.get(watched, {})]
+        before = [
+            drifts[watched][run_id] for run_id in ids[1:] if run_id in drifts.get(watched, {})
+        ]
         points = trend_of(main).query("run in @ids").tail(_RECENT) if main else None
         more = {
             "measure": main,
@@ -125,12 +172,16 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
 
 @lru_cache(maxsize=64)
 def _drifts(measure: str, client: str | None, database: str, recorded: int) -> dict[str, Drift]:
-    """Return the drift of each epoch, computed once while the runs are the same, of which `recorded` is a hash."""
+    """Return the drift of each epoch, computed once while the runs are the same, of which
+    `recorded` is a hash.
+    """
     return trends.drifts(measure, client=client, database=database)
 
 
 def _earlier(drifts: list[Drift], measure: str) -> str:
-    """Return that the epoch before, on other data or parameters, had got worse: a new epoch must not hide it."""
+    """Return that the epoch before, on other data or parameters, had got worse: a new epoch must
+    not hide it.
+    """
     state = state_of(drifts[0], measure) if drifts else None
     return state.text if state and state.kind == "worse" else ""
 
@@ -138,23 +189,35 @@ def _earlier(drifts: list[Drift], measure: str) -> str:
 def measures_of(ids: list[str], database: str) -> list[str]:
     """Return the measures that any of these runs has, those of `MAIN` first."""
     names = [
-        row["measure"] for row in read_rows(database, select(score.c.measure).where(score.c.run_id.in_(ids)).distinct())
+        row["measure"]
+        for row in read_rows(
+            database, select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
+        )
     ]
     return [*(name for name in MAIN if name in names), *sorted({*names} - {*MAIN})]
 
 
 def configurations_of(session: Session, series: str) -> dict[str, str]:
     """Return the configurations of a series, each with the id of its newest run."""
-    query = select(run.c.configuration, run.c.id).where(run.c.client_id == session.owner, run.c.series == series)
-    return {row["configuration"]: row["id"] for row in read_rows(session.database, query.order_by(run.c.made_at))}
+    query = select(run.c.configuration, run.c.id).where(
+        run.c.client_id == session.owner, run.c.series == series
+    )
+    return {
+        row["configuration"]: row["id"]
+        for row in read_rows(session.database, query.order_by(run.c.made_at))
+    }
 
 
 def panels(
     session: Session, series: str, configuration: str, measure: str, names: list[str]
 ) -> tuple[list[Json], list[Json]]:
-    """Return the charts of the measures that matter most, and what changed between the runs, numbered."""
+    """Return the charts of the measures that matter most, and what changed between the runs,
+    numbered.
+    """
     where: Json = {"series": series, "client": session.owner, "database": session.database}
-    first = (next((name for name in group if name in names), "") for group in ((measure,), MAIN, *PANELS))
+    first = (
+        next((name for name in group if name in names), "") for group in ((measure,), MAIN, *PANELS)
+    )
     chosen = list(dict.fromkeys(filter(None, [*first, *names[:1]])))
     charts, marks, runs = [], list[Json](), pd.DataFrame()
     for name in reversed(chosen):  # the main one last: it has the marks, and its runs the costs
@@ -166,11 +229,16 @@ def panels(
         marks = [{"number": number, **row} for number, row in enumerate(records(changed), start=1)]
         if runs["cost_usd"].notna().any():
             costs = runs.assign(mean=runs["cost_usd"], ci_low=float("nan"), ci_high=float("nan"))
-            chart = _panel("cost_usd", costs, {}) | {"state": None, "meaning": "of all questions of a run"}
+            chart = _panel("cost_usd", costs, {}) | {
+                "state": None,
+                "meaning": "of all questions of a run",
+            }
             charts.insert(0, chart)
     for chart in charts:
         places = {point["run"]["run"]: point["x"] for point in chart["chart"]["points"]}
-        chart["marks"] = [(places[mark["run"]], mark["number"]) for mark in marks if mark["run"] in places]
+        chart["marks"] = [
+            (places[mark["run"]], mark["number"]) for mark in marks if mark["run"] in places
+        ]
     return charts[::-1], marks
 
 
@@ -193,18 +261,26 @@ def differences(session: Session, before: str, after: str) -> Json:
 
     Runs without a question in common have their means side by side and no test.
     """
-    (then, then_scores), (now, now_scores) = (run_row(session, run_id) for run_id in (before, after))
+    (then, then_scores), (now, now_scores) = (
+        run_row(session, run_id) for run_id in (before, after)
+    )
     sides = {"before": then, "after": now}
     try:
         comparison = compare(session, before, after)
     except DataError:  # no question in common
-        means = then_scores.merge(now_scores, on="measure").dropna(subset=["mean_x", "mean_y"]).assign(kind="")
+        means = (
+            then_scores.merge(now_scores, on="measure")
+            .dropna(subset=["mean_x", "mean_y"])
+            .assign(kind="")
+        )
         table = records(means.rename(columns={"mean_x": "baseline", "mean_y": "contender"}))
         return {**sides, "measures": table, "tested": False, "newly_failing": [], "fixed": []}
     rows = comparison["measures"]
     for row in rows:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
     fields: Json = {"perspective": "", "better": 0, "worse": 0, "verdict": ""}
-    marks = forest_marks([Change(**{name: row[name] for name in _CHANGE}, **fields) for row in rows])
+    marks = forest_marks(
+        [Change(**{name: row[name] for name in _CHANGE}, **fields) for row in rows]
+    )
     rows.sort(key=lambda row: not row["kind"])
     return {**comparison, **sides, "tested": True, "forest": marks}

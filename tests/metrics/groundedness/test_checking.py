@@ -7,7 +7,10 @@ import pytest
 from ragbench.metrics.groundedness import Verdict, check_answers, claims_stated
 from ragbench.metrics.groundedness.checks import LENIENT, STRICT
 
-TOWER = ["The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower is not safe."]
+TOWER = [
+    "The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower "
+    "is not safe."
+]
 
 
 def check_claims(answer: str, contexts: list[str], threshold: float = STRICT) -> list[Verdict]:
@@ -19,9 +22,13 @@ def states(answer: str, claim: str) -> bool:
 
 
 def test_each_claim_has_its_verdict() -> None:
-    verdicts = check_claims("The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER)
+    verdicts = check_claims(
+        "The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER
+    )
     assert [verdict.supported for verdict in verdicts] == [True, False, None]
-    assert [verdict.claim.text for verdict in verdicts if verdict.supported is False] == ["Picasso painted it green."]
+    assert [verdict.claim.text for verdict in verdicts if verdict.supported is False] == [
+        "Picasso painted it green."
+    ]
 
 
 def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:
@@ -48,7 +55,9 @@ def test_a_calibrated_threshold_decides() -> None:
 
 def test_many_answers_at_once_are_the_same() -> None:
     answers = ["The tower is 330 metres tall.", "", "It is in Rome."]
-    assert check_answers([(answer, TOWER) for answer in answers]) == [check_claims(answer, TOWER) for answer in answers]
+    assert check_answers([(answer, TOWER) for answer in answers]) == [
+        check_claims(answer, TOWER) for answer in answers
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +79,6 @@ def test_what_an_answer_states(claim: str, stated: bool) -> None:
 def test_negation_in_the_answer_is_respected_too() -> None:
     assert not states("The bridge is not safe.", "The bridge is safe.")
     assert states("The bridge is safe.", "The bridge is safe.")
-    assert claims_stated([("The bridge isn't safe.", ["The bridge is safe.", "The bridge is not safe."])]) == [
-        [False, True]
-    ]
+    assert claims_stated(
+        [("The bridge isn't safe.", ["The bridge is safe.", "The bridge is not safe."])]
+    ) == [[False, True]]

@@ -27,7 +27,9 @@ def test_novel_and_rare_words_by_hand() -> None:
     new = weight["our"] + weight["green"]
     held = sum(weight.values()) - new
     assert found["no_novel_row"] == pytest.approx(1 - new / (held + new))
-    assert found["rare_in_window"] == pytest.approx(held * math.log(2) / (held * math.log(2) + new * math.log(6)))
+    assert found["rare_in_window"] == pytest.approx(
+        held * math.log(2) / (held * math.log(2) + new * math.log(6))
+    )
 
 
 def test_one_missing_name_of_one_is_half_and_of_three_a_quarter_less() -> None:
@@ -39,13 +41,20 @@ def test_one_missing_name_of_one_is_half_and_of_three_a_quarter_less() -> None:
 
 def test_rows_do_not_run_over_the_end_of_a_sentence() -> None:
     page = read_page(["A dog ran home. The cat sat."])
-    assert read_sentence("ran home the cat", page).lexical["copied"] == pytest.approx((2 + 2 + 2 + 2) / 4 / 4)
+    assert read_sentence("ran home the cat", page).lexical["copied"] == pytest.approx(
+        (2 + 2 + 2 + 2) / 4 / 4
+    )
 
 
 def test_words_spread_over_a_page_weigh_less_than_words_in_one_place() -> None:
     filler = " ".join("We use cookies to improve your visit." for _ in range(10))
-    near = read_sentence(SENTENCE, read_page([f"{filler} The cat sat on our green mat. {filler}"])).lexical
-    spread = [f"Here a cat. {filler} He sat. {filler} It was our roof. {filler} So green. {filler} On the mat."]
+    near = read_sentence(
+        SENTENCE, read_page([f"{filler} The cat sat on our green mat. {filler}"])
+    ).lexical
+    spread = [
+        f"Here a cat. {filler} He sat. {filler} It was our roof. {filler} So green. {filler} On "
+        "the mat."
+    ]
     far = read_sentence(SENTENCE, read_page(spread)).lexical
     assert far["words_on_page"] == near["words_on_page"] == near["rare_in_window"] == 1.0
     assert far["rare_in_window"] < 0.6
@@ -58,7 +67,9 @@ WORDS = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=9).map(" ".jo
 
 @settings(max_examples=60, deadline=None)
 @given(sentence=WORDS, page=st.lists(WORDS, min_size=1, max_size=4))
-def test_evidence_is_in_range_and_whole_where_the_sentence_is_on_the_page(sentence: str, page: list[str]) -> None:
+def test_evidence_is_in_range_and_whole_where_the_sentence_is_on_the_page(
+    sentence: str, page: list[str]
+) -> None:
     found = read_sentence(sentence, read_page(page)).lexical
     assert tuple(sorted(found)) == tuple(sorted(LEXICAL))
     assert all(-1e-9 <= value <= 1 + 1e-9 for value in found.values())

@@ -60,7 +60,15 @@ def test_text_that_is_not_a_number(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["31 March 1889", "March 31, 1889", "1889-03-31", "31st of March, 1889", "Mar. 31 1889", "31.3.1889"]
+    "text",
+    [
+        "31 March 1889",
+        "March 31, 1889",
+        "1889-03-31",
+        "31st of March, 1889",
+        "Mar. 31 1889",
+        "31.3.1889",
+    ],
 )
 def test_dates_in_all_notations_are_one(text: str) -> None:
     assert [number.date for number in numbers(text)] == [(1889, 3, 31)]
@@ -137,13 +145,25 @@ def test_support_is_a_share_and_unscored_without_numbers() -> None:
 
 
 def test_numeric_cases() -> None:
-    """Three splits: the first was written with the code in view, the others without it ("fresh" after it was done)."""
+    """Three splits: the first was written with the code in view, the others without it ("fresh"
+    after it was done).
+    """
     cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-    alarms = [c for c in cases if c["expected"] == "held" and numeric_fabrications(c["answer"], [c["context"]])]
-    missed = [c for c in cases if c["expected"] != "held" and not numeric_fabrications(c["answer"], [c["context"]])]
+    alarms = [
+        c
+        for c in cases
+        if c["expected"] == "held" and numeric_fabrications(c["answer"], [c["context"]])
+    ]
+    missed = [
+        c
+        for c in cases
+        if c["expected"] != "held" and not numeric_fabrications(c["answer"], [c["context"]])
+    ]
     assert len(cases) == 180
     assert alarms == []
-    assert [case["answer"] for case in missed] == ["He held the title for a decade."]  # "a decade" is not checked
+    assert [case["answer"] for case in missed] == [
+        "He held the title for a decade."
+    ]  # "a decade" is not checked
 
 
 @pytest.mark.parametrize(

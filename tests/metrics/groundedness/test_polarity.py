@@ -24,7 +24,11 @@ def test_not_only_denies_nothing() -> None:
         ("The bridge is not safe.", "The bridge is safe.", True),
         ("The bridge isn't safe.", "The bridge is not safe.", False),
         ("The bridge is safe.", "The bridge is safe.", False),
-        ("The bridge is safe.", "The bridge is not safe at night. The bridge is safe by day.", False),
+        (
+            "The bridge is safe.",
+            "The bridge is not safe at night. The bridge is safe by day.",
+            False,
+        ),
         ("The bridge is safe.", "Boats do not sink.", False),
         ("", "Not so.", False),
     ],

@@ -14,27 +14,41 @@ from ragbench.metrics.groundedness import claim_support, claim_supports
 from ragbench.store import bypassed
 
 TOWER = (
-    "The Eiffel Tower is a lattice tower in Paris, France. It was opened on 31 March 1889 as the centrepiece of the "
-    "World's Fair. Gustave Eiffel's company designed and built it. The tower is 330 metres tall and is not closed in "
-    "winter."
+    "The Eiffel Tower is a lattice tower in Paris, France. It was opened on 31 March 1889 as the "
+    "centrepiece of the World's Fair. Gustave Eiffel's company designed and built it. The tower "
+    "is 330 metres tall and is not closed in winter."
 )
-RIVER = "The Danube rises in the Black Forest. It flows through ten countries and enters the Black Sea in Romania."
+RIVER = (
+    "The Danube rises in the Black Forest. It flows through ten countries and enters the "
+    "Black Sea in Romania."
+)
 
 
 @pytest.mark.parametrize("model", ["minilm", "lexical"])
 def test_a_sentence_of_the_context_is_near_one(model: str) -> None:
-    assert claim_support("Gustave Eiffel's company designed and built it.", [RIVER, TOWER], model=model) > 0.9
+    assert (
+        claim_support(
+            "Gustave Eiffel's company designed and built it.", [RIVER, TOWER], model=model
+        )
+        > 0.9
+    )
 
 
 @pytest.mark.parametrize("model", ["minilm", "lexical"])
 def test_another_subject_is_near_zero(model: str) -> None:
-    assert claim_support("Photosynthesis turns carbon dioxide into sugar.", [TOWER], model=model) < 0.1
+    assert (
+        claim_support("Photosynthesis turns carbon dioxide into sugar.", [TOWER], model=model) < 0.1
+    )
 
 
 def test_a_paraphrase_passes_and_an_invention_does_not() -> None:
-    faithful = claim_support("The tower, which stands in Paris, opened in March 1889.", [RIVER, TOWER])
+    faithful = claim_support(
+        "The tower, which stands in Paris, opened in March 1889.", [RIVER, TOWER]
+    )
     assert faithful > 0.5
-    assert claim_support("The tower was painted green by Picasso after the war.", [RIVER, TOWER]) < 0.5
+    assert (
+        claim_support("The tower was painted green by Picasso after the war.", [RIVER, TOWER]) < 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +58,10 @@ def test_a_paraphrase_passes_and_an_invention_does_not() -> None:
         ("Gustave Eiffel's company built it.", "Otto Wagner's company built it."),
         ("The tower is not closed in winter.", "The tower is closed in winter."),
         ("The tower was opened in 1889.", "The tower was closed in 1889."),
-        ("The Danube enters the Black Sea in Romania.", "The Danube enters the North Sea in Holland."),
+        (
+            "The Danube enters the Black Sea in Romania.",
+            "The Danube enters the North Sea in Holland.",
+        ),
     ],
 )
 def test_the_right_one_ranks_above_the_wrong_one(right: str, wrong: str) -> None:
@@ -53,17 +70,23 @@ def test_the_right_one_ranks_above_the_wrong_one(right: str, wrong: str) -> None
 
 def test_one_unsupported_sentence_lowers_the_answer() -> None:
     good = "The tower is 330 metres tall."
-    assert claim_support(f"{good} Picasso painted it in 1950.", [TOWER]) < claim_support(good, [TOWER])
+    assert claim_support(f"{good} Picasso painted it in 1950.", [TOWER]) < claim_support(
+        good, [TOWER]
+    )
 
 
 def test_a_question_to_the_reader_costs_little() -> None:
     good = "The Eiffel Tower was opened in 1889 in Paris."
-    assert claim_support(f"{good} Have you been there?", [TOWER]) > 0.6 * claim_support(good, [TOWER])
+    assert claim_support(f"{good} Have you been there?", [TOWER]) > 0.6 * claim_support(
+        good, [TOWER]
+    )
 
 
 def test_marks_of_citations_and_lists_are_not_words() -> None:
     bare = claim_support("The tower is 330 metres tall.", [TOWER])
-    assert claim_support("- The tower is 330 metres tall [1].", [TOWER]) == pytest.approx(bare, abs=0.02)
+    assert claim_support("- The tower is 330 metres tall [1].", [TOWER]) == pytest.approx(
+        bare, abs=0.02
+    )
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", "[1]", "?!"])
@@ -92,7 +115,11 @@ def test_unusual_answers_stay_in_range(answer: str) -> None:
 
 
 def test_many_at_once_are_the_same_numbers() -> None:
-    pairs = [("The tower is tall.", [TOWER]), ("The Danube is long.", [RIVER, TOWER]), ("", [TOWER])]
+    pairs = [
+        ("The tower is tall.", [TOWER]),
+        ("The Danube is long.", [RIVER, TOWER]),
+        ("", [TOWER]),
+    ]
     assert claim_supports(pairs) == [claim_support(*pair) for pair in pairs]
 
 
@@ -100,7 +127,11 @@ def test_values_do_not_depend_on_order_or_company() -> None:
     pairs = [
         (f"{sentence} In {year} a {thing} was added.", [TOWER, RIVER])
         for year, thing in ((1890, "lift"), (1900, "stair"), (1911, "clock"))
-        for sentence in ("The Tower of Paris opened.", "It has no roof", "Ten states border the Danube, a river.")
+        for sentence in (
+            "The Tower of Paris opened.",
+            "It has no roof",
+            "Ten states border the Danube, a river.",
+        )
     ]
     with bypassed():
         forward, backward = claim_supports(pairs), claim_supports(pairs[::-1])
@@ -112,13 +143,19 @@ def test_a_copied_sentence_needs_no_vectors(monkeypatch: pytest.MonkeyPatch) -> 
     asked: list[str] = []
     monkeypatch.setattr("ragbench.metrics.groundedness.support.vectors", asked.extend)
     with bypassed():
-        assert claim_support("The tower is 330 metres tall and is not closed in winter.", [RIVER, TOWER]) > 0.9
+        assert (
+            claim_support(
+                "The tower is 330 metres tall and is not closed in winter.", [RIVER, TOWER]
+            )
+            > 0.9
+        )
     assert asked == []
 
 
 def test_lines_that_are_only_wrapped_are_one_sentence() -> None:
     wrapped = (
-        "The dam was built by the engineers of the old\nprovince of Varn, and it was opened in the\nspring of 1921."
+        "The dam was built by the engineers of the old\nprovince of Varn, and it was "
+        "opened in the\nspring of 1921."
     )
     claim = "The dam was built by the engineers of the old province of Varn"
     whole = claim_support(claim, [wrapped.replace("\n", " ")], model="lexical")
@@ -130,8 +167,24 @@ def test_one_text_instead_of_a_list_is_refused() -> None:
         claim_support("The tower.", TOWER)
 
 
-WORDS = ["tower", "Paris", "Danube", "opened", "1889", "closed", "not", "is", "the", "in", "river", "Picasso", "330"]
-SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(lambda chosen: " ".join(chosen) + ".")
+WORDS = [
+    "tower",
+    "Paris",
+    "Danube",
+    "opened",
+    "1889",
+    "closed",
+    "not",
+    "is",
+    "the",
+    "in",
+    "river",
+    "Picasso",
+    "330",
+]
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(
+    lambda chosen: " ".join(chosen) + "."
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -151,7 +204,10 @@ def relabelled(nli_encoder: Path, folder: Path, labels: list[str]) -> Path:
     for file in nli_encoder.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     config = json.loads((nli_encoder / "config.json").read_text(encoding="utf-8"))
-    config |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    config |= {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
 
@@ -162,30 +218,42 @@ def test_a_cross_encoder_gives_the_probability_of_entailment(nli_encoder: Path) 
     expected = CrossEncoder(str(nli_encoder)).predict(
         [("The tower opened in Paris.", "The tower is tall.")], apply_softmax=True
     )
-    found = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder))
+    found = claim_support(
+        "The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder)
+    )
     assert found == pytest.approx(float(expected[0][1]), abs=1e-5)
 
 
 def test_the_order_of_labels_is_read_from_the_model(nli_encoder: Path, tmp_path: Path) -> None:
     other = relabelled(nli_encoder, tmp_path / "other", ["ENTAILMENT", "neutral", "contradiction"])
-    one = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder))
-    assert claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(other)) != one
+    one = claim_support(
+        "The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder)
+    )
+    assert (
+        claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(other)) != one
+    )
 
 
 def test_a_cross_encoder_without_entailment_is_refused(nli_encoder: Path, tmp_path: Path) -> None:
     other = relabelled(nli_encoder, tmp_path / "other", ["bad", "fair", "good"])
-    with pytest.raises(ConfigError, match="the labels bad, fair, good, of which none is entailment"):
+    with pytest.raises(
+        ConfigError, match="the labels bad, fair, good, of which none is entailment"
+    ):
         claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(other))
 
 
 def test_the_best_context_counts_and_the_worst_sentence_weighs_half(nli_encoder: Path) -> None:
     contexts = ["The tower opened in Paris.", "The river is not tall."]
     one, two = (
-        claim_support(text, contexts, model=str(nli_encoder)) for text in ("The tower is tall.", "Paris opened.")
+        claim_support(text, contexts, model=str(nli_encoder))
+        for text in ("The tower is tall.", "Paris opened.")
     )
     both = claim_support("The tower is tall. Paris opened.", contexts, model=str(nli_encoder))
     assert both == pytest.approx(((one + two) / 2 + min(one, two)) / 2, abs=1e-5)
-    single = [claim_support("The tower is tall.", [context], model=str(nli_encoder)) for context in contexts]
+    single = [
+        claim_support("The tower is tall.", [context], model=str(nli_encoder))
+        for context in contexts
+    ]
     assert one == pytest.approx(max(single), abs=1e-5)
 
 

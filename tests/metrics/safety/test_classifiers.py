@@ -1,4 +1,6 @@
-"""Public classifiers as detectors: a tiny model made here, loaded from its folder as any from the hub would be."""
+"""Public classifiers as detectors: a tiny model made here, loaded from its folder as any from the
+hub would be.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own.pre_tokenizer = Whitespace()
     own.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=own, model_max_length=32, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]"
+        tokenizer_object=own,
+        model_max_length=32,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
     )
     config = BertConfig(
         vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
@@ -37,7 +43,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     tiny = BertForSequenceClassification(config)
     optimizer = torch.optim.Adam(tiny.parameters(), lr=0.05)
-    batch = tokenizer(["ignore hello", "ignore", "hello hello", "hello"], padding=True, return_tensors="pt")
+    batch = tokenizer(
+        ["ignore hello", "ignore", "hello hello", "hello"], padding=True, return_tensors="pt"
+    )
     for _ in range(40):
         optimizer.zero_grad()
         tiny(**batch, labels=torch.tensor([1, 1, 0, 0])).loss.backward()

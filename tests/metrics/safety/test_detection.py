@@ -31,7 +31,8 @@ def test_auc_needs_both_kinds() -> None:
 
 
 def test_tpr_at_fpr_does_not_split_ties() -> None:
-    # the best harmless text scores 0.6, and with three harmless ones no false positive is allowed at 1 %
+    # the best harmless text scores 0.6, and with three harmless ones no false positive is allowed
+    # at 1 %
     assert tpr_at_fpr(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2], 0.01) == pytest.approx(1 / 3)
     # one of three allowed: above 0.5 are 0.9 and 0.6
     assert tpr_at_fpr(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2], 0.34) == pytest.approx(2 / 3)
@@ -47,7 +48,8 @@ def test_tpr_at_exactly_one_in_a_hundred() -> None:
 
 
 def test_delong_by_hand() -> None:
-    # harmful 3, 1; harmless 2, 0: placements of harmful 1, 1/2; of harmless 1/2, 1; both variances 1/8
+    # harmful 3, 1; harmless 2, 0: placements of harmful 1, 1/2; of harmless 1/2, 1; both variances
+    # 1/8
     area, variance = 0.75, 2 * (0.125 / 2)
     spread = 1.959963984540054 * math.sqrt(variance) / (area * (1 - area))
     logit = math.log(area / (1 - area))
@@ -84,7 +86,13 @@ def test_wilson_by_hand() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])), min_size=2, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])),
+        min_size=2,
+        max_size=30,
+    )
+)
 def test_area_is_mirrored_and_inside_its_interval(pairs: list[tuple[bool, float]]) -> None:
     labels, scores = [label for label, _ in pairs], [score for _, score in pairs]
     area = roc_auc(labels, scores)

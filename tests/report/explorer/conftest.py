@@ -32,7 +32,11 @@ def dataset() -> Dataset:
         Case("q3", "Who paid?", "facts"),
     ]
     return Dataset(
-        "tower", "test", {"tower": Document("tower", TOWER)}, cases, {"q1": {"tower": 1}, "q2": {}, "q3": {}}
+        "tower",
+        "test",
+        {"tower": Document("tower", TOWER)},
+        cases,
+        {"q1": {"tower": 1}, "q2": {}, "q3": {}},
     )
 
 
@@ -57,7 +61,11 @@ def results(dataset: Dataset) -> Results:
     judged = [Judgement("q2", "faithfulness", 0.5, unsupported=("It is 400 m high.",))]
     diagnosis = pd.DataFrame({"query_id": ["q1", "q2", "q3"], "failed": [False, True, False]})
     diagnosis = diagnosis.assign(
-        cause=["", "not_retrieved", ""], evidence=["", "0% of the evidence", ""], test="", measure="", value=None
+        cause=["", "not_retrieved", ""],
+        evidence=["", "0% of the evidence", ""],
+        test="",
+        measure="",
+        value=None,
     )
     return Results(
         [
@@ -68,19 +76,31 @@ def results(dataset: Dataset) -> Results:
 
 
 def made(
-    name: str, dataset: Dataset, values: Sequence[float | None], answers: Sequence[Answer], **parts: Any
+    name: str,
+    dataset: Dataset,
+    values: Sequence[float | None],
+    answers: Sequence[Answer],
+    **parts: Any,
 ) -> Result:
-    scores = pd.DataFrame({"query_id": list(dataset.queries), "measure": "nDCG@10", "value": values}).astype(
-        {"value": float}
-    )
+    scores = pd.DataFrame(
+        {"query_id": list(dataset.queries), "measure": "nDCG@10", "value": values}
+    ).astype({"value": float})
     return new_result(
-        parameters={"retriever": name}, dataset=dataset, run={}, scores=scores, name=name, answers=answers, **parts
+        parameters={"retriever": name},
+        dataset=dataset,
+        run={},
+        scores=scores,
+        name=name,
+        answers=answers,
+        **parts,
     )
 
 
 @pytest.fixture(scope="session")
 def many() -> tuple[Dataset, Results]:
-    """5,000 questions about 500 documents, hostile texts among them, answered twice from five contexts each."""
+    """5,000 questions about 500 documents, hostile texts among them, answered twice from five
+    contexts each.
+    """
     chance = random.Random(0)
     words = [f"word{i}" for i in range(2000)]
 
@@ -94,7 +114,12 @@ def many() -> tuple[Dataset, Results]:
         doc, start = f"doc{i % 500}", 100 * (i % 60)
         category = f"category {i % 7}"
         cases.append(
-            Case(f"q{i:04}", f"{hostile} {text(12)}?".strip(), category, evidence=(Span(doc, start, start + 200),))
+            Case(
+                f"q{i:04}",
+                f"{hostile} {text(12)}?".strip(),
+                category,
+                evidence=(Span(doc, start, start + 200),),
+            )
         )
     dataset = Dataset("many", "test", corpus, cases, {case.query_id: {} for case in cases})
     answers = [f"{HOSTILE[i] if i < len(HOSTILE) else ''} {text(40)}" for i in range(100)]
@@ -102,9 +127,14 @@ def many() -> tuple[Dataset, Results]:
     for name in ("first", "second"):
         given = []
         for i, case in enumerate(cases):
-            places = [(f"doc{(i + chance.randrange(3)) % 500}", 800 * chance.randrange(9)) for _ in range(5)]
+            places = [
+                (f"doc{(i + chance.randrange(3)) % 500}", 800 * chance.randrange(9))
+                for _ in range(5)
+            ]
             contexts = tuple(f"{doc}#{start}-{start + 800}" for doc, start in places)
-            given.append(Answer(case.query_id, chance.choice(answers), contexts=contexts, outcome="success"))
+            given.append(
+                Answer(case.query_id, chance.choice(answers), contexts=contexts, outcome="success")
+            )
         values = [chance.choice([0.0, 0.25, 0.5, 1.0, chance.random(), None]) for _ in cases]
         sides.append(made(name, dataset, values, given))
     return dataset, Results(sides)

@@ -1,4 +1,6 @@
-"""The page in a real browser: quick with 5,000 questions, deaf to hostile texts, usable by keyboard and on a phone."""
+"""The page in a real browser: quick with 5,000 questions, deaf to hostile texts, usable by keyboard
+and on a phone.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,15 @@ class Opened:
     def __init__(self, browser: Browser, file: Path, **options: Any) -> None:
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page: Page = browser.new_page(**{"viewport": {"width": 1440, "height": 900}, **options})
+        self.page: Page = browser.new_page(
+            **{"viewport": {"width": 1440, "height": 900}, **options}
+        )
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.add_init_script(
-            "document.addEventListener('securitypolicyviolation', e => console.error(e.violatedDirective))"
+            "document.addEventListener('securitypolicyviolation', e => "
+            "console.error(e.violatedDirective))"
         )
         self.page.goto(file.as_uri())
         self.page.wait_for_selector(".list li")
@@ -64,7 +69,9 @@ def large_file(many: tuple[Dataset, Results], tmp_path_factory: pytest.TempPathF
 
 def test_5000_questions_open_and_filter_quickly(browser: Browser, large_file: Path) -> None:
     opened = Opened(browser, large_file)
-    loaded = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    loaded = opened.page.evaluate(
+        "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+    )
     assert loaded < OPEN_MS, f"{loaded:.0f} ms"
     assert opened.status() == "5,000 of 5,000 questions"
     box = "const b = document.querySelector('input[type=search]');"
@@ -79,11 +86,15 @@ def test_5000_questions_open_and_filter_quickly(browser: Browser, large_file: Pa
         "reset": "document.querySelector('button[type=reset]').click()",
     }
     opened.page.focus("input[type=search]")
-    times = {name: min(opened.page.evaluate(CLOCK % act) for _ in range(3)) for name, act in acts.items()}
+    times = {
+        name: min(opened.page.evaluate(CLOCK % act) for _ in range(3)) for name, act in acts.items()
+    }
     assert {name: took for name, took in times.items() if took >= FILTER_MS} == {}
     assert opened.status() == "5,000 of 5,000 questions"
     assert opened.complaints == []
-    print(f"open {loaded:.0f} ms;", ", ".join(f"{name} {took:.0f} ms" for name, took in times.items()))
+    print(
+        f"open {loaded:.0f} ms;", ", ".join(f"{name} {took:.0f} ms" for name, took in times.items())
+    )
 
 
 def test_hostile_texts_are_texts(browser: Browser, large_file: Path) -> None:
@@ -100,24 +111,38 @@ def test_hostile_texts_are_texts(browser: Browser, large_file: Path) -> None:
 
 
 def test_the_policy_stops_what_is_not_its_own(small: Opened) -> None:
-    for attack in ("Object.assign(document.createElement('img'), {src: 'https://example.org/x.png'})",):
+    for attack in (
+        "Object.assign(document.createElement('img'), {src: 'https://example.org/x.png'})",
+    ):
         small.page.evaluate(f"document.body.append({attack})")
     small.page.wait_for_timeout(100)
     assert any("img-src" in text or "default-src" in text for text in small.complaints)
-    assert small.page.evaluate("try { document.body.innerHTML = '<b>x</b>'; 'done' } catch { 'refused' }") == "refused"
+    assert (
+        small.page.evaluate(
+            "try { document.body.innerHTML = '<b>x</b>'; 'done' } catch { 'refused' }"
+        )
+        == "refused"
+    )
 
 
 def test_a_click_shows_the_question_with_its_evidence(small: Opened) -> None:
     page = small.page
     page.locator(".list button", has_text="How high").click()
     first, second = page.locator(".side").all()
-    assert first.locator("mark").all_inner_texts() == ["opened in 1889"]  # offsets count the emoji once
+    assert first.locator("mark").all_inner_texts() == [
+        "opened in 1889"
+    ]  # offsets count the emoji once
     assert first.locator("del.lost").all_inner_texts() == ["330 m high"]
     assert second.locator("mark").all_inner_texts() == ["opened in 1889", "330 m high"]
     assert second.locator("del.lost").count() == 0
     assert first.locator(".doubt").all_inner_texts() == ["It is 400 m high.", "It is 400 m high."]
     assert "not retrieved" in first.locator("dl").inner_text()
-    assert page.locator(".detail tbody tr").first.inner_text().split() == ["nDCG@10", "0.000", "1.000", "+1.000"]
+    assert page.locator(".detail tbody tr").first.inner_text().split() == [
+        "nDCG@10",
+        "0.000",
+        "1.000",
+        "+1.000",
+    ]
     assert "A: not in the context, B: in the context" in page.locator(".detail").inner_text()
 
 
@@ -165,7 +190,9 @@ def test_the_selection_is_a_test_set(small: Opened, dataset: Dataset, tmp_path: 
     assert small.complaints == []
 
 
-def test_hostile_questions_survive_the_download(browser: Browser, large_file: Path, tmp_path: Path) -> None:
+def test_hostile_questions_survive_the_download(
+    browser: Browser, large_file: Path, tmp_path: Path
+) -> None:
     page = Opened(browser, large_file).page
     page.get_by_role("button", name="Select these").click()
     with page.expect_download() as download:
@@ -173,7 +200,9 @@ def test_hostile_questions_survive_the_download(browser: Browser, large_file: Pa
     download.value.save_as(tmp_path / "all.jsonl")
     loaded = load_testset(tmp_path / "all.jsonl")
     assert len(loaded.cases) == 5000
-    assert [case.text.startswith(text) for case, text in zip(loaded.cases, HOSTILE, strict=False)] == [True] * 4
+    assert [
+        case.text.startswith(text) for case, text in zip(loaded.cases, HOSTILE, strict=False)
+    ] == [True] * 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -188,9 +217,14 @@ def test_a_phone_needs_no_sideways_scrolling(
     assert page.get_by_role("button", name="↑ list").is_visible()
 
 
-def test_one_result_is_a_sorted_strip(browser: Browser, results: Results, dataset: Dataset, tmp_path: Path) -> None:
+def test_one_result_is_a_sorted_strip(
+    browser: Browser, results: Results, dataset: Dataset, tmp_path: Path
+) -> None:
     page = Opened(browser, explore(results["a"], dataset=dataset).write(tmp_path / "one.html")).page
-    assert page.locator("svg text.title").all_text_contents() == ["questions, lowest value first", "nDCG@10"]
+    assert page.locator("svg text.title").all_text_contents() == [
+        "questions, lowest value first",
+        "nDCG@10",
+    ]
     assert page.locator(".list .id").all_inner_texts() == ["q2", "q3", "q1"]
     assert page.locator("svg .mark").count() == 3
 
@@ -205,6 +239,8 @@ def test_the_address_names_the_open_question(
     page.locator(".list li", has_text="Who paid?").locator("button").click()
     assert page.url.endswith("#q-q3")
     page.evaluate("location.hash = '#q-q1'")
-    page.wait_for_function("document.querySelector('.detail h3').textContent === 'When did it open?'")
+    page.wait_for_function(
+        "document.querySelector('.detail h3').textContent === 'When did it open?'"
+    )
     page.goto(f"{file.as_uri()}#q-elsewhere")
     assert page.locator(".list li").count() == 3

@@ -29,13 +29,18 @@ def embedded(page: str) -> dict[str, Any]:
     return data
 
 
-def test_two_results_are_compared_as_the_library_compares_them(results: Results, dataset: Dataset) -> None:
+def test_two_results_are_compared_as_the_library_compares_them(
+    results: Results, dataset: Dataset
+) -> None:
     explorer = explore(results, dataset=dataset)
     [row] = results.compare("a").to_dict("records")
     [measure] = explorer.data["measures"]
     assert measure["counts"] == [row["wins"], row["losses"], row["ties"]] == [1, 1, 1]
     assert "B is better on 1 question, worse on 1 and equal on 1" in explorer.conclusion
-    assert f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]" in explorer.conclusion
+    assert (
+        f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+        in explorer.conclusion
+    )
 
 
 def test_a_question_has_all_there_is_to_see(results: Results, dataset: Dataset) -> None:
@@ -61,19 +66,30 @@ def test_only_the_characters_that_are_shown_are_kept(dataset: Dataset) -> None:
     assert [start for start, _ in document["pieces"]] == [2, 12, TOWER.index("330"), 50]
 
 
-def test_passages_of_a_service_are_placed_in_the_documents_where_they_are_found(dataset: Dataset) -> None:
-    passages = (Passage("p1", "opened in 1889. It", "tower"), Passage("p2", "Another text, ana.ruiz@firm.com", "tower"))
+def test_passages_of_a_service_are_placed_in_the_documents_where_they_are_found(
+    dataset: Dataset,
+) -> None:
+    passages = (
+        Passage("p1", "opened in 1889. It", "tower"),
+        Passage("p2", "Another text, ana.ruiz@firm.com", "tower"),
+    )
     one = made("a", dataset, [1, 1, 1], [Answer("q1", "?", passages=passages)])
     data = explore(one, dataset=dataset).data
     placed, other = data["questions"][0]["sides"][0]["contexts"]
     assert placed == {"id": "p1", "place": [0, 12, 30]}
     assert other["unplaced"]
-    assert data["documents"][other["place"][0]] == {"id": "p2", "pieces": [[0, "Another text, an***"]]}
+    assert data["documents"][other["place"][0]] == {
+        "id": "p2",
+        "pieces": [[0, "Another text, an***"]],
+    }
 
 
 def test_answers_are_masked(dataset: Dataset) -> None:
     one = made(
-        "a", dataset, [1, 1, 1], [Answer("q1", "Write to ana.ruiz@firm.com.", contexts=("ana.ruiz@firm.com#1",))]
+        "a",
+        dataset,
+        [1, 1, 1],
+        [Answer("q1", "Write to ana.ruiz@firm.com.", contexts=("ana.ruiz@firm.com#1",))],
     )
     assert "ana.ruiz" not in explore(one, dataset=dataset).html()
 
@@ -82,7 +98,9 @@ def test_missing_documents_are_noted(results: Results) -> None:
     explorer = explore(results)
     [note] = explorer.data["notes"]
     assert "'tower' is not at hand" in note
-    assert explorer.data["questions"][1]["sides"][0]["contexts"] == [{"id": "tower#0-28", "unplaced": True}]
+    assert explorer.data["questions"][1]["sides"][0]["contexts"] == [
+        {"id": "tower#0-28", "unplaced": True}
+    ]
     assert explorer.dataset.queries == dict(results[0].queries)
 
 
@@ -104,7 +122,12 @@ def test_the_dataset_is_found_by_its_name() -> None:
 
 
 def test_claims_that_no_evaluation_checked_are_marked_so(dataset: Dataset) -> None:
-    one = made("a", dataset, [1, 1, 1], [Answer("q1", "It is 990 m high.", contexts=(f"tower#0-{len(TOWER)}",))])
+    one = made(
+        "a",
+        dataset,
+        [1, 1, 1],
+        [Answer("q1", "It is 990 m high.", contexts=(f"tower#0-{len(TOWER)}",))],
+    )
     assert explore(one, dataset=dataset).data["sides"][0]["checked"] is False
 
 
@@ -147,7 +170,9 @@ def test_hostile_texts_stay_inside_the_data(many: tuple[Dataset, Results]) -> No
     assert embedded(page)["questions"][1]["text"].startswith(HOSTILE[1])
 
 
-def test_a_page_is_replaced_on_request_only(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+def test_a_page_is_replaced_on_request_only(
+    results: Results, dataset: Dataset, tmp_path: Path
+) -> None:
     explorer = explore(results, dataset=dataset)
     place = explorer.write(tmp_path / "new" / "explore.html")
     with pytest.raises(ConfigError, match="force"):
@@ -171,7 +196,9 @@ def test_the_widget_selects_a_test_set(results: Results, dataset: Dataset, tmp_p
     assert bundle["text/plain"] == explorer.conclusion
 
 
-def test_the_lines_of_the_download_are_a_test_set(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+def test_the_lines_of_the_download_are_a_test_set(
+    results: Results, dataset: Dataset, tmp_path: Path
+) -> None:
     data = explore(results, dataset=dataset).data
     place = tmp_path / "selection.jsonl"
     place.write_text(data["head"] + data["questions"][1]["case"], encoding="utf-8")

@@ -32,7 +32,8 @@ CORPUS = {
     "dogs": Document("dogs", "Dogs bark at strangers. A dog guards the house.", title="Dogs"),
     "fish": Document("fish", "Fish breathe under water through gills.", title="Fish"),
 }
-ABOUT = (("cats", "How long do cats sleep?", "Most of the day."), ("dogs", "What do dogs guard?", "The house."),
+ABOUT = (("cats", "How long do cats sleep?", "Most of the day."), ("dogs", "What do dogs "
+                                                                           "guard?", "The house."),
          ("fish", "How do fish <b>breathe</b>?", "Through gills."))  # fmt: skip
 
 
@@ -42,7 +43,12 @@ class Letters:
     name = "letters"
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        counts = np.array(
+            [
+                [text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
+                for text in texts
+            ]
+        )
         lengths = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
         vectors: npt.NDArray[np.float32] = (counts / lengths).astype(np.float32)
         return vectors
@@ -50,14 +56,29 @@ class Letters:
 
 def dataset() -> Dataset:
     cases = [
-        Case(f"q{i:02}", ABOUT[i % 3][1], ABOUT[i % 3][0], "faq", ABOUT[i % 3][2], expected_outcome="success")
+        Case(
+            f"q{i:02}",
+            ABOUT[i % 3][1],
+            ABOUT[i % 3][0],
+            "faq",
+            ABOUT[i % 3][2],
+            expected_outcome="success",
+        )
         for i in range(18)
     ]
     cases.append(Case("q90", "Who rules the moon?", "nobody", expected_outcome="no_results"))
-    attacks = [SafetySample(f"a{i}", "obey" * i, harmful=i > 2, category="jailbreak_persona") for i in range(6)]
-    leaks = [SafetySample("l1", "Card: 4111 1111 1111 1111", True, "card"), SafetySample("l2", "A clean text.", False)]
+    attacks = [
+        SafetySample(f"a{i}", "obey" * i, harmful=i > 2, category="jailbreak_persona")
+        for i in range(6)
+    ]
+    leaks = [
+        SafetySample("l1", "Card: 4111 1111 1111 1111", True, "card"),
+        SafetySample("l2", "A clean text.", False),
+    ]
     qrels = {case.query_id: {case.category: 1} if case.category in CORPUS else {} for case in cases}
-    return Dataset("pets", "test", CORPUS, cases, qrels, safety_inputs=attacks, safety_outputs=leaks)
+    return Dataset(
+        "pets", "test", CORPUS, cases, qrels, safety_inputs=attacks, safety_outputs=leaks
+    )
 
 
 def answers(*, wrong: bool) -> list[Answer]:
@@ -66,9 +87,25 @@ def answers(*, wrong: bool) -> list[Answer]:
         found = "cats" if wrong else case.category
         passages = (Passage(found, CORPUS[found].full_text, found, 0.5),)
         text = f"{CORPUS[found].text.split('.')[0]}." if wrong else str(case.reference_answer)
-        given.append(Answer(case.query_id, f"{text} [1]", (found,), (found,), outcome="success", passages=passages))
-    failed = replace(given[1], text="", outcome="failed", error="the server returned <500>", citations=())
-    return [given[0], failed, *given[2:], Answer("q90", "no answer found in the documents", outcome="no_results")]
+        given.append(
+            Answer(
+                case.query_id,
+                f"{text} [1]",
+                (found,),
+                (found,),
+                outcome="success",
+                passages=passages,
+            )
+        )
+    failed = replace(
+        given[1], text="", outcome="failed", error="the server returned <500>", citations=()
+    )
+    return [
+        given[0],
+        failed,
+        *given[2:],
+        Answer("q90", "no answer found in the documents", outcome="no_results"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +119,17 @@ def result() -> Result:
         warnings.simplefilter("ignore", DataWarning)
         options = {"perspectives": chosen, "embedder": Letters(), "detector": score}
         baseline = evaluate(dataset(), answers(wrong=False), name="before", **options)  # type: ignore[arg-type]
-        found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options)  # type: ignore[arg-type]
+        found = evaluate(
+            dataset(), answers(wrong=True), name="golden", baseline=baseline, **options
+        )  # type: ignore[arg-type]
     assert found.report.comparison is not None
-    latency = (Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"), Latency("total", 18, 200.0, 400.0, 990.0))
-    made = Provenance("2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency)
+    latency = (
+        Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"),
+        Latency("total", 18, 200.0, 400.0, 990.0),
+    )
+    made = Provenance(
+        "2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency
+    )
     comparison = replace(found.report.comparison, baseline_made="2025-12-31T00:00:00Z")
     return replace(found, verdicts=replace(found.report, made=made, comparison=comparison))
 
@@ -104,7 +148,9 @@ def test_the_stored_report_holds_the_expected_figures() -> None:
 
     stored = parse_report(json.loads((GOLDEN / "report.json").read_text(encoding="utf-8")))
     values = {row.measure: row.value for row in stored.measures}
-    assert values["Success@5"] == pytest.approx(6 / 18, abs=1e-6)  # "cats" is found for each; 6 of 18 are about cats
+    assert values["Success@5"] == pytest.approx(
+        6 / 18, abs=1e-6
+    )  # "cats" is found for each; 6 of 18 are about cats
     assert values["answered"] == pytest.approx(17 / 18, abs=1e-6)
     assert stored.comparison is not None
     assert "nDCG@5" in stored.comparison.regressions

@@ -68,26 +68,48 @@ def parsed(html: str) -> _Tags:
 
 def full_report(text: str) -> Report:
     """A report that has every part, with the same text in every place for text."""
-    case = CaseResult(text, text, text, text, False, (text, text), text, text, text, (text,), (text,), {"RR": 0.25})
+    case = CaseResult(
+        text,
+        text,
+        text,
+        text,
+        False,
+        (text, text),
+        text,
+        text,
+        text,
+        (text,),
+        (text,),
+        {"RR": 0.25},
+    )
     other = replace(case, query_id="fine", passed=True, reasons=(), scores={"RR": 1.0})
     change = Change(text, "retrieval", 0.5, 0.2, -0.3, -0.4, -0.2, 0.01, 0.1, 9, 1, 8, "regression")
-    flips = PassFail(text, 9, (Flip(text, text, (text,)),), (Flip(text, text, (text,)),), 0.01, "regression")
+    flips = PassFail(
+        text, 9, (Flip(text, text, (text,)),), (Flip(text, text, (text,)),), 0.01, "regression"
+    )
     return Report(
         name=text,
         test_set=TestSet(text, text, "f" * 64, 2, 2, 1, 1),
         system={"name": text, text: text},
         settings={"cases": {}, text: text},
-        perspectives=(Perspective("retrieval", True, note=text), Perspective("safety", False, text)),
+        perspectives=(
+            Perspective("retrieval", True, note=text),
+            Perspective("safety", False, text),
+        ),
         measures=(
             MeasureResult("RR", "retrieval", 0.25, 0.1, 0.4, 2, 2, 0.8, 0.6, False, "missed", True),
-            MeasureResult(text, "retrieval", 0.25, 0.1, 0.4, 2, 2, None, 0.2, False, "passed", False),
+            MeasureResult(
+                text, "retrieval", 0.25, 0.1, 0.4, 2, 2, None, 0.2, False, "passed", False
+            ),
         ),
         cases=(case, other),
         categories=(CategoryResult(text, 2, 2, 0.5, 0.1, 0.9, {"RR": 0.5}),),
         safety=(SafetyFigure("input", text, text, 0.9, 0.8, 1.0, 9),),
         advice=(Advice(text, text, text, (text,)),),
         comparison=Comparison(text, text, (change,), (flips,), (text,)),
-        made=Provenance(text, {text: 1.0}, {"ragbench": text}, (Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),)),
+        made=Provenance(
+            text, {text: 1.0}, {"ragbench": text}, (Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),)
+        ),
     )
 
 
@@ -96,7 +118,9 @@ def test_no_text_becomes_markup(attack: str) -> None:
     harmless = parsed(report_html(full_report("harmless")))
     attacked = parsed(report_html(full_report(attack)))
     assert [tag for tag, _ in attacked.tags] == [tag for tag, _ in harmless.tags]
-    assert [sorted(attributes) for _, attributes in attacked.tags] == [sorted(a) for _, a in harmless.tags]
+    assert [sorted(attributes) for _, attributes in attacked.tags] == [
+        sorted(a) for _, a in harmless.tags
+    ]
     assert attacked.broken == []
 
 
@@ -109,7 +133,9 @@ def test_no_text_becomes_markdown(attack: str) -> None:
     text = "\n".join(lines)
     assert not re.search(r"(?<!\\)<script", text)
     assert not re.search(r"(?<!\\)\](?=\(javascript)", text)
-    cells = {line.count("|") - line.count("\\|") for line in lines if line.startswith("| retrieval")}
+    cells = {
+        line.count("|") - line.count("\\|") for line in lines if line.startswith("| retrieval")
+    }
     assert cells == {9}
 
 
@@ -124,7 +150,12 @@ def test_nothing_is_asked_of_a_network_and_only_our_script_runs() -> None:
     html = report_html(full_report("harmless"))
     tags = parsed(html).tags
     assert not {"link", "img", "iframe", "object", "base"} & {tag for tag, _ in tags}
-    assert not [key for _, attributes in tags for key in attributes if key in {"src", "action"} or key[:2] == "on"]
+    assert not [
+        key
+        for _, attributes in tags
+        for key in attributes
+        if key in {"src", "action"} or key[:2] == "on"
+    ]
     assert all((attributes.get("href") or "#").startswith("#") for _, attributes in tags)
     [script] = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
     [policy] = [attributes["content"] or "" for _, attributes in tags if "http-equiv" in attributes]
@@ -156,7 +187,14 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
 
 def test_a_report_without_anything_optional_is_a_page_too() -> None:
     bare = replace(
-        full_report("x"), categories=(), safety=(), advice=(), comparison=None, made=Provenance(), cases=(), measures=()
+        full_report("x"),
+        categories=(),
+        safety=(),
+        advice=(),
+        comparison=None,
+        made=Provenance(),
+        cases=(),
+        measures=(),
     )
     html = report_html(bare)
     assert "no verdict" in html
@@ -178,25 +216,36 @@ def test_every_question_has_one_place_and_links_lead_to_it(query_id: str) -> Non
 
 
 def test_retrieved_texts_mark_gold_evidence_and_show_what_was_not_found() -> None:
-    text = "Cats \U0001f408 sleep <all> day. " + "Long. " * 300 + "Mail ana.ruiz@firm.com. Dogs bark."
-    spans = [Span("d", text.index(part), text.index(part) + len(part)) for part in ("sleep <all> day", "Dogs bark")]
+    text = (
+        "Cats \U0001f408 sleep <all> day. " + "Long. " * 300 + "Mail ana.ruiz@firm.com. Dogs bark."
+    )
+    spans = [
+        Span("d", text.index(part), text.index(part) + len(part))
+        for part in ("sleep <all> day", "Dogs bark")
+    ]
     case = Case("q", "When?", evidence=tuple(spans), reference_answer="Always")
     data = Dataset("d", "test", {"d": Document("d", text)}, (case,), {"q": {"d": 1}})
     begin, end = f"d#0-{text.index('Mail')}", f"d#{text.index('Mail')}-{len(text)}"
     answer = Answer("q", "Never.", contexts=(begin,))
-    html = report_html(evaluate(data, [answer], perspectives=["retrieval", "answer"], embedder="wordllama"))
+    html = report_html(
+        evaluate(data, [answer], perspectives=["retrieval", "answer"], embedder="wordllama")
+    )
     assert "Cats \U0001f408 <mark>sleep &lt;all&gt; day</mark>. Long." in html
     assert " […] " in html
     assert '<blockquote class="lost">Dogs bark</blockquote>' in html
     both = replace(answer, contexts=(begin, end))
-    html = report_html(evaluate(data, [both], perspectives=["retrieval", "answer"], embedder="wordllama"))
+    html = report_html(
+        evaluate(data, [both], perspectives=["retrieval", "answer"], embedder="wordllama")
+    )
     assert "ana.ruiz" not in html
     assert 'class="lost">' not in html
 
 
 def test_what_cannot_be_reached_is_marked_on_the_right_side() -> None:
     high = MeasureResult("P@5", "retrieval", 0.2, 0.1, 0.3, 9, 9, ceiling=0.4)
-    low = MeasureResult("fact_dispersion", "context", 2.0, 1.5, 2.5, 9, 9, ceiling=1.0, lower_is_better=True)
+    low = MeasureResult(
+        "fact_dispersion", "context", 2.0, 1.5, 2.5, 9, 9, ceiling=1.0, lower_is_better=True
+    )
     assert interval_bar(high)["beyond"] == (89.2, 214.0)
     assert interval_bar(low)["beyond"][0] == 6.0
     assert interval_bar(replace(high, ceiling=1.0))["beyond"] is None

@@ -1,4 +1,6 @@
-"""report.html in a real browser: filters, permalinks, a narrow screen, and what is left without scripts."""
+"""report.html in a real browser: filters, permalinks, a narrow screen, and what is left without
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def file(tmp_path: Path) -> Path:
     failed = report.cases[0]
     cases = [
         replace(
-            failed, query_id=f"q{i}", question=f"Question {i}? {ATTACKS[i % 6]}", category="odd" if i % 2 else "even"
+            failed,
+            query_id=f"q{i}",
+            question=f"Question {i}? {ATTACKS[i % 6]}",
+            category="odd" if i % 2 else "even",
         )
         for i in range(30)
     ]
@@ -52,7 +57,9 @@ def test_filters_search_and_permalinks(browser: Browser, file: Path) -> None:
     assert complaints == []
 
 
-def test_without_scripts_all_questions_are_listed_and_a_link_opens_one(browser: Browser, file: Path) -> None:
+def test_without_scripts_all_questions_are_listed_and_a_link_opens_one(
+    browser: Browser, file: Path
+) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{file.as_uri()}#q-q4")
     assert page.locator("details.q:visible").count() == 30

@@ -24,8 +24,14 @@ def small_report(question: str = "When?", value: float | None = 0.5, name: str =
         system={"name": "bm25"},
         settings={"cases": {"semantic": 0.7}},
         perspectives=(Perspective("retrieval", True), Perspective("answer", False, "no labels")),
-        measures=(MeasureResult("RR", "retrieval", value, None, None, 1, 1, 1.0, 0.6, False, "missed"),),
-        cases=(CaseResult("q1", question, "", "", None, (), None, None, "", ("d#0",), ("d",), {"RR": value}),),
+        measures=(
+            MeasureResult("RR", "retrieval", value, None, None, 1, 1, 1.0, 0.6, False, "missed"),
+        ),
+        cases=(
+            CaseResult(
+                "q1", question, "", "", None, (), None, None, "", ("d#0",), ("d",), {"RR": value}
+            ),
+        ),
     )
 
 
@@ -110,7 +116,11 @@ def test_nothing_is_half_written_or_overwritten(tmp_path: Path) -> None:
     from ragbench.errors import ConfigError
 
     folder = write_report(small_report(), tmp_path / "mine")
-    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "report.json", "report.md"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.md",
+    ]
     with pytest.raises(ConfigError, match="holds a report already"):
         write_report(small_report(), folder)
     write_report(replace(small_report(), name="second"), folder, force=True)
@@ -123,7 +133,9 @@ def test_foreign_folders_are_never_replaced(tmp_path: Path) -> None:
 
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.md").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"holds 'chapter\.md', which is not part of an evaluation"):
+    with pytest.raises(
+        ConfigError, match=r"holds 'chapter\.md', which is not part of an evaluation"
+    ):
         check_output(tmp_path / "thesis", force=True)
     with pytest.raises(ConfigError, match="is a file"):
         write_report(small_report(), tmp_path / "thesis" / "chapter.md", force=True)

@@ -1,4 +1,6 @@
-"""A server in this process with keys of two clients; its jobs run in a thread, so that they are fast."""
+"""A server in this process with keys of two clients; its jobs run in a thread, so that they are
+fast.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,19 @@ from ragbench.service.job_queue import place_of
 from ragbench.service.workers import Queue
 
 CASES = [
-    {"id": "reset", "question": "How do I reset my password?", "expectedAnswer": "Open settings and choose reset.",
+    {"id": "reset", "question": "How do I reset my password?", "expectedAnswer": "Open settings "
+                                                                                 "and choose reset.",
      "requiredKeywords": ["settings", "reset"], "expectedDocumentId": "password", "category": "account"},
-    {"id": "invoice", "question": "Where are invoices?", "expectedAnswer": "Invoices are in billing.",
+    {"id": "invoice", "question": "Where are invoices?", "expectedAnswer": "Invoices are in "
+                                                                           "billing.",
      "requiredKeywords": ["billing"], "expectedDocumentId": "billing", "category": "billing"},
 ]  # fmt: skip
 DOCUMENTS = {
-    "password": "To reset your password open the settings of your account and choose reset in the menu. "
-    "A mail with a link confirms the new password within a few minutes of your request.",
-    "billing": "Invoices are listed in billing, where each of them can be downloaded as a file for your records. "
-    "Payments by bank transfer take three working days until they appear in the list of payments.",
+    "password": "To reset your password open the settings of your account and choose reset in "
+    "the menu. A mail with a link confirms the new password within a few minutes of your request.",
+    "billing": "Invoices are listed in billing, where each of them can be downloaded as a file "
+    "for your records. Payments by bank transfer take three working days until they appear in "
+    "the list of payments.",
 }
 
 Call = Callable[..., Any]
@@ -74,10 +79,18 @@ def client(root: Path, database: str) -> Iterator[TestClient]:
 
 @pytest.fixture
 def call(client: TestClient, keys: dict[str, str]) -> Call:
-    """A request with a key, by default the runner of acme; what is answered, whose status is checked."""
+    """A request with a key, by default the runner of acme; what is answered, whose status is
+    checked.
+    """
 
     def request(
-        method: str, path: str, body: Any = None, *, status: int = 200, key: str = "acme runner", **rest: Any
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        status: int = 200,
+        key: str = "acme runner",
+        **rest: Any,
     ) -> Any:
         headers = {"X-API-Key": keys[key], **rest.pop("headers", {})}
         answer = client.request(method, path, json=body, headers=headers, **rest)

@@ -32,11 +32,21 @@ def client(root: Path, database: str) -> TestClient:
 
 
 def test_a_key_is_taken_from_either_header(client: TestClient, keys: dict[str, str]) -> None:
-    for headers in ({"X-API-Key": keys["acme reader"]}, {"Authorization": f"Bearer {keys['acme reader']}"}):
+    for headers in (
+        {"X-API-Key": keys["acme reader"]},
+        {"Authorization": f"Bearer {keys['acme reader']}"},
+    ):
         assert client.get("/who", headers=headers).json() == "acme reader"
     assert client.get("/who", headers={"X-API-Key": "one-time"}).json() == "* admin"
-    for wrong in ({}, {"X-API-Key": "x"}, {"X-API-Key": keys["*"][:-1] + "é"}, {"Authorization": "Basic abc"}):
-        answer = client.get("/who", headers={name.encode(): value.encode() for name, value in wrong.items()})
+    for wrong in (
+        {},
+        {"X-API-Key": "x"},
+        {"X-API-Key": keys["*"][:-1] + "é"},
+        {"Authorization": "Basic abc"},
+    ):
+        answer = client.get(
+            "/who", headers={name.encode(): value.encode() for name, value in wrong.items()}
+        )
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
@@ -54,10 +64,14 @@ def test_with_the_cookie_a_form_needs_its_token(client: TestClient, keys: dict[s
     assert client.get("/who").json() == "acme runner"
     assert client.post("/change").status_code == 403
     assert client.post("/change", data={"csrf_token": "0"}).status_code == 403
-    assert client.post("/change", data={"csrf_token": client.get("/token").json()}).json() == "changed"
+    assert (
+        client.post("/change", data={"csrf_token": client.get("/token").json()}).json() == "changed"
+    )
 
 
-def test_too_many_requests_are_429_with_the_time_to_wait(root: Path, database: str, keys: dict[str, str]) -> None:
+def test_too_many_requests_are_429_with_the_time_to_wait(
+    root: Path, database: str, keys: dict[str, str]
+) -> None:
     client = TestClient(create_app(root, database, rate=3))
 
     @client.app.get("/who")  # type: ignore[attr-defined]
@@ -68,12 +82,19 @@ def test_too_many_requests_are_429_with_the_time_to_wait(root: Path, database: s
     answers = [client.get("/who", headers=headers) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert 1 <= int(answers[3].headers["retry-after"]) <= 21
-    assert client.get("/who", headers={"X-API-Key": keys["*"]}).status_code == 200, "limits are those of a key"
+    assert client.get("/who", headers={"X-API-Key": keys["*"]}).status_code == 200, (
+        "limits are those of a key"
+    )
 
 
 def test_long_bodies_are_refused_also_without_a_length(client: TestClient) -> None:
     assert client.post("/change", content=b"x" * 1001).status_code == 413
-    assert client.post("/change", content=iter([b"x" * 600]), headers={"X-API-Key": "one-time"}).status_code == 411
+    assert (
+        client.post(
+            "/change", content=iter([b"x" * 600]), headers={"X-API-Key": "one-time"}
+        ).status_code
+        == 411
+    )
 
 
 def test_every_answer_has_the_headers_and_health_needs_no_key(client: TestClient) -> None:
@@ -89,7 +110,15 @@ def test_every_answer_has_the_headers_and_health_needs_no_key(client: TestClient
 def test_without_a_key_only_loopback_is_served(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         command,
-        ["serve", "--host", "0.0.0.0", "--root", str(tmp_path), "--database", str(tmp_path / "runs.sqlite")],
+        [
+            "serve",
+            "--host",
+            "0.0.0.0",
+            "--root",
+            str(tmp_path),
+            "--database",
+            str(tmp_path / "runs.sqlite"),
+        ],
     )
     assert done.exit_code == 2
     assert "ragbench key add" in done.output
@@ -99,7 +128,16 @@ def test_a_port_in_use_is_one_sentence_and_no_key_is_shown(tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = CliRunner().invoke(
-            command, ["serve", "--port", port, "--root", str(tmp_path), "--database", str(tmp_path / "runs.sqlite")]
+            command,
+            [
+                "serve",
+                "--port",
+                port,
+                "--root",
+                str(tmp_path),
+                "--database",
+                str(tmp_path / "runs.sqlite"),
+            ],
         )
     assert done.exit_code == 2
     assert f"cannot listen at 127.0.0.1:{port}" in done.output

@@ -18,7 +18,10 @@ API = "/api/v1"
     [
         ("application/yaml", "cases:\n- {id: q1, query: Why?}\n"),
         ("application/jsonl", '{"testset": "x"}\n{"query_id": "q1", "text": "Why?"}\n'),
-        ("application/json", '{"test_cases": [{"query": "Why?", "expected_answer": "So.", "expected_sources": []}]}'),
+        (
+            "application/json",
+            '{"test_cases": [{"query": "Why?", "expected_answer": "So.", "expected_sources": []}]}',
+        ),
     ],
 )
 def test_data_sets_come_in_any_form(
@@ -28,7 +31,10 @@ def test_data_sets_come_in_any_form(
     answer = client.post(f"{API}/datasets?name=mine", content=content, headers=headers)
     assert answer.status_code == 201, answer.text
     assert (answer.json()["name"], answer.json()["questions"]) == ("mine", 1)
-    assert client.post(f"{API}/datasets?name=mine", content=content, headers=headers).status_code == 409
+    assert (
+        client.post(f"{API}/datasets?name=mine", content=content, headers=headers).status_code
+        == 409
+    )
     assert [case["text"] for case in call("GET", f"{API}/datasets/mine")["cases"]] == ["Why?"]
     call("DELETE", f"{API}/datasets/mine", status=204)
     assert call("GET", f"{API}/datasets") == []
@@ -38,7 +44,10 @@ def test_data_sets_come_in_any_form(
     ("kind", "content"),
     [
         ("application/yaml", "corpus: /etc\ncases:\n- {id: q1, query: Why?}\n"),
-        ("application/jsonl", '{"testset": "x", "corpus": "../../"}\n{"query_id": "q1", "text": "Why?"}\n'),
+        (
+            "application/jsonl",
+            '{"testset": "x", "corpus": "../../"}\n{"query_id": "q1", "text": "Why?"}\n',
+        ),
     ],
 )
 def test_a_body_names_no_place_outside_the_root(
@@ -55,11 +64,24 @@ def test_names_of_requests_are_no_paths(filled: Call, root: Path) -> None:
     outside.write_text("[pipeline]\n")
     (root / "systems").mkdir()
     (root / "systems" / "linked.toml").symlink_to(outside)
-    (root / "clients" / "acme" / "testsets" / "linked.jsonl").symlink_to(root.parent / "secret.jsonl")
-    for system in ("../secret", "/etc/passwd", "os:system", "http://localhost/", "secret.toml/../x"):
+    (root / "clients" / "acme" / "testsets" / "linked.jsonl").symlink_to(
+        root.parent / "secret.jsonl"
+    )
+    for system in (
+        "../secret",
+        "/etc/passwd",
+        "os:system",
+        "http://localhost/",
+        "secret.toml/../x",
+    ):
         filled("POST", f"{API}/runs", {"dataset": "support", "system": system}, status=422)
     for system in ("linked", "secret", "..x"):
-        filled("POST", f"{API}/runs", {"dataset": "support", "system": system}, status=404 if system != "..x" else 422)
+        filled(
+            "POST",
+            f"{API}/runs",
+            {"dataset": "support", "system": system},
+            status=404 if system != "..x" else 422,
+        )
     for dataset in ("../secret", "/etc/passwd", "pydoc:x"):
         filled("POST", f"{API}/runs", {"dataset": dataset}, status=422)
     filled("POST", f"{API}/runs", {"dataset": "linked"}, status=404)
@@ -69,9 +91,19 @@ def test_names_of_requests_are_no_paths(filled: Call, root: Path) -> None:
 
 
 def test_a_run_is_waited_for_and_read(filled: Call) -> None:
-    body = {"dataset": "support", "series": "nightly", "targets": {"nDCG@5": 0.5}, "thresholds": {"semantic": 0.1}}
+    body = {
+        "dataset": "support",
+        "series": "nightly",
+        "targets": {"nDCG@5": 0.5},
+        "thresholds": {"semantic": 0.1},
+    }
     run = filled("POST", f"{API}/runs?wait=60", body)
-    assert (run["series"], run["passed"], run["questions"], len(run["cases"])) == ("nightly", True, 2, 2)
+    assert (run["series"], run["passed"], run["questions"], len(run["cases"])) == (
+        "nightly",
+        True,
+        2,
+        2,
+    )
     assert {row["measure"]: row["mean"] for row in run["measures"]}["nDCG@5"] == 1
     assert run["cases"][0]["answer"]
     [listed] = filled("GET", f"{API}/runs?series=nightly&dataset=support")
@@ -88,7 +120,9 @@ def test_a_run_is_waited_for_and_read(filled: Call) -> None:
     assert found["newly_failing"] == found["fixed"] == []
     assert {row["measure"] for row in found["measures"]} >= {"nDCG@10"}
     filled("GET", f"{API}/metrics?measure=no_such", status=404)
-    assert filled("GET", f"{API}/metrics?measure=nDCG@5&series=nightly&from=2020-01-01")["runs"] == 2
+    assert (
+        filled("GET", f"{API}/metrics?measure=nDCG@5&series=nightly&from=2020-01-01")["runs"] == 2
+    )
     assert filled("GET", f"{API}/metrics?measure=nDCG@5&to=2020-01-01")["points"] == []
 
 
@@ -102,7 +136,9 @@ def test_a_run_that_cannot_be_made_is_a_failed_job_that_states_why(call: Call, r
 
 def test_the_same_idempotency_key_is_the_same_job(filled: Call) -> None:
     body, headers = {"dataset": "support"}, {"Idempotency-Key": "one"}
-    made = [filled("POST", f"{API}/runs", body, headers=headers, status=202)["id"] for _ in range(3)]
+    made = [
+        filled("POST", f"{API}/runs", body, headers=headers, status=202)["id"] for _ in range(3)
+    ]
     assert len(set(made)) == 1
     filled("POST", f"{API}/runs", {**body, "suite": "smoke"}, headers=headers, status=422)
     filled("GET", f"{API}/jobs/{made[0]}", key="other", status=404)
@@ -115,14 +151,22 @@ def test_the_trend_has_a_verdict(client: TestClient, call: Call, database: str) 
     assert any("since" in line["verdict"] or "few" in line["verdict"] for line in found["lines"])
     assert len(call("GET", f"{API}/metrics?from=2026-02-01&to=2026-02-03", key="*")["points"]) == 2
     run = call("GET", f"{API}/runs?limit=1", key="*")[0]
-    assert call("GET", f"{API}/runs/{run['id']}", key="*")["cases"][0]["scores"], "its files are nowhere"
+    assert call("GET", f"{API}/runs/{run['id']}", key="*")["cases"][0]["scores"], (
+        "its files are nowhere"
+    )
 
 
-def test_schedules_and_alerts_are_those_of_the_client(filled: Call, root: Path, database: str) -> None:
+def test_schedules_and_alerts_are_those_of_the_client(
+    filled: Call, root: Path, database: str
+) -> None:
     add_schedule("nightly", "0 2 * * *", ["eval"], client="acme", folder=root, database=database)
     add_alert("pass_rate<0.8", client="acme", database=database)
     [schedule], [rule] = filled("GET", f"{API}/schedules"), filled("GET", f"{API}/alerts")
-    assert (schedule["name"], schedule["last_state"], schedule["last_exit_code"]) == ("nightly", "", None)
+    assert (schedule["name"], schedule["last_state"], schedule["last_exit_code"]) == (
+        "nightly",
+        "",
+        None,
+    )
     assert (rule["rule"], rule["raised"], rule["last"]) == ("pass_rate<0.8", 0, "")
     for kind in ("schedules", "alerts"):
         assert filled("GET", f"{API}/{kind}", key="other") == []

@@ -43,7 +43,9 @@ def test_cases_are_made_read_changed_and_removed(call: Call) -> None:
     made = [call("POST", "/evaluation/test-cases", case, status=201) for case in CASES]
     assert made == call("GET", "/evaluation/test-cases") == CASES
     assert call("GET", "/evaluation/test-cases?category=billing") == CASES[1:]
-    changed = call("PUT", "/evaluation/test-cases/reset", {"question": "How?", "expectedDocumentId": "other"})
+    changed = call(
+        "PUT", "/evaluation/test-cases/reset", {"question": "How?", "expectedDocumentId": "other"}
+    )
     assert (
         changed
         == call("GET", "/evaluation/test-cases/reset")
@@ -63,11 +65,17 @@ def test_a_run_has_the_fields_of_the_design(call: Call) -> None:
         call("POST", "/evaluation/test-cases", case, status=201)
     before = datetime.now(UTC)
     done = call("POST", "/evaluation/run", {"name": "Baseline, first", "config": CONFIG})
-    assert (done["status"], done["name"], done["totalTestCases"]) == ("completed", "Baseline, first", 2)
+    assert (done["status"], done["name"], done["totalTestCases"]) == (
+        "completed",
+        "Baseline, first",
+        2,
+    )
     assert done["message"] == f"Evaluation completed: {done['passedTestCases']}/2 passed"
     assert done["passRate"] == done["passedTestCases"] / 2
     found = call("GET", f"/evaluation/runs/{done['id']}")
-    started, completed = (datetime.fromisoformat(found[name]) for name in ("startedAt", "completedAt"))
+    started, completed = (
+        datetime.fromisoformat(found[name]) for name in ("startedAt", "completedAt")
+    )
     assert before <= started < completed <= datetime.now(UTC)
     assert set(found["metrics"]) == METRICS
     assert all(set(row) == RESULT for row in found["results"])
@@ -76,7 +84,9 @@ def test_a_run_has_the_fields_of_the_design(call: Call) -> None:
     assert found["results"][0]["expectedAnswer"] == CASES[0]["expectedAnswer"]
     assert [run["id"] for run in call("GET", "/evaluation/runs")] == [done["id"]]
     strict = {**CONFIG, "minSemanticSimilarity": 1, "useKeywordEvaluation": False}
-    missed = call("POST", "/evaluation/run", {"name": "strict", "category": "billing", "config": strict})
+    missed = call(
+        "POST", "/evaluation/run", {"name": "strict", "category": "billing", "config": strict}
+    )
     assert (missed["totalTestCases"], missed["passedTestCases"], missed["passRate"]) == (1, 0, 0)
     assert call("GET", "/evaluation/metrics")["totalRuns"] == 2
     call("GET", f"/evaluation/runs/{done['id']}", key="other", status=404)
@@ -85,10 +95,15 @@ def test_a_run_has_the_fields_of_the_design(call: Call) -> None:
 def test_a_run_that_is_not_ready_is_found_by_its_job(call: Call) -> None:
     call("POST", "/evaluation/run", {"name": "none"}, status=404)
     call("POST", "/evaluation/test-cases", CASES[0], status=201)
-    call("POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}}, status=422)
+    call(
+        "POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}}, status=422
+    )
     begun = call("POST", "/evaluation/run?wait=0", {"name": "no documents"})
     assert begun["status"] in ("pending", "running", "failed")
-    while (found := call("GET", f"/evaluation/runs/{begun['id']}"))["status"] in ("pending", "running"):
+    while (found := call("GET", f"/evaluation/runs/{begun['id']}"))["status"] in (
+        "pending",
+        "running",
+    ):
         pass
     assert found["status"] == "failed"
     assert found["results"] == []
@@ -120,18 +135,29 @@ def cased(call: Call) -> Call:
     return call
 
 
-def test_citation_accuracy_is_whether_the_expected_document_was_retrieved(cased: Call, root: Path) -> None:
-    elsewhere = {"answer": "Invoices are listed in billing [1].", "contexts": [context("password")], "citations": ["1"]}
+def test_citation_accuracy_is_whether_the_expected_document_was_retrieved(
+    cased: Call, root: Path
+) -> None:
+    elsewhere = {
+        "answer": "Invoices are listed in billing [1].",
+        "contexts": [context("password")],
+        "citations": ["1"],
+    }
     record_answers(root, reset=RIGHT, invoice=elsewhere)
     done = cased("POST", "/evaluation/run", {"name": "elsewhere"})
     found = cased("GET", f"/evaluation/runs/{done['id']}")
     rows = {row["testCaseId"]: row for row in found["results"]}
-    assert {name: row["citationAccuracyScore"] for name, row in rows.items()} == {"reset": 1, "invoice": 0}
+    assert {name: row["citationAccuracyScore"] for name, row in rows.items()} == {
+        "reset": 1,
+        "invoice": 0,
+    }
     assert found["metrics"]["averageCitationAccuracy"] == 0.5
     assert (rows["reset"]["passed"], rows["reset"]["failureReason"]) == (True, None)
     assert not rows["invoice"]["passed"]
     assert "billing" in rows["invoice"]["failureReason"]
-    lenient = cased("POST", "/evaluation/run", {"name": "lenient", "config": {"minCitationAccuracy": 0}})
+    lenient = cased(
+        "POST", "/evaluation/run", {"name": "lenient", "config": {"minCitationAccuracy": 0}}
+    )
     assert lenient["passedTestCases"] == 2
 
 
@@ -140,11 +166,17 @@ def test_a_part_that_is_switched_off_leaves_the_overall(cased: Call, root: Path)
     scores = {}
     for off in ("useSemanticEvaluation", "useKeywordEvaluation", ""):
         config = {off: False} if off else {}
-        done = cased("POST", "/evaluation/run", {"name": f"without {off}", "category": "account", "config": config})
+        done = cased(
+            "POST",
+            "/evaluation/run",
+            {"name": f"without {off}", "category": "account", "config": config},
+        )
         scores[off] = cased("GET", f"/evaluation/runs/{done['id']}")["results"][0]
     row = scores[""]
     semantic, grounded = row["semanticSimilarityScore"], 1 - row["hallucinationScore"]
-    assert row["overallScore"] == pytest.approx((40 * semantic + 20 * 0.5 + 20 + 20 * grounded) / 100, abs=1e-6)
+    assert row["overallScore"] == pytest.approx(
+        (40 * semantic + 20 * 0.5 + 20 + 20 * grounded) / 100, abs=1e-6
+    )
     without = scores["useSemanticEvaluation"]["overallScore"]
     assert without == pytest.approx((20 * 0.5 + 20 + 20 * grounded) / 60, abs=1e-6)
     without = scores["useKeywordEvaluation"]["overallScore"]
@@ -153,13 +185,32 @@ def test_a_part_that_is_switched_off_leaves_the_overall(cased: Call, root: Path)
 
 @pytest.fixture
 def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
-    """A judge that finds two claims in every answer; the second is supported where the answer does not mention fees."""
+    """A judge that finds two claims in every answer; the second is supported where the answer does
+    not mention fees.
+    """
 
     def reply(asked: Any) -> Any:
         prompt = asked.body["messages"][-1]["content"]
-        claims = [{"number": 1, "claim": "The first claim.", "reason": "", "document": 1, "supported": True}]
-        claims.append({**claims[0], "number": 2, "claim": "It is free.", "supported": "free of charge" not in prompt})
-        return wire.Answered(wire.openai(json.dumps({"faithfulness": {"claims": claims}, "relevance": {"score": 1}})))
+        claims = [
+            {
+                "number": 1,
+                "claim": "The first claim.",
+                "reason": "",
+                "document": 1,
+                "supported": True,
+            }
+        ]
+        claims.append(
+            {
+                **claims[0],
+                "number": 2,
+                "claim": "It is free.",
+                "supported": "free of charge" not in prompt,
+            }
+        )
+        return wire.Answered(
+            wire.openai(json.dumps({"faithfulness": {"claims": claims}, "relevance": {"score": 1}}))
+        )
 
     server = loopback(reply)
     for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": server.url,
@@ -171,41 +222,68 @@ def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
 def test_with_a_judge_hallucination_is_the_judges_and_half_invented_answers_fail(
     cased: Call, root: Path, judge: Any
 ) -> None:
-    invented = {"answer": "Invoices are listed in billing, free of charge.", "contexts": [context("billing")]}
+    invented = {
+        "answer": "Invoices are listed in billing, free of charge.",
+        "contexts": [context("billing")],
+    }
     record_answers(root, reset=RIGHT, invoice=invented)
     config: dict[str, Any] = {"useLlmAsJudge": True, "minSemanticSimilarity": 0}
     done = cased("POST", "/evaluation/run", {"name": "judged", "config": config})
     found = cased("GET", f"/evaluation/runs/{done['id']}")
     rows = {row["testCaseId"]: row for row in found["results"]}
-    assert {name: row["hallucinationScore"] for name, row in rows.items()} == {"reset": 0, "invoice": 0.5}
-    assert {name: row["hallucinatedFacts"] for name, row in rows.items()} == {"reset": [], "invoice": ["It is free."]}
+    assert {name: row["hallucinationScore"] for name, row in rows.items()} == {
+        "reset": 0,
+        "invoice": 0.5,
+    }
+    assert {name: row["hallucinatedFacts"] for name, row in rows.items()} == {
+        "reset": [],
+        "invoice": ["It is free."],
+    }
     assert found["metrics"]["hallucinationRate"] == 0.25
     assert {name: row["passed"] for name, row in rows.items()} == {"reset": True, "invoice": False}
     assert "0.50 > 0.20" in rows["invoice"]["failureReason"]
     assert len(judge.asked) == 2
     config["maxHallucinationRate"] = 0.5
-    assert cased("POST", "/evaluation/run", {"name": "lenient", "config": config})["passedTestCases"] == 2
+    assert (
+        cased("POST", "/evaluation/run", {"name": "lenient", "config": config})["passedTestCases"]
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
-        ("/evaluation/run", {"name": "x", "config": {"minSemanticSimilarty": 0.9}}, "minSemanticSimilarty"),
+        (
+            "/evaluation/run",
+            {"name": "x", "config": {"minSemanticSimilarty": 0.9}},
+            "minSemanticSimilarty",
+        ),
         ("/evaluation/run", {"name": "x", "catgory": "billing"}, "catgory"),
-        ("/evaluation/test-cases", {"question": "Why?", "expected_answer": "So."}, "expected_answer"),
+        (
+            "/evaluation/test-cases",
+            {"question": "Why?", "expected_answer": "So."},
+            "expected_answer",
+        ),
         ("/ingest", {"documentId": "d", "text": "Text.", "metadata": {}}, "metadata"),
         ("/api/v1/evaluation/runs", {"dataset_id": 1, "k": 5, "depth": 5}, "depth"),
         ("/api/v1/evaluation/generate", {"name": "x", "size": 5}, "size"),
     ],
 )
-def test_an_unknown_field_is_refused(call: Call, path: str, body: dict[str, Any], field: str) -> None:
+def test_an_unknown_field_is_refused(
+    call: Call, path: str, body: dict[str, Any], field: str
+) -> None:
     refused = call("POST", path, body, status=422)["detail"]
-    assert [problem["loc"][-1] for problem in refused if problem["type"] == "extra_forbidden"] == [field]
+    assert [problem["loc"][-1] for problem in refused if problem["type"] == "extra_forbidden"] == [
+        field
+    ]
 
 
 def test_the_sample_test_cases_pass_with_the_defaults(call: Call) -> None:
     sample = json.loads((packaged() / "sample-test-cases.json").read_text(encoding="utf-8"))
-    accounts = f"{sample[0]['expectedAnswer']} A mail with a link confirms the new password within minutes."
+    accounts = (
+        f"{sample[0]['expectedAnswer']} A mail with a link confirms the new password "
+        "within minutes."
+    )
     payments = f"{sample[1]['expectedAnswer']} Payments by bank transfer take three working days."
     call("POST", "/ingest", {"documentId": "accounts", "text": accounts}, status=201)
     call("POST", "/ingest", {"documentId": "payments", "text": payments}, status=201)
@@ -220,13 +298,21 @@ def test_the_sample_test_cases_pass_with_the_defaults(call: Call) -> None:
 
 def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
-    body = {"client_id": "acme", "name": "First set", "sample_size": 3, "chunk_sample_strategy": "random"}
+    body = {
+        "client_id": "acme",
+        "name": "First set",
+        "sample_size": 3,
+        "chunk_sample_strategy": "random",
+    }
     made = filled("POST", "/api/v1/evaluation/generate", body)
     assert (made["dataset_id"], made["name"], made["client_id"]) == (1, "First set", "acme")
     assert set(made) == {"dataset_id", "name", "client_id", "qa_count", "created_at"}
     assert made["qa_count"] >= 1
     listed = filled("GET", "/api/v1/evaluation/datasets?client_id=acme")
-    assert [(row["dataset_id"], row["name"]) for row in listed] == [(1, "First set"), (2, "support")]
+    assert [(row["dataset_id"], row["name"]) for row in listed] == [
+        (1, "First set"),
+        (2, "support"),
+    ]
     run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 7})
     assert set(run) == {
         "run_id", "dataset_id", "precision_at_k", "recall_at_k", "mrr", "faithfulness", "k", "created_at"
@@ -239,9 +325,19 @@ def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.Mon
     assert filled("GET", "/api/v1/evaluation/runs?limit=50") == [drafted, run]
     assert filled("GET", "/api/v1/evaluation/runs?dataset_id=2&limit=50") == [run]
     assert filled("GET", "/api/v1/evaluation/runs?dataset_id=99&limit=50") == []
-    filled("POST", "/api/v1/evaluation/generate", {**body, "name": "x", "client_id": "other"}, status=404)
+    filled(
+        "POST",
+        "/api/v1/evaluation/generate",
+        {**body, "name": "x", "client_id": "other"},
+        status=404,
+    )
     filled("GET", "/api/v1/evaluation/datasets?client_id=other", status=404)
-    filled("POST", "/api/v1/evaluation/generate", {**body, "name": "y", "chunk_sample_strategy": "recent"}, status=422)
+    filled(
+        "POST",
+        "/api/v1/evaluation/generate",
+        {**body, "name": "y", "chunk_sample_strategy": "recent"},
+        status=422,
+    )
     filled("POST", "/api/v1/evaluation/generate", {**body, "name": "support"}, status=409)
     filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 99, "k": 5}, status=404)
     filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 5}, key="other", status=404)
@@ -259,7 +355,9 @@ def test_the_guide_evaluates_at_the_depth_that_was_sent(filled: Call, k: int) ->
 def test_a_superuser_of_the_guide_names_no_client(filled: Call) -> None:
     [dataset] = filled("GET", "/api/v1/evaluation/datasets", key="*")
     assert (dataset["client_id"], dataset["name"]) == ("acme", "support")
-    run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset["dataset_id"], "k": 3}, key="*")
+    run = filled(
+        "POST", "/api/v1/evaluation/runs", {"dataset_id": dataset["dataset_id"], "k": 3}, key="*"
+    )
     assert filled("GET", "/api/v1/evaluation/runs", key="*") == [run]
     assert filled("GET", "/api/v1/evaluation/runs") == [run]
 
@@ -267,7 +365,10 @@ def test_a_superuser_of_the_guide_names_no_client(filled: Call) -> None:
 def test_faithfulness_of_the_guide_is_the_judges_where_a_provider_is_configured(
     filled: Call, root: Path, judge: Any
 ) -> None:
-    invented = {"answer": "Invoices are listed in billing, free of charge.", "contexts": [context("billing")]}
+    invented = {
+        "answer": "Invoices are listed in billing, free of charge.",
+        "contexts": [context("billing")],
+    }
     record_answers(root, reset=RIGHT, invoice=invented)
     run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5})
     assert run["faithfulness"] == 0.75
@@ -283,9 +384,10 @@ def test_the_tables_of_the_guide_can_be_queried(filled: Call, database: str) -> 
     with sqlite3.connect(database) as connection:
         connection.row_factory = sqlite3.Row
         [row] = connection.execute(
-            "SELECT r.id, r.dataset_id, r.precision_at_k, r.recall_at_k, r.mrr, r.faithfulness, r.k, "
-            "r.detailed_results, r.created_at, d.name, d.client_id, d.qa_pairs, d.created_by FROM evaluation_runs r "
-            "JOIN evaluation_datasets d ON r.dataset_id = d.id WHERE d.client_id = 'acme' ORDER BY r.created_at"
+            "SELECT r.id, r.dataset_id, r.precision_at_k, r.recall_at_k, r.mrr, r.faithfulness, "
+            "r.k, r.detailed_results, r.created_at, d.name, d.client_id, d.qa_pairs, "
+            "d.created_by FROM evaluation_runs r JOIN evaluation_datasets d ON r.dataset_id = "
+            "d.id WHERE d.client_id = 'acme' ORDER BY r.created_at"
         )
     assert {name: row[name] for name in run if name != "run_id"} | {"run_id": row["id"]} == run
     assert (row["name"], row["client_id"]) == ("support", "acme")
@@ -303,12 +405,16 @@ def test_the_coverage_by_citations_that_the_guide_asks_for_is_a_setting(
         monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", value)
         filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5})
         newest = filled("GET", "/api/v1/runs")[0]
-        rows = {row["measure"]: row for row in filled("GET", f"/api/v1/runs/{newest['id']}")["measures"]}
+        rows = {
+            row["measure"]: row for row in filled("GET", f"/api/v1/runs/{newest['id']}")["measures"]
+        }
         targets.append(rows["citation_coverage"]["target"])
         assert rows["RR"]["target"] == 0.8
     assert targets == [0.7, 0.25]
     monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", "most")
-    refused = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5}, status=422)
+    refused = filled(
+        "POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5}, status=422
+    )
     assert "RAG__MIN_CITATION_COVERAGE is 'most'" in refused["detail"]
 
 
@@ -316,7 +422,9 @@ def test_a_judge_that_answers_nothing_fails_the_run_with_its_first_reason(
     cased: Call, root: Path, loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     record_answers(root, reset=RIGHT, invoice=RIGHT)
-    server = loopback(lambda asked: wire.Answered({"error": {"message": "no such key"}}, status=401))
+    server = loopback(
+        lambda asked: wire.Answered({"error": {"message": "no such key"}}, status=401)
+    )
     for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": server.url,
                         "OPENAI_API_KEY": "sk-0"}.items():  # fmt: skip
         llm_environment.setenv(f"RAG_EVAL_{name}", value)

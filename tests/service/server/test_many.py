@@ -1,4 +1,6 @@
-"""Many requests at once: tenants, two servers on one PostgreSQL, and servers and children that are killed."""
+"""Many requests at once: tenants, two servers on one PostgreSQL, and servers and children that are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def foreign_requests(client: TestClient, own: dict[str, str]) -> list[tuple[str,
     found = []
     for path, operations in document["paths"].items():
         for name in re.findall(r"{(\w+)}", path):
-            filled = path.replace(f"{{{name}}}", own["dataset" if path.startswith("/api/v1/datasets") else name])
+            filled = path.replace(
+                f"{{{name}}}", own["dataset" if path.startswith("/api/v1/datasets") else name]
+            )
             found += [(method.upper(), filled) for method in operations]
     assert len(found) > 8
     return found
@@ -50,7 +54,13 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
         "job_id": filled("GET", "/api/v1/jobs")[0]["id"],
     }  # fmt: skip
     requests, draw = foreign_requests(client, own), random.Random(0)
-    queries = ["", "?client_id=acme", "?dataset=support", "?client_id=*", "?client_id=other&dataset=support"]
+    queries = [
+        "",
+        "?client_id=acme",
+        "?dataset=support",
+        "?client_id=*",
+        "?client_id=other&dataset=support",
+    ]
     kept = ("/api/v1/datasets/support", "/evaluation/test-cases", "/api/v1/jobs", "/api/v1/runs")
     before = [filled("GET", path, key="acme admin") for path in kept]
     for _ in range(number):
@@ -67,23 +77,42 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
     assert before == [filled("GET", path, key="acme admin") for path in kept]
 
 
-def test_what_another_client_has_is_not_found(client: TestClient, filled: Call, keys: dict[str, str]) -> None:
+def test_what_another_client_has_is_not_found(
+    client: TestClient, filled: Call, keys: dict[str, str]
+) -> None:
     fuzz_tenants(client, filled, keys, 60)
 
 
 @pytest.mark.simulation
-def test_ten_thousand_requests_with_foreign_ids(client: TestClient, filled: Call, keys: dict[str, str]) -> None:
+def test_ten_thousand_requests_with_foreign_ids(
+    client: TestClient, filled: Call, keys: dict[str, str]
+) -> None:
     fuzz_tenants(client, filled, keys, 10_000)
 
 
 @contextmanager
-def serving(root: Path, database: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def serving(
+    root: Path, database: str, *options: str
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A real server in a process of its own."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    command = ["serve", "--port", str(port), "--root", str(root), "--database", database, "--rate", "100000", *options]
-    process = subprocess.Popen([sys.executable, "-m", "ragbench", *command], stdout=subprocess.DEVNULL)
+    command = [
+        "serve",
+        "--port",
+        str(port),
+        "--root",
+        str(root),
+        "--database",
+        database,
+        "--rate",
+        "100000",
+        *options,
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragbench", *command], stdout=subprocess.DEVNULL
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(_WAIT * 10):
@@ -104,8 +133,14 @@ def test_two_servers_on_one_database(tmp_path: Path, new_database: Callable[[str
     database, root = new_database("postgresql"), tmp_path / "root"
     root.mkdir()
     key = add_key("load", client="acme", role="runner", database=database)
-    with serving(root, database, "--jobs", "0") as (one, _), serving(root, database, "--jobs", "0") as (two, _):
-        clients = [httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=_WAIT) for url in (one, two) * 4]
+    with (
+        serving(root, database, "--jobs", "0") as (one, _),
+        serving(root, database, "--jobs", "0") as (two, _),
+    ):
+        clients = [
+            httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=_WAIT)
+            for url in (one, two) * 4
+        ]
         assert clients[0].post("/api/v1/datasets?name=support", json=CASES).status_code == 201
 
         def send(number: int) -> tuple[int, str]:
@@ -114,7 +149,13 @@ def test_two_servers_on_one_database(tmp_path: Path, new_database: Callable[[str
                 headers = {"Idempotency-Key": f"key {number // 3 % 25}".replace(" ", "-")}
                 answer = client.post(path, json={"dataset": "support"}, headers=headers)
                 return answer.status_code, answer.json().get("id", "")
-            paths = ("/api/v1/runs", "/api/v1/jobs", "/api/v1/test-cases", "/api/v1/datasets", "/api/v1/health")
+            paths = (
+                "/api/v1/runs",
+                "/api/v1/jobs",
+                "/api/v1/test-cases",
+                "/api/v1/datasets",
+                "/api/v1/health",
+            )
             return client.get(paths[number % 5]).status_code, ""
 
         with ThreadPoolExecutor(8) as pool:
@@ -132,7 +173,8 @@ def filled_root(root: Path) -> Path:
     folder = root / "clients" / "acme" / "testsets"
     folder.mkdir(parents=True)
     labels = [
-        {"query_id": one["id"], "text": one["question"], "relevant": {one["expectedDocumentId"]: 1}} for one in CASES
+        {"query_id": one["id"], "text": one["question"], "relevant": {one["expectedDocumentId"]: 1}}
+        for one in CASES
     ]
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in DOCUMENTS.items()]
     lines = [json.dumps(line) for line in [*labels, *documents]]
@@ -141,7 +183,9 @@ def filled_root(root: Path) -> Path:
 
 
 def children(process: subprocess.Popen[bytes]) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
+    )
     return [int(pid) for pid in found.stdout.split()]
 
 
@@ -153,9 +197,21 @@ def alive(pid: int) -> bool:
 
 def wanted_jobs(root: Path, database: str, number: int) -> list[str]:
     place = filled_root(root)
-    command = ["eval", f"--test-set={place}", "--system=bm25", "--perspective=retrieval", "--suite=smoke"]
+    command = [
+        "eval",
+        f"--test-set={place}",
+        "--system=bm25",
+        "--perspective=retrieval",
+        "--suite=smoke",
+    ]
     return [
-        request_job(command, series=f"s{i}", client="acme", folder=root / "clients" / "acme", database=database)
+        request_job(
+            command,
+            series=f"s{i}",
+            client="acme",
+            folder=root / "clients" / "acme",
+            database=database,
+        )
         for i in range(number)
     ]
 

@@ -36,7 +36,9 @@ def runs_of(database: str, client: str = "acme") -> list[str]:
 
 
 def series_page(client: str = "acme", **more: str) -> str:
-    return "/series?" + urlencode({"client": client, "series": "nightly", "configuration": "nightly", **more})
+    return "/series?" + urlencode(
+        {"client": client, "series": "nightly", "configuration": "nightly", **more}
+    )
 
 
 class Tags(HTMLParser):
@@ -70,9 +72,15 @@ def test_login_keeps_the_key_in_a_cookie_and_leads_back_to_a_page_of_this_server
     answer = visit.get("/compare?a=1")
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?to=/compare%3Fa%3D1")
     assert visit.post("/login", data={"key": "wrong"}).status_code == 401
-    foreign = visit.post("/login", data={"key": keys["acme reader"]}, headers={"Sec-Fetch-Site": "cross-site"})
+    foreign = visit.post(
+        "/login", data={"key": keys["acme reader"]}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
     assert foreign.status_code == 403
-    for to, expected in (("/compare?a=1", "/compare?a=1"), ("//evil.example", "/"), ("https://evil.example", "/")):
+    for to, expected in (
+        ("/compare?a=1", "/compare?a=1"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+    ):
         answer = visit.post("/login", data={"key": keys["acme reader"], "to": to})
         assert (answer.status_code, answer.headers["location"]) == (303, expected)
     cookie = answer.headers["set-cookie"]
@@ -108,7 +116,10 @@ def aimed_nights(count: int, fall: float, at: int) -> list[tuple[Result, None]]:
         aimed = one.scores.assign(measure="nDCG@5")
         aimed["value"] = np.clip(0.7 + rng.normal(0, 0.1, len(aimed)) - fall * (night >= at), 0, 1)
         both = replace(one, scores=pd.concat([one.scores, aimed], ignore_index=True))
-        rows = [replace(row, target=0.6 if row.measure == "nDCG@5" else None) for row in both.report.measures]
+        rows = [
+            replace(row, target=0.6 if row.measure == "nDCG@5" else None)
+            for row in both.report.measures
+        ]
         runs.append((replace(both, verdicts=replace(both.report, measures=tuple(rows))), None))
     return runs
 
@@ -119,12 +130,16 @@ def test_the_front_page_watches_every_target(visit: TestClient, database: str) -
     assert "1 of 1 got worse." in shown
     assert "nDCG@10, 60 of 60 questions" in shown
     assert re.search(r"nDCG@5: fall from 0\.7\d\d to 0\.5\d\d since 2026-02-1", shown)
-    assert "No configuration is shown to have got worse." in words(visit.get("/?measure=nDCG@10").text)
+    assert "No configuration is shown to have got worse." in words(
+        visit.get("/?measure=nDCG@10").text
+    )
     names = trend("nDCG@5", client="acme", database=database)["note"]
     assert sum(note.startswith("worse") for note in names) == 1
 
 
-def test_runs_with_the_same_scores_are_unchanged_and_not_too_few(visit: TestClient, database: str) -> None:
+def test_runs_with_the_same_scores_are_unchanged_and_not_too_few(
+    visit: TestClient, database: str
+) -> None:
     [(one, _)] = nights(1)
     dates = pd.date_range("2026-01-01T02:00Z", periods=200)
     record([(replace(one, config={**one.config, "made_at": at.isoformat()}), None) for at in dates], client="acme",
@@ -157,14 +172,20 @@ def test_two_runs_are_compared_and_foreign_ones_are_404(visit: TestClient, datab
     assert re.search(r"Worse: nDCG@10 -0\.\d{3}, on the 60 questions that both have\.", shown)
     assert visit.get(f"/runs/{own[0]}").status_code == 200
     missing = visit.get("/runs/0000")
-    for path in (f"/runs/{foreign[0]}", f"/runs/{foreign[0]}/report.html", f"/compare?a={own[0]}&b={foreign[0]}"):
+    for path in (
+        f"/runs/{foreign[0]}",
+        f"/runs/{foreign[0]}/report.html",
+        f"/compare?a={own[0]}&b={foreign[0]}",
+    ):
         answer = visit.get(path)
         assert (answer.status_code, words(answer.text)) == (404, words(missing.text))
     for path in (series_page("other"), "/?client=other", "/compare?client_a=acme&client_b=other"):
         assert visit.get(path).status_code == 404
 
 
-def test_an_administrator_of_all_compares_clients(visit: TestClient, database: str, keys: dict[str, str]) -> None:
+def test_an_administrator_of_all_compares_clients(
+    visit: TestClient, database: str, keys: dict[str, str]
+) -> None:
     record(nights(2), client="acme", database=database)
     record(nights(2, 0.2), client="other", database=database)
     visit.cookies.set(COOKIE, keys["*"])
@@ -186,14 +207,22 @@ def test_runs_without_a_shared_question_have_means_only(visit: TestClient, datab
 def hostile_run(root: Path, database: str, client: str = "acme") -> str:
     """A run whose every text is an attack, saved below the root of the server; its id."""
     ids = [f"q{i} {attack}" for i, attack in enumerate(ATTACKS)]
-    cases = tuple(Case(one, attack, attack, reference_answer=attack) for one, attack in zip(ids, ATTACKS, strict=True))
+    cases = tuple(
+        Case(one, attack, attack, reference_answer=attack)
+        for one, attack in zip(ids, ATTACKS, strict=True)
+    )
     data = Dataset(ATTACKS[0], "test", {"d": Document("d", ATTACKS[1])}, cases, {})
-    values = pd.DataFrame({"query_id": ids, "measure": "pass_rate", "value": np.arange(len(ids)) % 2.0})
+    values = pd.DataFrame(
+        {"query_id": ids, "measure": "pass_rate", "value": np.arange(len(ids)) % 2.0}
+    )
     for day in (1, 2):
         made = new_result(name=f"{ATTACKS[1]}{ATTACKS[4]}", parameters={"retriever": ATTACKS[0]}, dataset=data, run={},
                           scores=values if day == 1 else values.assign(value=1 - values["value"]))  # fmt: skip
         environment = {"libraries": {ATTACKS[1]: ATTACKS[0] * day}}
-        made = replace(made, config={**made.config, "made_at": f"2026-01-0{day}T00:00Z", "environment": environment})
+        made = replace(
+            made,
+            config={**made.config, "made_at": f"2026-01-0{day}T00:00Z", "environment": environment},
+        )
         place = save(made, root / "results" / f"day{day}")
         record([(made, place)], client=client, database=database)
     return runs_of(database, client)[0]
@@ -216,24 +245,43 @@ def test_the_report_is_shown_in_a_sandbox_if_it_is_below_the_root_and_the_same(
     assert "are gone" in visit.get(f"/runs/{run}").text
 
 
-def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: str, root: Path) -> None:
+def test_no_page_has_a_script_or_an_inline_handler(
+    visit: TestClient, database: str, root: Path
+) -> None:
     run, other = hostile_run(root, database), runs_of(database)[1]
     add_set(root)
     row = history(client="acme", limit=1, database=database).iloc[0]
-    series = "/series?" + urlencode({"client": "acme", "series": row["series"], "configuration": row["configuration"]})
+    series = "/series?" + urlencode(
+        {"client": "acme", "series": row["series"], "configuration": row["configuration"]}
+    )
     turned = (Case("turned", "Is it \u202eeslaf\u202c or true?"),)
-    save_testset(Dataset("turned", "test", {}, turned, {}), root / "clients/acme/testsets/turned.jsonl", "jsonl")
+    save_testset(
+        Dataset("turned", "test", {}, turned, {}),
+        root / "clients/acme/testsets/turned.jsonl",
+        "jsonl",
+    )
     assert "Is it  eslaf  or true?" in visit.get("/data/turned").text
     found = "/data/support?" + urlencode({"text": ATTACKS[1], "category": ATTACKS[0]})
-    cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
-    paths = ["/", series, f"/runs/{run}", f"/compare?a={other}&b={run}", f"/login?to={ATTACKS[1]}", "/schedules"]
+    cases = [
+        "/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)
+    ]
+    paths = [
+        "/",
+        series,
+        f"/runs/{run}",
+        f"/compare?a={other}&b={run}",
+        f"/login?to={ATTACKS[1]}",
+        "/schedules",
+    ]
     for path in [*paths, "/data", "/data/support", found, *cases]:
         answer = visit.get(path)
         assert answer.status_code == 200, path
         tags = Tags(answer.text).found
         assert {"script", "img"}.isdisjoint(tag for tag, _ in tags), path
         attributes = [(name, value or "") for _, own in tags for name, value in own]
-        assert not [one for one in attributes if one[0].startswith("on") or one[1].startswith("javascript:")], path
+        assert not [
+            one for one in attributes if one[0].startswith("on") or one[1].startswith("javascript:")
+        ], path
         policy = answer.headers["content-security-policy"]
         assert re.search(r"script-src 'self'|default-src 'none'", policy)
 
@@ -252,7 +300,9 @@ def add_set(root: Path, client: str = "acme") -> Path:
         for i, one in enumerate(ATTACKS)
     )  # fmt: skip
     documents = {"d": Document("d", "How to reset a password: open the settings.")}
-    return save_testset(Dataset("support", "test", documents, cases, {}), folder / "support.jsonl", "jsonl")
+    return save_testset(
+        Dataset("support", "test", documents, cases, {}), folder / "support.jsonl", "jsonl"
+    )
 
 
 def test_a_case_is_shown_with_its_labels(visit: TestClient, root: Path) -> None:
@@ -268,9 +318,16 @@ def test_readers_and_other_clients_change_nothing(
     visit: TestClient, root: Path, token: str, keys: dict[str, str]
 ) -> None:
     add_set(root)
-    for path in ("/data/support?client=other", "/data/nothing", "/schedules?client=other", "/data?client=other"):
+    for path in (
+        "/data/support?client=other",
+        "/data/nothing",
+        "/schedules?client=other",
+        "/data?client=other",
+    ):
         assert visit.get(path).status_code == 404
-    foreign = visit.post("/schedules/run", data={"csrf_token": token, "dataset": "support", "client": "other"})
+    foreign = visit.post(
+        "/schedules/run", data={"csrf_token": token, "dataset": "support", "client": "other"}
+    )
     assert foreign.status_code == 404
     visit.cookies.set(COOKIE, keys["other"])
     assert visit.get("/data/support").status_code == 404
@@ -288,7 +345,9 @@ def test_jobs_are_started_and_cancelled_and_schedules_paused(
 ) -> None:
     add_set(root)
     zone = "Europe/Vienna"
-    add_schedule("nightly", "0 2 * * *", ["eval"], zone=zone, client="acme", database=database, folder=root)
+    add_schedule(
+        "nightly", "0 2 * * *", ["eval"], zone=zone, client="acme", database=database, folder=root
+    )
 
     def send(path: str, **fields: str) -> str:
         answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
@@ -314,7 +373,12 @@ def test_jobs_are_started_and_cancelled_and_schedules_paused(
 
 def test_alerts_of_other_clients_are_not_shown(visit: TestClient, database: str) -> None:
     for client in ("acme", "other"):
-        add_alert("pass_rate<0.9" if client == "acme" else "drift", series="nightly", client=client, database=database)
+        add_alert(
+            "pass_rate<0.9" if client == "acme" else "drift",
+            series="nightly",
+            client=client,
+            database=database,
+        )
     record(nights(14, 0.3, 8), client="other", database=database)
     shown = visit.get("/schedules").text
     assert "pass_rate&lt;0.9" in shown

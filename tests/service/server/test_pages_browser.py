@@ -1,4 +1,6 @@
-"""The pages in a real browser: the main flows by mouse and keyboard, and hostile texts that stay texts."""
+"""The pages in a real browser: the main flows by mouse and keyboard, and hostile texts that stay
+texts.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,15 @@ def address(root: Path, database: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, address: str, keys: dict[str, str]) -> Iterator[tuple[Page, list[str]]]:
-    """A page of someone who has logged in, on a phone; and what the browser complained about or what a text ran."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", base_url=address)
+def visitor(
+    browser: Browser, address: str, keys: dict[str, str]
+) -> Iterator[tuple[Page, list[str]]]:
+    """A page of someone who has logged in, on a phone; and what the browser complained about or
+    what a text ran.
+    """
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, color_scheme="dark", base_url=address
+    )
     page, complaints = context.new_page(), list[str]()
 
     def note(text: str, *, wrong: bool = True) -> None:
@@ -82,7 +90,9 @@ def test_from_the_runs_to_a_series_a_run_and_a_comparison(
     assert fits(page)
     page.emulate_media(media="print")
     assert page.locator("nav:visible, form:visible").count() == 0
-    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 36)"  # of the light colours
+    assert (
+        page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 36)"
+    )  # of the light colours
     page.emulate_media(media="screen")
     page.click("text=Log out")
     assert page.locator("input[name=key]").is_visible()
@@ -91,13 +101,23 @@ def test_from_the_runs_to_a_series_a_run_and_a_comparison(
     assert complaints == []
 
 
-def test_hostile_texts_run_nowhere(visitor: tuple[Page, list[str]], database: str, root: Path) -> None:
+def test_hostile_texts_run_nowhere(
+    visitor: tuple[Page, list[str]], database: str, root: Path
+) -> None:
     page, complaints = visitor
     run = hostile_run(root, database)
     add_set(root)
     other = runs_of(database)[1]
-    cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
-    paths = ["/", f"/runs/{run}", f"/runs/{run}/report.html", f"/compare?a={other}&b={run}", series_page()]
+    cases = [
+        "/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)
+    ]
+    paths = [
+        "/",
+        f"/runs/{run}",
+        f"/runs/{run}/report.html",
+        f"/compare?a={other}&b={run}",
+        series_page(),
+    ]
     for path in [*paths, "/data", "/data/support", *cases, "/schedules"]:
         page.goto(path)
         page.wait_for_load_state()
@@ -109,7 +129,9 @@ def test_hostile_texts_run_nowhere(visitor: tuple[Page, list[str]], database: st
     page.goto("/")
     page.click("td.name a")
     page.hover("svg.chart")
-    assert complaints == ["Failed to load resource: the server responded with a status of 404 (Not Found)"]
+    assert complaints == [
+        "Failed to load resource: the server responded with a status of 404 (Not Found)"
+    ]
     page.goto(f"/runs/{run}")
     assert page.frames[1].evaluate("self.origin") == "null"  # it has no cookie and reaches no page
     assert fits(page)
