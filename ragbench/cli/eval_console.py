@@ -150,8 +150,12 @@ def _table(heads: Sequence[str], left: Sequence[str]) -> Table:
         name = head == "measure"
         side = "left" if head in left else "right"
         table.add_column(
-            head, justify=side, no_wrap=not name, overflow="fold", min_width=8 if name else None
-        )  # type: ignore[arg-type]
+            head,
+            justify=side,
+            no_wrap=not name,
+            overflow="fold",
+            min_width=8 if name else None,  # type: ignore[arg-type]
+        )
     return table
 
 

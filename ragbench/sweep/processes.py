@@ -194,9 +194,9 @@ class LocalExecutor:
         receiver, sender = self._context.Pipe(duplex=False)
         threads = threads_of(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
-        process = self._context.Process(
+        process = self._context.Process(  # type: ignore[attr-defined]
             target=preload.begin, args=(job.to_json(), environment, threads, sender)
-        )  # type: ignore[attr-defined]
+        )
         with sender, _without_main():
             process.start()
         now = time.monotonic()

@@ -74,9 +74,9 @@ def _line_model(file: str, **own: Any) -> type[BaseModel]:
     """Return the model of a line: `case_id`, and those fields of `Labels` that the file has."""
     kinds = get_type_hints(Labels, include_extras=True)
     fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
-    return create_model(
+    return create_model(  # type: ignore
         file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields
-    )  # type: ignore
+    )
 
 
 def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:

@@ -97,8 +97,12 @@ def light(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return evaluate(
-            dataset, answers, perspectives=perspectives, embedder="wordllama", **options
-        ).report  # type: ignore[arg-type]
+            dataset,
+            answers,
+            perspectives=perspectives,
+            embedder="wordllama",
+            **options,  # type: ignore[arg-type]
+        ).report
 
 
 def values(report: Report) -> dict[str, float | None]:

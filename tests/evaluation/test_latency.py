@@ -44,8 +44,12 @@ def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return evaluate(
-            data, answers, perspectives=["pipeline"], embedder="wordllama", **options
-        ).report  # type: ignore[arg-type]
+            data,
+            answers,
+            perspectives=["pipeline"],
+            embedder="wordllama",
+            **options,  # type: ignore[arg-type]
+        ).report
 
 
 def test_a_percentile_is_one_of_the_total_over_the_set() -> None:

@@ -115,8 +115,11 @@ def test_a_passage_that_quotes_the_evidence_is_the_right_context(
         }
 
     result = rb.evaluate(
-        replace(data(wrong=True), corpus=longer), respond, judge=judge, embedder="wordllama"
-    )  # type: ignore[arg-type]
+        replace(data(wrong=True), corpus=longer),
+        respond,
+        judge=judge,
+        embedder="wordllama",  # type: ignore[arg-type]
+    )
     assert causes(result) == {cause}
 
 

@@ -120,8 +120,12 @@ def result() -> Result:
         options = {"perspectives": chosen, "embedder": Letters(), "detector": score}
         baseline = evaluate(dataset(), answers(wrong=False), name="before", **options)  # type: ignore[arg-type]
         found = evaluate(
-            dataset(), answers(wrong=True), name="golden", baseline=baseline, **options
-        )  # type: ignore[arg-type]
+            dataset(),
+            answers(wrong=True),
+            name="golden",
+            baseline=baseline,
+            **options,  # type: ignore[arg-type]
+        )
     assert found.report.comparison is not None
     latency = (
         Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"),
