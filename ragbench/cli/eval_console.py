@@ -151,10 +151,10 @@ def _table(heads: Sequence[str], left: Sequence[str]) -> Table:
         side = "left" if head in left else "right"
         table.add_column(
             head,
-            justify=side,
+            justify=side,  # type: ignore[arg-type]
             no_wrap=not name,
             overflow="fold",
-            min_width=8 if name else None,  # type: ignore[arg-type]
+            min_width=8 if name else None,
         )
     return table
 

@@ -118,7 +118,7 @@ def test_a_passage_that_quotes_the_evidence_is_the_right_context(
         replace(data(wrong=True), corpus=longer),
         respond,
         judge=judge,
-        embedder="wordllama",  # type: ignore[arg-type]
+        embedder="wordllama",
     )
     assert causes(result) == {cause}
 
