@@ -129,7 +129,7 @@ def generate_many(
         pending, lambda one: _attempt(call, one, llm.name), at_once=workers, name=llm.name
     )
     try:
-        with progress_bar(len(unique), label or llm.name, "reply", initial=len(done)) as bar:
+        with progress_bar(len(unique), label or llm.name, "replies", initial=len(done)) as bar:
             for one, found in work:
                 if isinstance(found, BaseException):
                     raise found
