@@ -43,7 +43,7 @@ def test_secrets_and_addresses_are_masked_all_the_same() -> None:
     assert [text for _, _, text in secrets(token)] == ["the form of a GitHub token"]
 
 
-def test_an_evaluation_says_so_before_the_system_is_asked() -> None:
+def test_an_evaluation_is_refused_before_anything_is_asked() -> None:
     asked = []
 
     def system(question: str) -> str:
