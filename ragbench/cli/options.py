@@ -28,9 +28,7 @@ Corpus = Annotated[
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        "--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, or env."
-    ),
+    typer.Option("--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, or env."),
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Concurrent requests.")]
 DryRun = Annotated[

@@ -63,7 +63,11 @@ def generate_many(
             f"generate_many: concurrency {concurrency} and timeout_s {timeout_s} must be above 0"
         )
     pairs = list(zip(prompts, samples or [0] * len(prompts), strict=True))
-    options = {"system": system, "max_tokens": max_tokens, "temperature": temperature}
+    options: dict[str, Any] = {
+        "system": system,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+    }
     if schema is not None:
         options["schema"] = schema
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
@@ -79,7 +83,7 @@ def generate_many(
         if isinstance(llm, StoredLLM):
             return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop)
         text, sample = pair
-        return llm.generate(text, **options, **({"sample": sample} if sample else {}))  # type: ignore[arg-type]
+        return llm.generate(text, **options | ({"sample": sample} if sample else {}))
 
     pending = [pair for pair in requests if pair not in done]
     work = SideBySide(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ragbench.llms import generate_many, load_llm
+from ragbench.llms import generate_many
+from ragbench.llms.providers import stored_llm
 
 SCHEMA = {
     "type": "object",
@@ -16,7 +17,7 @@ SCHEMA = {
 
 def test_a_real_model_writes_and_its_tokens_are_counted(small_model: str) -> None:
     prompt, system = "Write a few words about the sea.", "You are a poet."
-    llm = load_llm(small_model)
+    llm = stored_llm(small_model)
     reply = llm.generate(prompt, system=system, max_tokens=12)
     assert reply.text.strip()
     assert reply.error is None
@@ -29,7 +30,7 @@ def test_a_real_model_writes_and_its_tokens_are_counted(small_model: str) -> Non
 
 
 def test_a_schema_binds_even_a_weak_model(small_model: str) -> None:
-    llm = load_llm(small_model)
+    llm = stored_llm(small_model)
     reply = llm.generate("Is water wet? Reply in JSON.", schema=SCHEMA, max_tokens=60)
     if reply.finish == "stop":
         assert isinstance(json.loads(reply.text)["verdict"], bool)
@@ -39,6 +40,6 @@ def test_a_schema_binds_even_a_weak_model(small_model: str) -> None:
 def test_a_prompt_that_does_not_fit_is_an_error_record_and_the_others_continue(
     small_model: str,
 ) -> None:
-    replies = generate_many(load_llm(small_model), ["word " * 3_000, "Say hello."], max_tokens=5)
+    replies = generate_many(stored_llm(small_model), ["word " * 3_000, "Say hello."], max_tokens=5)
     assert "context" in str(replies[0].error)
     assert replies[1].error is None
