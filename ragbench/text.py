@@ -205,7 +205,7 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     for batch in _batches(missing.values()):
         for key, offsets in zip(islice(left, len(batch)), _encode(batch, tokenizer), strict=True):
             by_key[key] = _kept(key, offsets)
-    return [offsets for key in keys if (offsets := by_key[key]) is not None]
+    return [array for key in keys if (array := by_key[key]) is not None]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
