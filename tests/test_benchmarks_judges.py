@@ -5,7 +5,6 @@ labels alone.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -104,16 +103,14 @@ def _frame(rows: list[tuple[str, int, float]]) -> pd.DataFrame:
 
 
 def test_the_audit_of_the_smallest_model(
-    small_gguf: Path, llm_environment: pytest.MonkeyPatch
+    small_model: str, llm_environment: pytest.MonkeyPatch
 ) -> None:
     """A model of 98 MB is not fit as a judge, and the audit reports so."""
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.reference_answer][:4])
     answers = [rb.Answer(case.query_id, case.reference_answer or "") for case in data.cases]
     start = time.perf_counter()
-    audit = judge_audit(
-        answers, "correctness", f"gguf:{small_gguf}", dataset=data, n=4, n_repeats=2
-    )
+    audit = judge_audit(answers, "correctness", small_model, dataset=data, n=4, n_repeats=2)
     print(
         f"\n{audit.drop(columns='means').to_string(index=False)}\n{time.perf_counter() - start:.0f} s"
     )
