@@ -130,9 +130,9 @@ def anova(
     table = pd.DataFrame(
         rows, columns=["source", "sum_of_squares", "df", "f", "epsilon", "p_value", "note"]
     )
-    squares = table["sum_of_squares"]
-    table.insert(3, "share", squares / (total or math.nan))
-    of_configurations = squares.where(~table["source"].isin([QUERY, REST]))
+    column = table["sum_of_squares"]
+    table.insert(3, "share", column / (total or math.nan))
+    of_configurations = column.where(~table["source"].isin([QUERY, REST]))
     table.insert(
         4,
         "share_of_configurations",

@@ -230,7 +230,7 @@ def within_margin(
     chosen = None if proven.empty else str(proven.iloc[0]["name"])
     rows = table.set_index("name")
     if chosen is not None:
-        cheapest = rows.loc[chosen]
+        cheapest = rows.to_dict("index")[chosen]
         sentence = (
             f"The {word} of {len(rows)} configurations proven to be within {margin:g} of the "
             f"best by {measure} is {chosen} (mean {cheapest['mean']:.3f}, cost "
@@ -360,9 +360,9 @@ def held_out(
     names = matrix.columns.sort_values()  # ties by name
     sign = 1 if higher_is_better(measure) else -1
     ranks = -(sign * means.loc[names]).round(12)
-    chosen, runner_up = ranks[0].sort_values(kind="stable").index[:2]
-    reverse = ranks[1].idxmin()
-    there, here = means.loc[chosen]
+    chosen, runner_up = map(str, ranks[0].sort_values(kind="stable").index[:2])
+    reverse = str(ranks[1].idxmin())
+    there, here = map(float, means.loc[chosen])
     tidy = {
         name: halves[1][name].rename("value").rename_axis("query_id").reset_index()
         for name in (chosen, runner_up)
@@ -370,7 +370,7 @@ def held_out(
     tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
     own = summarise(tidy[chosen], alpha=alpha).iloc[0]
     pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha).iloc[0]
-    optimism = sign * (there - here + means[1][reverse] - means[0][reverse]) / 2
+    optimism = sign * (there - here + float(means[1][reverse]) - float(means[0][reverse])) / 2
     other = (
         "The other half chooses the same configuration."
         if reverse == chosen
@@ -384,4 +384,4 @@ def held_out(
         f"{with_interval(pair['difference'], pair['ci_low'], pair['ci_high'], '{:+.3f}')}, "
         f"p {p_text(pair['p_value'], '= ')}. {other}"
     )
-    return HeldOut(sentence, str(chosen), float(there), float(here), float(optimism), pair)
+    return HeldOut(sentence, chosen, there, here, optimism, pair)

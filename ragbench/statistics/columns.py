@@ -244,5 +244,5 @@ def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
        difference  p_value
     0       0.123  < 0.001
     """
-    texts = {name: table[name].map(p_text) for name in table if str(name).startswith("p_")}
-    return table.round(digits).assign(**texts)
+    names = [name for name in map(str, table) if name.startswith("p_")]
+    return table.round(digits).assign(**{name: table[name].map(p_text) for name in names})
