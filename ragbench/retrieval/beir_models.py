@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ragbench.retrieval.ranks import best
 from ragbench.types import Chunk, Run
 
 
-def is_beir_model(candidate: object) -> bool:
+def is_beir_model(candidate: object) -> TypeGuard[Any]:
     """Return True of an object with BEIR's `search(corpus, queries, top_k, ...)`, and of an
     `EvaluateRetrieval` around one.
     """
