@@ -72,7 +72,7 @@ def probe_command(
     typer.echo(
         f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if reply.streamed else ''}:"
     )
-    for event in reply.found[:3] + reply.found[3:][-1:]:
+    for event in reply.events[:3] + reply.events[3:][-1:]:
         for line in pretty_repr(event, max_width=100, max_length=3, max_string=70).split("\n"):
             typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
     typer.echo("")
@@ -81,7 +81,7 @@ def probe_command(
         proposal = proposal or propose_paths(reply, question)
         answer = read_proposed(reply, proposal)
     else:
-        answer = to_answer("probe", reply.found[0], words[0])
+        answer = to_answer("probe", reply.events[0], words[0])
     for line in _read(answer, proposal):
         typer.echo(line)
     if answer is not None and corpus:
