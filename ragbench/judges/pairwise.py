@@ -227,14 +227,11 @@ def choose(
             f"--- {name} first ---\n\n{response}"
             for name, response in zip(names, responses[i : i + 2], strict=True)
         )
+        value, state, consistent, why = _verdict(choices[i], choices[i + 1], names)
+        response, model = "\n\n".join(parts), replies[i].model or llm.name
         preferences.append(
             Preference(
-                pair.query_id,
-                *names,
-                *_verdict(choices[i], choices[i + 1], names),
-                prompts[i],
-                "\n\n".join(parts),
-                replies[i].model or llm.name,
+                pair.query_id, *names, value, state, consistent, why, prompts[i], response, model
             )
         )
     return preferences

@@ -324,7 +324,9 @@ def _as_context(value: Any) -> Any:
         return value
     if (node := value.get("node")) is not None:
         return {**_as_context(node), "score": value.get("score")}
-    about = next((value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {})
+    about: Mapping[str, Any] = next(
+        (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
+    )
     doc_id = _first(value, _CONTEXT["doc_id"]) or _first(about, _SOURCES) or value.get("ref_doc_id")
     fields = {part: _first(value, names) for part, names in _CONTEXT.items()} | {"doc_id": doc_id}
     if fields["text"] is None:
