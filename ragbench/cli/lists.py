@@ -62,7 +62,7 @@ def _models() -> Names:
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
 
-    forms = {f"{name}:<{'file' if name == 'gguf' else 'model'}>": "" for name in PROVIDERS}
+    forms = {f"{name}:<model>": "" for name in PROVIDERS}
     priced = {
         name: f"${price.input:g} in, ${price.output:g} out per million tokens"
         for name, price in prices().items()

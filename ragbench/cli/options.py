@@ -15,7 +15,7 @@ import typer
 
 from ragbench import llms
 from ragbench.errors import ConfigError
-from ragbench.llms.settings import in_force
+from ragbench.llms.environment import in_force
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
@@ -37,7 +37,7 @@ Database = Annotated[
 ]
 Model = Annotated[
     str,
-    typer.Option(help="anthropic:<model>, ollama:<model>, openai:<model>, gguf:<file>, or env."),
+    typer.Option(help="anthropic:<model>, ollama:<model>, openai:<model>, or env."),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Concurrent requests.")]
 

@@ -93,7 +93,7 @@ def probe_command(
 
 def _ask_service(url: str, body: str, question: str) -> Probed:
     """Send the usual forms of a request until the service takes one."""
-    from ragbench.llms.failures import Failed
+    from ragbench.llms.failures import RequestError
     from ragbench.systems import HttpSystem
 
     if body:
@@ -111,7 +111,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
         with HttpSystem(url=url, **table, delta="$") as system:  # of a stream of unknown form
             try:
                 reply = system.ask_raw(question)
-            except Failed as exc:
+            except RequestError as exc:
                 refusals.append(str(exc))
                 if exc.status in _WRONG_FORM:
                     continue
