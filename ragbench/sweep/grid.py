@@ -127,9 +127,9 @@ def _checked(path: Path, table: _Table) -> _File:
 
 def _grid(path: Path, file: _File, settings: Settings | None) -> Grid:
     folder, notes = path.resolve().parent, list[str]()
-    beside = folder / (file.sweep.notebook or "evaluate.ipynb")
-    named = file.sweep.notebook or beside.is_file()
-    notebook = read_notebook(beside if named else packaged("evaluate.ipynb"))
+    neighbour = folder / (file.sweep.notebook or "evaluate.ipynb")
+    named = file.sweep.notebook or neighbour.is_file()
+    notebook = read_notebook(neighbour if named else packaged("evaluate.ipynb"))
     if "results_dir" not in notebook.defaults:
         raise ConfigError(
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
