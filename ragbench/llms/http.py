@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from pydantic import BaseModel, ValidationError
 
 from ragbench.llms.failures import (
-    Failed,
+    RequestError,
     cut,
     out_of_bounds,
     refused,
@@ -42,7 +42,7 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """The body of a paid reply in its documented form; raises Failed with its JSON where it has
+    """The body of a paid reply in its documented form; raises RequestError with its JSON where it has
     another.
     """
     found = None
@@ -97,14 +97,14 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> Response:
-        """The reply to one request, of any status; raises Failed, with `way_out` where no server
+        """The reply to one request, of any status; raises RequestError, with `way_out` where no server
         answers.
 
         `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
         """
         import httpx
 
-        failure: Failed | None = None
+        failure: RequestError | None = None
         try:
             return self._send(method, url, limits, params, content)
         except OutOfBoundsError as exc:
@@ -174,7 +174,7 @@ class Server:
         self.clean = self._transport.clean
 
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The server's JSON reply; raises Failed. All of it must be there within `timeout_s`."""
+        """The server's JSON reply; raises RequestError. All of it must be there within `timeout_s`."""
         url = f"{self.address}{path}"
         reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
         if reply.status != 200:
@@ -190,14 +190,14 @@ class Server:
         return found
 
     def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
-        """The body of a reply in its documented form; raises Failed where it has another."""
+        """The body of a reply in its documented form; raises RequestError where it has another."""
         return in_form(form, body, self.name, self.clean)
 
     def models(self, path: str, field: str, name: str) -> list[str]:
         """The models that the server lists at `path`, none where it does not: only used to word an
         error better.
         """
-        with suppress(Failed, ValueError, AttributeError, TypeError):
+        with suppress(RequestError, ValueError, AttributeError, TypeError):
             listed = json.loads(
                 self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text
             )
