@@ -247,7 +247,7 @@ def _lines_of(text: str) -> Callable[[Keys], int]:
             return 0
         line = 1
         for key in keys:
-            parts = (
+            parts: dict[Any, Any] = (
                 {name.value: (name, value) for name, value in node.value}
                 if node.id == "mapping"
                 else dict(enumerate((item, item) for item in node.value))
