@@ -26,9 +26,9 @@ def info() -> None:
     from ragbench import store
     from ragbench.store import replies
 
-    for key, value in store.info().items():
+    computed, stored = store.info(), replies.info()
+    for key, value in computed.items():
         typer.echo(f"{key}: {value}")
-    stored = replies.info()
     size = f" in {stored['bytes']:,} bytes" if stored["bytes"] else ""
     typer.echo(f"replies: {stored['replies']:,}{size}, {stored['file']}")
     for model, counts in stored["models"].items():
