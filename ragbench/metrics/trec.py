@@ -138,11 +138,11 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     try:
         if isinstance(nested, Mapping):
             rows = list(nested.values())
-            lists = (
+            lists = [
                 [query_id for query_id, row in nested.items() for _ in row],
                 list(chain.from_iterable(rows)),
                 [number for row in rows for number in row.values()],
-            )
+            ]
         else:
             rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
             lists = [list(column) for column in zip(*rows, strict=True)] or [[]] * 3

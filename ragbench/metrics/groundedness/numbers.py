@@ -275,13 +275,9 @@ def _holds(known: Number, claimed: Number) -> bool:
     there, here = known.value, claimed.value
     if known.kind != claimed.kind:
         there, here = known.bare, claimed.bare
-    low, high = _HEDGES.get(claimed.hedge, (1, 1))
+    low, high = (here * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1)))
     tolerance = 1e-9 * max(abs(there), abs(here))
-    return (
-        min(low * here, high * here) - tolerance
-        <= there
-        <= max(low * here, high * here) + tolerance
-    )
+    return min(low, high) - tolerance <= there <= max(low, high) + tolerance
 
 
 def _is_within(known: Number, first: int, last: int) -> bool:
