@@ -110,7 +110,7 @@ def test_every_call_in_the_stage_table_is_public() -> None:
         *ragbench.__all__,
         *(f"retrievers.{name}" for name in ragbench.retrieval.retrievers.__all__),
     }
-    public |= {*(f"scoring.{name}" for name in ragbench.metrics.__all__), *ragbench.metrics.__all__}
+    public |= {*(f"metrics.{name}" for name in ragbench.metrics.__all__), *ragbench.metrics.__all__}
     assert calls <= public, calls - public
     assert len(calls) >= 10
 
