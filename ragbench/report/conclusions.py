@@ -41,7 +41,10 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
         return "There is one configuration only, so no order to compare."
     changed = sum(bool((a - b).prod() < 0) for a, b in pairs)
     table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
-    first_k, first = (table.loc[table[column].idxmax()] for column in ("k", "budget"))
+    first_k, first = (
+        table.sort_values(column, ascending=False, kind="stable").iloc[0]
+        for column in ("k", "budget")
+    )
     if first_k["name"] == first["name"]:
         lead = f"{first['label']} leads both at k = {k} and at an equal {budget} tokens"
     else:

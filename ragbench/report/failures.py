@@ -136,8 +136,8 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
         parts["generation"] = summarise(_tidy(1 - table["oracle"]))
         about = {"name": result.name, "label": labels[result.name], "measure": measure}
         for part, frame in parts.items():
-            [row] = frame.rename(columns={"difference": "mean"}).to_dict("records")
-            rows.append({**row, **about, "part": part, "n": len(table)})
+            row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
+            rows.append(row | about | {"part": part, "n": len(table)})
     columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -259,7 +259,7 @@ def plot_means(
     )
     if ceilings is not None:
         best = ceilings[rows.index]
-        look = {"color": VERMILLION, "markersize": 13, "markeredgewidth": 2.5}
+        look: dict[str, Any] = {"color": VERMILLION, "markersize": 13, "markeredgewidth": 2.5}
         axes.plot(best, rows.index, "|", label="ceiling", **look)
         for y, (value, top) in enumerate(zip(mean, best, strict=True)):
             axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
@@ -303,7 +303,7 @@ def plot_span_coverage(
     states += 2 * evidence
     states[length:] = math.nan
     figure, axes = new_axes(10, 1.5 + 0.42 * lines)
-    look = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 3}
+    look: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 3}
     colours = ["#EDEDED", SKY, VERMILLION, GREEN]
     axes.imshow(states.reshape(lines, per_line), cmap=ListedColormap(colours), **look)
     line, column = np.divmod([chunk.start for chunk in chunks], per_line)
@@ -475,8 +475,10 @@ def plot_cause_shares(shares: pd.DataFrame) -> Figure:
     figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
     left = drawn.cumsum(axis=1) - drawn
     for cause in map(str, drawn):
-        look = {"color": CAUSE_COLOURS.get(cause, "#D9D9D9"), "label": names[cause], "height": 0.8}
-        bars = axes.barh(drawn.index, drawn[cause], left=left[cause], **look)
+        colour = CAUSE_COLOURS.get(cause, "#D9D9D9")
+        bars = axes.barh(
+            drawn.index, drawn[cause], 0.8, left[cause], color=colour, label=names[cause]
+        )
         texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
         axes.bar_label(bars, texts, label_type="center", fontsize=9)
     axes.invert_yaxis()
