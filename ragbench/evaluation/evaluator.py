@@ -231,9 +231,8 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     safety = SafetyResults((), (), [])
     taken = dict(output.seconds)
     kinds = views.kinds_of(plan)
-    with progress_bar(len(kinds), "scoring", "perspective") as bar:
+    with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
-            bar.set_postfix_str(kind.name, refresh=False)
             start = time.perf_counter()
             if reason := kind.missing(plan, output):
                 states.append(Perspective(kind.name, False, reason))

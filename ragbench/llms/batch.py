@@ -93,7 +93,7 @@ def generate_many(
         name=llm.name,
     )
     try:
-        with progress_bar(len(requests), label or llm.name, "reply", initial=len(done)) as bar:
+        with progress_bar(len(requests), label or llm.name, "replies", initial=len(done)) as bar:
             for pair, outcome in work:
                 if isinstance(outcome, BaseException):
                     raise outcome

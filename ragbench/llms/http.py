@@ -79,8 +79,15 @@ class Transport:
         auth: tuple[str, str] | None = None,
     ) -> None:
         self.name, self._secrets = name, secrets
+        import httpx
+
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        self._client = Bounds(name).client(headers=headers, auth=auth, cookies=no_cookies)
+        self._client = Bounds(name).client(
+            headers=headers,
+            auth=auth,
+            cookies=no_cookies,
+            limits=httpx.Limits(max_keepalive_connections=64),
+        )
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
@@ -137,17 +144,12 @@ class Transport:
         request = self._client.build_request(
             method, whole, timeout=timeout, extensions=extensions, **content
         )
-        start, first, parts = time.perf_counter(), 0.0, []
-        response = self._client.send(request, stream=True)
-        try:
-            for part in response.iter_bytes():
-                first = first or time.perf_counter()
-                parts.append(part)
-        finally:
-            response.close()
+        start = time.perf_counter()
+        response = self._client.send(request)
         ended = time.perf_counter()
-        text = b"".join(parts).decode("utf-8", "replace")
-        times = (1000 * ((first or ended) - start), 1000 * (ended - start))
+        first = request.extensions.get("first_byte_at", ended)
+        text = response.content.decode("utf-8", "replace")
+        times = (1000 * (first - start), 1000 * (ended - start))
         return Response(response.status_code, response.headers, text, *times)
 
 

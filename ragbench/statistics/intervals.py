@@ -251,9 +251,7 @@ def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
     >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
     [0.2553, 0.3662]
     """
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy.stats import binomtest
 
-    right, n = int(values.sum()), len(values)
-    low, high = proportion_confint(right, n, alpha=alpha, method="wilson")
-    # for none or all it misses 0 or 1 by a bit
-    return min(float(low), right / n), max(float(high), right / n)
+    interval = binomtest(int(values.sum()), len(values)).proportion_ci(1 - alpha, "wilson")
+    return float(interval.low), float(interval.high)
