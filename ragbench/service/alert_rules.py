@@ -206,13 +206,11 @@ def send_test(rule: str, *, database: str = "") -> dict[str, str]:
 def _rule(database: str, text: str) -> Json:
     rows = read_rows(database, select(alert_rule))
     matches = [row for row in rows if row["rule"] == text or (text and row["id"].startswith(text))]
+    if not rows:
+        raise ConfigError("there is no alert yet")
     if len(matches) != 1:
-        names = [f"{row['id'][:10]} ({row['rule']})" for row in matches or rows]
-        raise ConfigError(
-            f"{text!r} is {len(matches)} rules: {', '.join(names)}"
-            if matches
-            else unknown("alert", text, names)
-        )
+        names = ", ".join(f"{row['id'][:10]} ({row['rule']})" for row in matches or rows)
+        raise ConfigError(f"{text!r} is {len(matches)} rules; expected one of {names}")
     return matches[0]
 
 

@@ -258,9 +258,9 @@ def _measured(connection: Connection, measure: str, series: str, client: str | N
     rows = [dict(row) for row in connection.execute(ordered).mappings()]
     if not rows:
         recorded = _of(select(tables.run.c.series).distinct(), "", client)
-        names = sorted(connection.execute(recorded).scalars())
-        if series and series not in names:
-            raise ConfigError(unknown("series", series, names))
+        every_series = sorted(connection.execute(recorded).scalars())
+        if series and series not in every_series:
+            raise ConfigError(unknown("series", series, every_series))
         raise ConfigError(
             f"no run has the measure {measure!r}; `ragbench history show RUN` lists those of a run"
         )
