@@ -4,7 +4,6 @@ exit status.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -27,7 +26,6 @@ from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
-    from ragbench.evaluation.records import Report
 
 RESULTS = Path("results", "eval")
 
@@ -47,7 +45,7 @@ _PANELS = {
     "System and measures": ("system", "yes"),
     "Judge": ("judge_provider", "judge_model"),
     "Targets and baseline": ("aa",),
-    "Output": ("output", "force", "save_trace", "verbose", "as_json"),
+    "Output": ("output", "force", "verbose", "as_json"),
     "Requests": ("dry_run", "max_cost", "allow_unpriced", "no_cache", "offline"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
@@ -94,9 +92,6 @@ def eval_command(
         str, typer.Option(help="The judge's model; default: that of its provider.")
     ] = "",
     aa: Annotated[int, typer.Option("--aa", min=0, help=_AA)] = 0,
-    save_trace: Annotated[
-        bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
-    ] = False,
     output: Annotated[str, typer.Option(help=_OUTPUT)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     verbose: Annotated[
@@ -133,7 +128,7 @@ def eval_command(
     from ragbench.report.page import is_report_file
 
     with shared.llm_settings(max_cost, no_cache or aa > 0, offline, allow_unpriced):
-        _check_options(query, expected_doc or [], save_trace, output, options)
+        _check_options(query, expected_doc or [], options)
         place = _place(output) if output else None
         spec = _spec(
             {**options, "judge": llms.named_model(options["judge"], judge_provider, judge_model)},
@@ -155,12 +150,10 @@ def eval_command(
             place = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(data, system, spec, place, output, force=force)
         if place is not None:
-            _write(result, place, save_trace=save_trace, force=force)
-        _show(result.report, query=query, verbose=verbose, as_json=as_json)
+            _write(result, place, force=force)
+        _show(result, query=query, verbose=verbose, as_json=as_json)
         is_found = (
-            print_found(result.report, list(data.qrels["query"]), to_errors=as_json)
-            if query
-            else True
+            print_found(result, list(data.qrels["query"]), to_errors=as_json) if query else True
         )
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md)"
@@ -169,20 +162,13 @@ def eval_command(
     raise typer.Exit(0 if result.passed and is_found else 1)
 
 
-def _check_options(
-    query: str, expected: Sequence[str], save_trace: bool, output: str, options: Mapping[str, Any]
-) -> None:
-    from ragbench.report.page import is_report_file
+def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
 
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
     if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
         raise ConfigError(
             "--query is one question: neither --baseline nor --suite nor --sample goes with it"
-        )
-    if save_trace and output and is_report_file(_place(output)):
-        raise ConfigError(
-            f"--save-trace needs a folder, and --output {output} is a file; name a folder"
         )
 
 
@@ -241,56 +227,51 @@ def _evaluate(
     return result
 
 
-def _write(result: Result, place: Path, *, save_trace: bool, force: bool) -> None:
+def _write(result: Result, place: Path, *, force: bool) -> None:
     """Write the reports and the result, and record it in the history."""
-    from ragbench.evaluation.folder import TRACES
     from ragbench.report.page import is_report_file, report_html, report_markdown, write_report
     from ragbench.service import record_finished
 
     if is_report_file(place):
         write_report(result, place, force=force)
     else:
-        views = {"report.md": report_markdown(result.report), "report.html": report_html(result)}
-        if save_trace and result.output is not None:
-            traces = evaluation.failure_traces(result.report, result.output)
-            views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)
+        views = {"report.md": report_markdown(result), "report.html": report_html(result)}
         evaluation.save(result, place, views=views)
     # As it is read back, so that importing the folder later finds the same run.
-    saved = place.is_dir() or place.suffix == ".json"
     folder = place if place.is_dir() else None
-    record_finished(lambda: [(evaluation.load_result(place) if saved else result, folder)])
+    record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
 
 
-def _show(report: Report, *, query: str, verbose: bool, as_json: bool) -> None:
+def _show(result: Result, *, query: str, verbose: bool, as_json: bool) -> None:
     from ragbench.cli.eval_console import print_answer, print_report
-    from ragbench.evaluation.schema import report_json
+    from ragbench.evaluation.report_json import report_json
     from ragbench.report.page import report_markdown
 
     if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
         with open(summary, "a", encoding="utf-8") as page:
-            page.write(report_markdown(report))
+            page.write(report_markdown(result))
     if as_json:
-        typer.echo(report_json(report), nl=False)
+        typer.echo(report_json(result), nl=False)
         return
     if query:
-        print_answer(report)
-    print_report(report, verbose=verbose)
+        print_answer(result)
+    print_report(result, verbose=verbose)
 
 
 def _check_measured(result: Result) -> None:
     """End where every answer failed, the judge decides nothing, or a gate was not measured."""
-    report, answers = result.report, result.answers
+    answers = result.answers
     if answers and all(answer.failed for answer in answers):
         typer.echo(
             f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}",
             err=True,
         )
         raise typer.Exit(1)
-    if report.judge_failed:
-        [state] = [one for one in report.perspectives if one.name == "judge"]
+    if result.judge_failed:
+        [state] = [one for one in result.perspectives if one.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
-    unscored = [row.measure for row in report.measures if row.value is None]
-    evaluation.check_gates_measured(report.settings["gates"], unscored)
+    unscored = [row.measure for row in result.rows if row.value is None]
+    evaluation.check_gates_measured(result.settings["gates"], unscored)
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
