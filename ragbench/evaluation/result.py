@@ -139,7 +139,7 @@ class Result(Decisions):
             answer = answers.get(query_id) or Answer(
                 query_id, "", outcome="failed", error="no answer"
             )
-            decided = {
+            decided: dict[str, Any] = {
                 "passed": None,
                 "category": "",
                 "query_type": "",

@@ -253,10 +253,14 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         "name": "tiny",
         "split": "test",
         "fingerprint": dataset().fingerprint,
+        "documents": 2,
+        "safety_samples": 0,
     }
     assert result.scores["value"].tolist()[0] == 1.0
     assert math.isnan(result.scores["value"].tolist()[1])
-    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == sorted(
+        [*FILES, "verdicts.json"]
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
