@@ -53,10 +53,6 @@ from .provenance import (
     environment,
     own_version,
 )
-from .recommendations import (
-    Recommendation,
-    recommend,
-)
 from .requests import (
     SystemOutput,
     answer_all,
@@ -105,7 +101,6 @@ __all__ = [
     "EvaluationOptions",
     "EvaluationPlan",
     "EvaluationSpec",
-    "Recommendation",
     "Result",
     "Results",
     "SystemOutput",
@@ -141,7 +136,6 @@ __all__ = [
     "new_result",
     "notebook_parameters",
     "own_version",
-    "recommend",
     "result_folders",
     "save",
     "save_baseline",

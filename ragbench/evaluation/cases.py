@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.evaluation import recommend
 from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.perspectives import KINDS
+from ragbench.evaluation.recommendations import recommend
 from ragbench.evaluation.records import (
     Advice,
     Cost,
@@ -21,6 +21,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import Result
+from ragbench.evaluation.rows import compare_with_target
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
@@ -220,16 +221,8 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     """Return what to try, from the pattern of missed targets, also of those that do not decide
     here.
     """
-    summary = result.measures.rename(columns={"value": "mean"})
-    best = {row.measure: row.ceiling for row in result.rows if row.ceiling is not None}
     measured = {one.name for one in result.perspectives if one.measured}
     abstentions = None
     if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
         abstentions = abstention_table(answered.dataset, answered.answers)
-    advice = recommend(
-        summary[["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]],
-        targets.measures,
-        ceilings=best,
-        abstentions=abstentions,
-    )
-    return tuple(Advice(one.title, one.cause, one.action, one.evidence) for one in advice)
+    return recommend((compare_with_target(row, targets) for row in result.rows), abstentions)
