@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import queue
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -107,47 +106,68 @@ class SideBySide(Generic[T, R]):
                 yield self._items[number], outcome
 
 
-def progress_bar(total: int | None, desc: str, unit: str = "it", *, initial: int = 0) -> tqdm[Any]:
-    """A bar after two seconds, which leaves nothing behind; a log and a notebook that papermill
+class Progress:
+    """How far a long work is; `n` of it is done."""
+
+    def __init__(self, total: int | None, label: str, unit: str, n: int) -> None:
+        self.n, self._total, self._label, self._unit = n, total, label, unit
+        self._begun = time.monotonic()
+        self._due = self._begun + 2.0
+        self._handle: Any = None
+        self._is_shown = False
+
+    def update(self, n: int = 1) -> None:
+        """Count `n` more as done, and show it ten times a second."""
+        self.n += n
+        if (now := time.monotonic()) >= self._due:
+            self._due = now + 0.1
+            counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
+            seconds = timedelta(seconds=round(now - self._begun))
+            self._show(f"{self._label}: {' of '.join(counts)} {self._unit}, {seconds}")
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+        if self._is_shown:
+            self._show("")
+
+    def _show(self, line: str) -> None:
+        self._is_shown = True
+        if _in_jupyter():
+            from IPython.display import display
+
+            data = {"text/plain": line}
+            if self._handle is None:
+                self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            else:
+                self._handle.update(data, raw=True)
+        elif sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r{line[:width]:<{width}}\r")
+            sys.stderr.flush()
+
+
+@contextmanager
+def progress_bar(
+    total: int | None, label: str, unit: str = "items", *, initial: int = 0
+) -> Iterator[Progress]:
+    """Show a line after two seconds, which leaves nothing behind; a log and a notebook that papermill
     runs have none.
 
-    It shows on a terminal and in Jupyter. "B" as the unit shows kilobytes and megabytes, and None
-    as the total is one that is not known. TQDM_DISABLE=1 turns it off everywhere.
+    It shows on a terminal and in Jupyter. None as the total is one that is not known.
 
-    >>> with progress_bar(10, "searching", "query") as bar:
-    ...     _ = bar.update(10)
+    >>> with progress_bar(10, "searching", "queries") as bar:
+    ...     bar.update(10)
     """
-    from tqdm import tqdm
-
-    options: dict[str, Any] = {"disable": True}
-    if _in_jupyter():
-        options = {"file": _Output(), "ncols": 100}
-    elif sys.stderr.isatty():
-        options = {}
-    if unit == "B":
-        options["unit_scale"] = True
-    return tqdm(total=total, desc=desc, unit=unit, initial=initial, delay=2, leave=False, **options)
+    bar = Progress(total, label, unit, initial)
+    try:
+        yield bar
+    finally:
+        bar.clear()
 
 
 def _in_jupyter() -> bool:
-    """Whether cells are run by someone who could be asked for input, as in JupyterLab; papermill
-    could not.
+    """Return True if cells are run by someone who could be asked for input, as in JupyterLab;
+    papermill could not.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
-
-
-class _Output(io.StringIO):
-    """An output of a cell that shows the last line written, and is empty at the end."""
-
-    _handle: Any = None
-
-    def write(self, text: str) -> int:
-        from IPython.display import display
-
-        line = {"text/plain": text.strip()}
-        if self._handle is not None:
-            self._handle.update(line, raw=True)
-        elif text.strip():
-            self._handle = display(line, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        return len(text)

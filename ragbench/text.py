@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from ragbench.types import Document
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from cachetools import LRUCache
     from tokenizers import Tokenizer
 
     Offsets = npt.NDArray[np.int32]
@@ -84,11 +84,44 @@ _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 _BATCH_CHARACTERS = 4_000_000
 # The tokens and sentences of the documents of this many characters are in memory at a time.
 _GROUP_CHARACTERS = 4_000_000
-_CACHE_BYTES = 128 * 2**20
 _WINDOW_CHARACTERS = 30_000
 _TOKEN_CHARACTERS = 100
 
 _Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
+
+
+class Recent(Generic[_Key, _Item]):
+    """The results used last, in at most `max_bytes` of memory; threads may share it.
+
+    >>> recent = Recent[str, bytes](20, len)
+    >>> for key in ("a", "b", "a", "c"):
+    ...     if recent.get(key) is None:
+    ...         recent.keep(key, bytes(8))
+    >>> [key for key in ("a", "b", "c") if recent.get(key)]
+    ['a', 'c']
+    """
+
+    def __init__(self, max_bytes: int, size: Callable[[_Item], int]) -> None:
+        self._items: OrderedDict[_Key, _Item] = OrderedDict()
+        self._left, self._size, self._lock = max_bytes, size, Lock()
+
+    def get(self, key: _Key) -> _Item | None:
+        """Return the result for a key; None where it is not kept."""
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def keep(self, key: _Key, item: _Item) -> None:
+        """Keep a result, in place of those that were not used for the longest time."""
+        with self._lock:
+            if key not in self._items:
+                self._items[key] = item
+                self._left -= self._size(item)
+            while self._left < 0:
+                self._left += self._size(self._items.popitem(last=False)[1])
+
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -166,15 +199,13 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     [[0, 5], [6, 11], [11, 12]]
     """
     keys = [_key(tokenizer, text) for text in texts]
-    found = _recall(keys)
-    missing = [i for i, offsets in enumerate(found) if offsets is None]
-    for batch in _batches([texts[i] for i in missing]):
-        positions, missing = missing[: len(batch)], missing[len(batch) :]
-        fresh = _encode(batch, tokenizer)
-        for i, offsets in zip(positions, fresh, strict=True):
-            found[i] = offsets
-        _remember([keys[i] for i in positions], fresh)
-    return [offsets for offsets in found if offsets is not None]
+    by_key = {key: _recent.get(key) for key in keys}
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if by_key[key] is None}
+    left = iter(missing)
+    for batch in _batches(missing.values()):
+        for key, offsets in zip(islice(left, len(batch)), _encode(batch, tokenizer), strict=True):
+            by_key[key] = _kept(key, offsets)
+    return [array for key in keys if (array := by_key[key]) is not None]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
@@ -235,11 +266,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     [(0, 15), (17, 26)]
     """
     key = _key("", text)  # no tokenizer is called so
-    (known,) = _recall([key])
-    if known is None:
-        known = _find_sentences(text)
-        _remember([key], [known])
-    return [(start, end) for start, end in known.tolist()]
+    spans = _recent.get(key)
+    if spans is None:
+        spans = _kept(key, _find_sentences(text))
+    return [(start, end) for start, end in spans.tolist()]
 
 
 def _find_sentences(text: str) -> Offsets:
@@ -374,33 +404,15 @@ def _tidy(offsets: Offsets) -> Offsets:
     return np.stack([starts, ends], axis=1).astype(np.int32)
 
 
-_lock = Lock()
+# 400 bytes are those of the key and of the array object.
+_recent = Recent[tuple[str, bytes], "Offsets"](128 * 2**20, lambda offsets: offsets.nbytes + 400)
 
 
-@lru_cache(maxsize=1)
-def _memory() -> LRUCache[tuple[str, bytes], Offsets]:
-    from cachetools import LRUCache
-
-    return LRUCache(maxsize=_CACHE_BYTES, getsizeof=_cost)
-
-
-def _cost(offsets: Offsets) -> int:
-    return offsets.nbytes + 400  # the key, the array object and the cache's own entry
+def _kept(key: tuple[str, bytes], offsets: Offsets) -> Offsets:
+    offsets.setflags(write=False)  # shared by all who ask for the same text
+    _recent.keep(key, offsets)
+    return offsets
 
 
 def _key(kind: str, text: str) -> tuple[str, bytes]:
     return kind, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _recall(keys: Sequence[tuple[str, bytes]]) -> list[Offsets | None]:
-    with _lock:
-        memory = _memory()
-        return [memory.get(key) for key in keys]
-
-
-def _remember(keys: Sequence[tuple[str, bytes]], arrays: Sequence[Offsets]) -> None:
-    with _lock:
-        for key, array in zip(keys, arrays, strict=True):
-            array.setflags(write=False)  # shared by everybody who asks for the same text
-            if _cost(array) < _CACHE_BYTES // 4:  # one giant must not push out all others
-                _memory()[key] = array

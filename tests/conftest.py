@@ -277,7 +277,7 @@ def small_gguf() -> Path:
 
     Fetched once into RAGBENCH_TEST_GGUF (a file), or into the home folder's caches.
     """
-    pytest.importorskip("xllamacpp", reason="needs the extra `local`")
+    pytest.importorskip("xllamacpp", reason="needs the extra `test`")
     named = os.environ.get("RAGBENCH_TEST_GGUF")
     file = (
         Path(named)
@@ -317,6 +317,25 @@ def small_gguf() -> Path:
     finally:
         shutil.rmtree(staging)
     return file
+
+
+@pytest.fixture(scope="session")
+def _small_model_server(small_gguf: Path) -> Any:
+    """The small model behind llama.cpp's HTTP server, which is OpenAI-compatible."""
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(small_gguf)
+    parameters.n_ctx, parameters.n_parallel, parameters.verbosity = 2048, 1, -1
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    return xllamacpp.Server(parameters)
+
+
+@pytest.fixture
+def small_model(_small_model_server: Any, llm_environment: pytest.MonkeyPatch) -> str:
+    """The name of a real model on this machine, and an empty reply store."""
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", _small_model_server.listening_address)
+    return "openai:smollm2-135m-instruct"
 
 
 @pytest.fixture(scope="session")

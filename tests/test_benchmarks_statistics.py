@@ -95,15 +95,9 @@ def pairs(
     return before, after, truth
 
 
-def compared(before: Floats, after: Floats, n_resamples: int) -> pd.DataFrame:
+def compared(before: Floats, after: Floats) -> pd.DataFrame:
     parts = [
-        compare(
-            tidy(before[i : i + AT_ONCE]),
-            tidy(after[i : i + AT_ONCE]),
-            n_resamples=n_resamples,
-            correction="none",
-            seed=i,
-        )
+        compare(tidy(before[i : i + AT_ONCE]), tidy(after[i : i + AT_ONCE]))
         for i in range(0, len(before), AT_ONCE)
     ]
     return pd.concat(parts, ignore_index=True)
@@ -122,7 +116,7 @@ def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) ->
     for name in [*GRADED, *BINARY]:
         for n in (30, 100, 300):
             before, after, truth = pairs(real[name], n, rng, swapped=True)
-            table = compared(before, after, 2000)
+            table = compared(before, after)
             moving = float((np.abs(after - before) > 1e-12).sum(axis=1).mean())
             rate, covered = float((table["p_value"] <= 0.05).mean()), coverage(table, truth)
             rates.append((name, rate, covered))
@@ -144,7 +138,7 @@ def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:
     for name in [*GRADED, *BINARY, "pydoc token_f1"]:
         for n in (30, 100, 300):
             before, after, truth = pairs(real[name], n, rng, swapped=False)
-            table = compared(before, after, 2000)
+            table = compared(before, after)
             covered = coverage(table, truth)
             length = float((table["ci_high"] - table["ci_low"]).mean())
             print(f"{name:26s} {n:4d}   {covered:.3f}     {length:.3f}", flush=True)
@@ -182,19 +176,19 @@ def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
             drawn, axis=2
         )  # which configuration a value belongs to is left to chance
         frames = {f"c{i}": tidy(mixed[:, :, i]) for i in range(k)}
-        table = compare_all(frames, "c0", correction="none", seed=start)
+        table = compare_all(frames, "c0")
         least = table["p_value"].astype(float).groupby(table["measure"]).min()
         shared += (least <= 0.05 / (k - 1)).tolist()
         if start == 0:  # the same through the front door, for a few families
             for name in ("m0", "m1", "m2"):
                 own = {key: frame[frame["measure"] == name] for key, frame in frames.items()}
-                adjusted = compare_all(own, "c0", seed=start)["p_adjusted"].min()
+                adjusted = compare_all(own, "c0")["p_adjusted"].min()
                 assert (adjusted <= 0.05) == (least[name] <= 0.05 / (k - 1))
     before, after, _ = pairs(scores, n, rng, swapped=True)
     for _ in range(9):
         more = pairs(scores, n, rng, swapped=True)
-        apart.append(compared(more[0], more[1], 10_000)["p_value"].to_numpy(dtype=float))
-    apart.append(compared(before, after, 10_000)["p_value"].to_numpy(dtype=float))
+        apart.append(compared(more[0], more[1])["p_value"].to_numpy(dtype=float))
+    apart.append(compared(before, after)["p_value"].to_numpy(dtype=float))
     independent = float((np.min(apart, axis=0) <= 0.05 / 10).mean())
     together = float(np.mean(shared))
     print(
@@ -206,8 +200,8 @@ def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
 
 
 def test_a_sweep_compares_within_ten_seconds() -> None:
-    """12 configurations x 10 measures x 1,000 queries x 10,000 resamples, compared with scipy's
-    functions in a loop.
+    """12 configurations x 10 measures x 1,000 queries, compared with scipy's
+    bootstrap in a loop.
     """
     rng = np.random.default_rng(5)
     names, n = [f"m{i}" for i in range(10)], 1000
@@ -222,7 +216,7 @@ def test_a_sweep_compares_within_ten_seconds() -> None:
         for i in range(12)
     }
     begun = time.perf_counter()
-    table = compare_all(runs, "c0", n_resamples=10_000)
+    table = compare_all(runs, "c0")
     ours = time.perf_counter() - begun
     few = 3
     begun = time.perf_counter()
@@ -232,13 +226,9 @@ def test_a_sweep_compares_within_ten_seconds() -> None:
             - runs["c0"]["value"].to_numpy()[i * n : (i + 1) * n]
         )
         scipy.stats.bootstrap((own,), np.mean, n_resamples=10_000, method="BCa", rng=rng)
-        scipy.stats.permutation_test(
-            (own, np.zeros(n)), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
-            vectorized=True, n_resamples=10_000, batch=500, rng=rng,
-        )  # fmt: skip
     theirs = (time.perf_counter() - begun) / few * len(table)
     print(
-        f"\ncompare_all, {len(table)} comparisons of 1,000 queries, 10,000 resamples: {ours:.2f} "
+        f"\ncompare_all, {len(table)} comparisons of 1,000 queries: {ours:.2f} "
         f"s; scipy in a loop {theirs:.0f} s (from {few} of them); ratio {theirs / ours:.0f}"
     )
     assert ours < 10

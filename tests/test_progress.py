@@ -21,27 +21,37 @@ class Screen(io.StringIO):
         return self.terminal
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that is set by hand."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr("ragbench.progress.time.monotonic", lambda: now.seconds)
+    return now
+
+
 @pytest.mark.parametrize("terminal", [True, False])
-def test_only_a_terminal_has_a_bar(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Screen(terminal))
+def test_only_a_terminal_has_a_bar(
+    terminal: bool, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(terminal)
+    monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setitem(sys.modules, "IPython", None)
-    with progress_bar(10, "searching") as bar:
-        assert bar.disable is not terminal
+    with progress_bar(1000, "searching", "queries", initial=500) as bar:
+        bar.update(5)
+        assert not screen.getvalue(), "short work shows nothing"
+        clock.seconds = 65.0
+        bar.update(5)
+        bar.update(5)  # not ten times a second
+    shown = [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
+    assert shown == ["searching: 510 of 1,000 queries, 0:01:05"] * terminal
+    assert screen.getvalue().endswith("\r") is terminal, "the line is empty at the end"
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_jupyter_has_one_where_someone_watches(
-    watched: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(
+    watched: bool, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel knows whether it may ask for input: JupyterLab allows it, papermill does not."""
-    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=watched))
-    monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    with progress_bar(10, "searching") as bar:
-        assert bar.disable is not watched
-
-
-def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
 
     class Handle:
@@ -52,14 +62,14 @@ def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(monkeypatch: pytest.M
         shown.append(data["text/plain"])
         return Handle()
 
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=watched))
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setattr("IPython.display.display", display)
-    monkeypatch.setattr("ragbench.progress._in_jupyter", lambda: True)
-    with progress_bar(10, "searching") as bar:
-        bar.delay = 0
+    monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
+    with progress_bar(None, "searching", "queries") as bar:
+        clock.seconds = 3.0
         bar.update(5)
-        bar.refresh()
-    assert "searching:  50%" in shown[0]
-    assert shown[-1] == ""
+    assert shown == ["searching: 5 queries, 0:00:03", ""] * watched
 
 
 def test_the_log_of_a_slow_run_holds_no_bar() -> None:

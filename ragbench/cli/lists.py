@@ -74,7 +74,7 @@ def _models() -> Rows:
         (name, f"${price.input:g} in, ${price.output:g} out per million tokens")
         for name, price in prices().items()
     ]
-    forms = [(f"{name}:<{'file' if name == 'gguf' else 'model'}>", "") for name in PROVIDERS]
+    forms = [(f"{name}:<model>", "") for name in PROVIDERS]
     return [*forms, ("env", "the model that RAG_EVAL_* name"), (FORM, "one of your own"), *priced]
 
 

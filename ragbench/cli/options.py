@@ -16,7 +16,7 @@ import typer
 from ragbench import llms
 from ragbench.cli.console import listed_errors
 from ragbench.errors import ConfigError
-from ragbench.llms.settings import in_force
+from ragbench.llms.environment import in_force
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
@@ -28,9 +28,7 @@ Corpus = Annotated[
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        "--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, gguf:<file>, or env."
-    ),
+    typer.Option("--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, or env."),
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Concurrent requests.")]
 DryRun = Annotated[

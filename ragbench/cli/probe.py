@@ -145,7 +145,7 @@ def _reply(
 
 def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Reply]:
     """Send the usual forms of a request until the service takes one."""
-    from ragbench.llms.failures import Failed
+    from ragbench.llms.failures import RequestError
     from ragbench.systems import HttpSystem
 
     try:
@@ -163,7 +163,7 @@ def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Reply]
         with HttpSystem(**table, delta="$") as system:  # of a stream of which nothing is known
             try:
                 reply = system.ask_raw(question)
-            except Failed as exc:
+            except RequestError as exc:
                 refused = refused or str(exc)
                 if exc.status in _WRONG_FORM:
                     continue

@@ -153,7 +153,7 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
     log = archive.with_name("log")
     with (
         log.open("wb") as output,
-        progress_bar(total, url.rpartition("/")[2], "B") as bar,
+        progress_bar(total, url.rpartition("/")[2], "bytes") as bar,
         subprocess.Popen(
             _command("download_url", url, archive), stdout=output, stderr=output
         ) as process,

@@ -31,7 +31,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with (
             path.open("rb") as file,
-            progress_bar(path.stat().st_size, f"reading {path.name}", "B") as bar,
+            progress_bar(path.stat().st_size, f"reading {path.name}", "bytes") as bar,
         ):
             for number, raw in enumerate(file, start=1):
                 bar.update(len(raw))

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.evaluation import calibrations, cases, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
@@ -30,6 +30,7 @@ from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_ablations
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
 from ragbench.metrics.safety import load_detector
+from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
@@ -103,6 +104,8 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         DataError: nothing to ask. ConfigError: a gate that could never pass, or of a perspective
         that is left out or has no labels; a calibration
             of scores by another model.
+        MissingExtraError: the extra `safety` is not installed, and there are safety samples, or the
+        perspective is named.
         ModelError: the support model could not be loaded, or the judge's server takes no
         connections. ComparisonError: a baseline of other data.
     """
@@ -119,6 +122,9 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         raise DataError(
             f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
         )
+    sampled = dataset.safety_inputs or dataset.safety_outputs or "safety" in spec.perspectives
+    if sampled and "safety" in spec.perspective_names and (problem := missing_extra()):
+        raise MissingExtraError(problem)
     embedder = spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder)
     judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))
     plan = EvaluationPlan(
@@ -217,9 +223,8 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     safety = SafetyResults((), (), [])
     taken = dict(output.seconds)
     kinds = views.kinds_of(plan)
-    with progress_bar(len(kinds), "scoring", "perspective") as bar:
+    with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
-            bar.set_postfix_str(kind.name, refresh=False)
             start = time.perf_counter()
             if reason := kind.missing(plan, output):
                 states.append(Perspective(kind.name, False, reason))

@@ -31,6 +31,7 @@ from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.metrics.safety.detection import WARN
+from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
@@ -413,7 +414,11 @@ class PerspectiveKind:
     of_samples: bool = False
 
     def unlabelled(self, dataset: Dataset, named: Sequence[str] = ()) -> str:
-        """Return why the labels of a dataset do not allow it; "" where they do."""
+        """Return why the labels of a dataset, or packages that are missing, do not allow it; ""
+        where they do.
+        """
+        if self.of_samples and (problem := missing_extra()):
+            return problem
         if not dataset.cases and not (
             self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
         ):

@@ -466,7 +466,7 @@ def _ask_alone(
     ]
     start = time.monotonic()
     answers: dict[str, Answer] = {}
-    with progress_bar(len(wanted), "timing", "question") as bar:
+    with progress_bar(len(wanted), "timing", "questions") as bar:
         for query_id in wanted:
             if query_id in budgeted or time.monotonic() - start < _TIMED_S:
                 answers[query_id] = answer(query_id, dataset.queries[query_id])

@@ -107,9 +107,7 @@ class Results(Sequence[Result]):
         """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
         return leaderboard(self, measure=measure)
 
-    def compare(
-        self, baseline: str = "", *, measures: Sequence[str] = (), seed: int = 0, **options: Any
-    ) -> pd.DataFrame:
+    def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
         """Every result against one of them, paired by question: the frame of
         `ragbench.compare_all`.
 
@@ -120,9 +118,7 @@ class Results(Sequence[Result]):
         """
         scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
-        return compare_all(
-            scores, baseline_name(self, baseline), measures=chosen, seed=seed, **options
-        )
+        return compare_all(scores, baseline_name(self, baseline), measures=chosen)
 
 
 def main_measure(scores: pd.DataFrame) -> str:

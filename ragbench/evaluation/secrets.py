@@ -9,8 +9,10 @@ from ragbench.metrics.safety import leakage_findings
 
 @lru_cache(maxsize=50_000)
 def masked(text: str) -> str:
-    """The text with personal data, secrets and internal ids masked: at most two characters of each
-    are left.
+    """Return the text with personal data, secrets and internal ids masked: at most two characters
+    of each are left.
+
+    Without the extra `safety` phone numbers, cards, accounts and the forms of detect-secrets stay.
 
     >>> masked("Write to ana.ruiz@firm.com.")
     'Write to an***.'
@@ -20,7 +22,7 @@ def masked(text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def masked_id(text: str) -> str:
-    """The id of a passage with secrets and personal data masked; a record number is what an id is
+    """Return the id of a passage with secrets and personal data masked; a record number is what an id is
     made of, and stays.
 
     >>> masked_id("INC-22314"), masked_id("mail of ana.ruiz@firm.com#3")
@@ -31,7 +33,7 @@ def masked_id(text: str) -> str:
 
 def _without(text: str, harmless: tuple[str, ...]) -> str:
     parts, last = [], 0
-    for finding in leakage_findings(text):
+    for finding in leakage_findings(text, partial=True):
         if finding.kind in harmless:
             continue
         parts += [text[last : finding.start], finding.masked]

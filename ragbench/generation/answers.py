@@ -96,7 +96,6 @@ GENERATORS = (
     "anthropic:<model>",
     "ollama:<model>",
     "openai:<model>",
-    "gguf:<file>",
 )
 
 
@@ -133,7 +132,7 @@ def generate_answers(
         dataset: the questions. run: chunk-level run, query_id -> chunk_id -> score. chunks: the
         chunks that the run's ids name. llm: "extractive", the baseline without a language model
         (see `ragbench.generation.extractive`), or a language
-            model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>", "env", or
+            model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "env", or
             an `LLM`.
         prompt: "cited", "concise", "plain", or a text of your own with {question} and {context};
         the question and each

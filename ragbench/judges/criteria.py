@@ -498,7 +498,7 @@ def _spellings(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         short = (
             name.partition(":")[2]
-            if re.match(r"(anthropic|ollama|openai|gguf|scripted):", name)
+            if re.match(r"(anthropic|ollama|openai|scripted):", name)
             else name
         )
         bare[re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())] = name

@@ -9,20 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anywidget
 import pandas as pd
-import traitlets
 
 from ragbench.datasets.corpus import load_corpus
 from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
+from ragbench.errors import ConfigError, DataError, RagbenchError, require, unknown
 from ragbench.files import check_writable, expanded, write_durably
 from ragbench.testsets.edits import add_case, remove_case, replace_case
 from ragbench.testsets.forms import form_of
 from ragbench.testsets.loader import load_testset
 from ragbench.types import Case, Span
+
+if TYPE_CHECKING:
+    import anywidget
+    import traitlets
+else:
+    anywidget, traitlets = require("anywidget", "widgets"), require("traitlets", "widgets")
 
 _FOLDER = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, require
 from ragbench.labelling.items import LABELLED
 from ragbench.labelling.sheet import read_sheet, save_label
 
@@ -117,6 +117,7 @@ class LabelWidget:
             self.go(self._first - self._place)
 
     def _build(self) -> VBox:
+        require("anywidget", "widgets")
         from anywidget import AnyWidget
         from ipywidgets import HTML, Button, HBox, IntProgress, Layout, Textarea, VBox
 

@@ -1,9 +1,9 @@
 from .batch import generate_many
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
+from .environment import Settings, current_settings
 from .prices import Price, cost_of, price_of
 from .providers import check_llm, check_servers, listens, load_llm, named_model, unavailable
 from .scripted import ScriptedLLM
-from .settings import Settings, current_settings
 from .stored_llm import StoredLLM
 
 __all__ = [

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel
 
 from ragbench.llms.failures import (
-    Failed,
+    RequestError,
     cut,
     out_of_bounds,
     refused,
@@ -63,7 +63,6 @@ class Claude:
     """One model of Anthropic's. What it turns out not to take is left out from then on."""
 
     origin = ""
-    max_concurrency = None
 
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         self._model = model
@@ -80,14 +79,14 @@ class Claude:
         self.secrets = (key, password)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises Failed."""
+        """One request, tried once; raises RequestError."""
         client = self._connected()
         while True:
             extra = self._extra(request)
             start = time.perf_counter()
             try:
                 body = self._exchange(client, request, extra, timeout_s)
-            except Failed as exc:
+            except RequestError as exc:
                 if self._adapted(exc, extra):
                     continue
                 raise
@@ -134,7 +133,7 @@ class Claude:
     ) -> dict[str, Any]:
         import anthropic
 
-        failed: Failed | None = None
+        failed: RequestError | None = None
         text, found = "", None
         try:
             reply = client.messages.with_raw_response.create(
@@ -175,7 +174,7 @@ class Claude:
             raise failed
         return dict(found or {})
 
-    def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
+    def _adapted(self, failed: RequestError, extra: dict[str, Any]) -> bool:
         """Whether the request can be sent in another form after this refusal. Each step goes one
         way, so it ends.
         """

@@ -11,15 +11,14 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.failures import Failed
+from ragbench.llms.failures import RequestError
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.progress import SideBySide, progress_bar
-from ragbench.store.database import StoreError
 from ragbench.store.replies import Request
 from ragbench.text import without_surrogates
 from ragbench.types import LLM, Completion
 
-_Asked = tuple[str, int]  # prompt and sample
+_Pair = tuple[str, int]  # prompt and sample
 
 
 def generate_many(
@@ -35,7 +34,7 @@ def generate_many(
     timeout_s: float = 120.0,
     label: str = "",
 ) -> list[Completion]:
-    """One completion per prompt, in the order of the prompts.
+    """Return one completion per prompt, in the order of the prompts.
 
     What the reply store has is taken from there; up to `concurrency` other requests are on their
     way at once. A server that asks to wait (429, 503, 529, with or without Retry-After) is waited
@@ -57,114 +56,69 @@ def generate_many(
     >>> [reply.text for reply in generate_many(ScriptedLLM(["one", "two"]), ["first?", "second?"])]
     ['one', 'two']
     """
-    asked = _asked(prompts, samples, concurrency, timeout_s)
-    options = {
-        "system": system,
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "schema": schema,
-    }
-    stop = threading.Event()
-    unique = list(dict.fromkeys(asked))
-    done: dict[_Asked, Completion] = {}
-    call: Callable[[_Asked], Completion]
-    plan = active_dry_run()
-    requests: dict[_Asked, Request]
-    if isinstance(llm, StoredLLM):
-        stored = llm
-        requests = {
-            one: stored.request(one[0], system, max_tokens, temperature, schema, one[1])
-            for one in unique
-        }
-        stored.check_budget()
-        try:
-            kept = stored.lookup_many(list(requests.values()))
-        except StoreError as exc:
-            raise ModelError(exc, FailureKind.STORE) from exc
-        if plan:
-            kept = [
-                *plan.complete(
-                    llm.name, list(requests.values()), kept, shared=stored.settings.replies != "off"
-                )
-            ]
-        done = {one: reply for one, reply in zip(unique, kept, strict=True) if reply is not None}
-
-        def call(one: _Asked) -> Completion:
-            return stored.fetch(requests[one], timeout_s=timeout_s, stop=stop)
-    else:
-        if plan:
-            provider, _, model = llm.name.partition(":")
-            own = [
-                Request(
-                    provider,
-                    model,
-                    without_surrogates(text),
-                    system,
-                    max_tokens,
-                    temperature,
-                    schema,
-                    sample,
-                )
-                for text, sample in unique
-            ]
-            done = dict(
-                zip(
-                    unique,
-                    plan.complete(llm.name, own, [None] * len(own), shared=False),
-                    strict=True,
-                )
-            )
-
-        def call(one: _Asked) -> Completion:
-            given = {
-                key: value for key, value in options.items() if key != "schema" or value is not None
-            }
-            if one[1]:
-                given["sample"] = one[1]
-            return llm.generate(one[0], **given)  # type: ignore[arg-type]
-
-    pending = [one for one in unique if one not in done]
-    workers = min(concurrency, len(pending), getattr(llm, "max_concurrency", None) or concurrency)
-    work = SideBySide(
-        pending, lambda one: _attempt(call, one, llm.name), at_once=workers, name=llm.name
-    )
-    try:
-        with progress_bar(len(unique), label or llm.name, "reply", initial=len(done)) as bar:
-            for one, found in work:
-                if isinstance(found, BaseException):
-                    raise found
-                done[one], is_hopeless = found
-                rest = work.stop() if is_hopeless else []
-                done |= dict.fromkeys(rest, done[one])
-                bar.update(1 + len(rest))
-    finally:
-        stop.set()  # what a thread still receives after Ctrl-C goes to the store
-    first = {one: position for position, one in reversed(list(enumerate(asked)))}
-    return [
-        done[one] if first[one] == position else _repeated(done[one])
-        for position, one in enumerate(asked)
-    ]
-
-
-def _asked(
-    prompts: Sequence[str], samples: Sequence[int] | None, concurrency: int, timeout_s: float
-) -> list[_Asked]:
     if isinstance(prompts, str):
         raise ConfigError("generate_many: expected a list of prompts, not one text; write [prompt]")
-    if samples is not None and len(samples) != len(prompts):
-        raise ConfigError(
-            f"generate_many: {len(samples)} samples for {len(prompts)} prompts; expected one for "
-            "each"
-        )
     if concurrency < 1 or not timeout_s > 0:
         raise ConfigError(
             f"generate_many: concurrency {concurrency} and timeout_s {timeout_s} must be above 0"
         )
-    return list(zip(prompts, samples or [0] * len(prompts), strict=True))
+    pairs = list(zip(prompts, samples or [0] * len(prompts), strict=True))
+    options: dict[str, Any] = {
+        "system": system,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+    }
+    if schema is not None:
+        options["schema"] = schema
+    requests = {pair: _request(llm, *pair, options) for pair in pairs}
+    known: Sequence[Completion | None] = [None] * len(requests)
+    if isinstance(llm, StoredLLM):
+        known = llm.known([*requests.values()])
+    elif plan := active_dry_run():
+        known = plan.complete(llm.name, [*requests.values()], known, shared=False)
+    done = {pair: reply for pair, reply in zip(requests, known, strict=True) if reply is not None}
+    stop = threading.Event()
+
+    def call(pair: _Pair) -> Completion:
+        if isinstance(llm, StoredLLM):
+            return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop)
+        text, sample = pair
+        return llm.generate(text, **options | ({"sample": sample} if sample else {}))
+
+    pending = [pair for pair in requests if pair not in done]
+    work = SideBySide(
+        pending,
+        lambda pair: _attempt(call, pair, llm.name),
+        at_once=min(concurrency, getattr(llm, "max_concurrency", None) or concurrency),
+        name=llm.name,
+    )
+    try:
+        with progress_bar(len(requests), label or llm.name, "replies", initial=len(done)) as bar:
+            for pair, outcome in work:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                done[pair], is_hopeless = outcome
+                rest = work.stop() if is_hopeless else []
+                done |= dict.fromkeys(rest, done[pair])
+                bar.update(1 + len(rest))
+    finally:
+        stop.set()  # what a thread still receives after Ctrl-C goes to the store
+    first = {pair: position for position, pair in reversed(list(enumerate(pairs)))}
+    return [
+        done[pair] if first[pair] == position else _repeated(done[pair])
+        for position, pair in enumerate(pairs)
+    ]
+
+
+def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Request:
+    if isinstance(llm, StoredLLM):
+        return llm.request(text, **{"schema": None, **options}, sample=sample)
+    provider, _, model = llm.name.partition(":")
+    return Request(provider, model, without_surrogates(text), **options, sample=sample)
 
 
 def _repeated(completion: Completion) -> Completion:
-    """The same completion for a second prompt of the same text: it took no time and cost nothing."""
+    """Return the same completion for a second prompt of the same text: it took no time and cost nothing."""
     return (
         completion
         if completion.error is not None
@@ -173,22 +127,17 @@ def _repeated(completion: Completion) -> Completion:
 
 
 def _attempt(
-    call: Callable[[_Asked], Completion], one: _Asked, name: str
+    call: Callable[[_Pair], Completion], pair: _Pair, name: str
 ) -> tuple[Completion, bool]:
-    """The completion of a request, and whether its failure would be that of all others; raises
-    ConfigError.
+    """Return the completion of a request, and whether its failure would be that of all others;
+    raises ConfigError.
     """
     try:
-        return call(one), False
-    except Failed as exc:
-        return Completion("", name, error=str(exc), failure=exc.kind), exc.stop
+        return call(pair), False
     except ConfigError:
         raise
-    except ModelError as exc:
-        return Completion("", name, error=str(exc), failure=exc.failure or FailureKind.ERROR), False
-    except (
-        Exception
-    ) as exc:  # a user's model may raise anything, and one failed item must not lose the others
-        return Completion(
-            "", name, error=f"{type(exc).__name__}: {exc}", failure=FailureKind.ERROR
-        ), False
+    except Exception as exc:  # a user's model may raise anything, and the others continue
+        reason = str(exc) if isinstance(exc, ModelError) else f"{type(exc).__name__}: {exc}"
+        failure = getattr(exc, "failure", None) or FailureKind.ERROR
+        is_hopeless = isinstance(exc, RequestError) and exc.stop
+        return Completion("", name, error=reason, failure=failure), is_hopeless

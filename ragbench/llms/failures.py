@@ -4,7 +4,6 @@ under test.
 
 from __future__ import annotations
 
-import datetime
 import email.utils
 import json
 import math
@@ -12,10 +11,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from ragbench.errors import FailureKind
+from ragbench.errors import FailureKind, ModelError
 from ragbench.network import OutOfBoundsError
 
 T = TypeVar("T")
@@ -29,8 +29,8 @@ _BUSY = {429, 503, 529}
 _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 
 
-class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
-    """A request without a reply, and its kind.
+class RequestError(ModelError):
+    """A request without a reply; `failure` is its kind.
 
     `status` is HTTP's, 0 where there was none, and `body` the server's reply. `tries` is how often
     this may be tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`:
@@ -40,7 +40,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
     def __init__(
         self,
         message: str,
-        kind: FailureKind = FailureKind.ERROR,
+        failure: FailureKind | None = FailureKind.ERROR,
         *,
         status: int = 0,
         body: str = "",
@@ -49,25 +49,25 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         stop: bool = False,
         paid: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.kind, self.status, self.body = kind, status, body
+        super().__init__(message, failure)
+        self.status, self.body = status, body
         self.tries, self.wait_s, self.stop, self.paid = tries, wait_s, stop, paid
 
-    def reworded(self, message: str) -> Failed:
-        """The same failure with another message."""
-        again = Failed(message)
-        again.__dict__.update(self.__dict__)
+    def reworded(self, message: str, **fields: Any) -> RequestError:
+        """Return the same failure with another message, and other values of these fields."""
+        again = RequestError(message)
+        again.__dict__ |= self.__dict__ | fields
         return again
 
 
 def refused(
     name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
-) -> Failed:
+) -> RequestError:
     """The failure that an HTTP status means. `hints` states what to set, by status."""
     words = _server_message(body)
     detail = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
-        return Failed(
+        return RequestError(
             f"{name}: no credit is left ({detail}); pay in, or name another model",
             FailureKind.REFUSED,
             stop=True,
@@ -78,55 +78,53 @@ def refused(
         tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
         kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
         kind = kinds.get(status, FailureKind.SERVER_ERROR)
-        return Failed(f"{name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s)
+        return RequestError(f"{name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s)
     if status in (401, 402, 403, 404):
         why = hints.get(status, "the server refuses")
-        return Failed(f"{name}: {why} ({detail})", FailureKind.REFUSED, status=status, stop=True)
+        return RequestError(
+            f"{name}: {why} ({detail})", FailureKind.REFUSED, status=status, stop=True
+        )
     hint = hints.get(
         status, "the server refuses this request: check its length, max_tokens and temperature"
     )
-    return Failed(f"{name}: {hint} ({detail})", FailureKind.REFUSED, status=status, body=body)
+    return RequestError(f"{name}: {hint} ({detail})", FailureKind.REFUSED, status=status, body=body)
 
 
-def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed:
+def unreachable(name: str, address: str, reason: object, way_out: str) -> RequestError:
     """No server listens at the address."""
     message = f"{name}: no server answers at {address} ({reason}); {way_out}"
-    return Failed(message, FailureKind.UNREACHABLE, tries=4, stop=True)
+    return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
 
 
-def cut(name: str, reason: object) -> Failed:
+def cut(name: str, reason: object) -> RequestError:
     """The connection ended before the reply did: the server may have done the work."""
-    return Failed(
+    return RequestError(
         f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True
     )
 
 
-def timed_out(name: str, timeout_s: float) -> Failed:
+def timed_out(name: str, timeout_s: float) -> RequestError:
     """No reply in time: the server may be doing the work."""
     message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
-    return Failed(message, FailureKind.TIMEOUT, tries=2, paid=True)
+    return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
 
 
-def out_of_bounds(exc: OutOfBoundsError, message: str) -> Failed:
+def out_of_bounds(exc: OutOfBoundsError, message: str) -> RequestError:
     """The failure that a reply out of its bounds is: late ones are asked for again, others would be
     the same.
     """
-    late, elsewhere = exc.failure is FailureKind.TIMEOUT, exc.failure is FailureKind.REFUSED
-    return Failed(
-        message,
-        exc.failure or FailureKind.ERROR,
-        tries=2 if late else 1,
-        stop=elsewhere,
-        paid=not elsewhere,
-    )
+    if exc.failure is FailureKind.REFUSED:  # elsewhere
+        return RequestError(message, exc.failure, stop=True)
+    late = exc.failure is FailureKind.TIMEOUT
+    return RequestError(message, exc.failure, tries=2 if late else 1, paid=True)
 
 
-def unreadable(name: str, body: str) -> Failed:
+def unreadable(name: str, body: str) -> RequestError:
     """A reply that is not what the provider's interface promises: half a body, a proxy's error
     page.
     """
     message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
-    return Failed(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
+    return RequestError(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -150,12 +148,9 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
 
 def _server_message(body: str) -> str:
     """The server's own message where its body has one, on one line and not too long."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        error = found.get("error", found)
+    with suppress(ValueError, RecursionError, AttributeError):
+        content = json.loads(body)
+        error = content.get("error", content)
         message = error.get("message") if isinstance(error, dict) else error
         body = message if isinstance(message, str) else body
     line = " ".join(body.split())
@@ -168,18 +163,11 @@ def _retry_after(value: str | None) -> float | None:
     >>> _retry_after("1.5"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (1.5, None, 0.0)
     """
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            then = email.utils.parsedate_to_datetime(value)
-        except (ValueError, OverflowError):
-            return None
-        if then.tzinfo is None:
-            then = then.replace(tzinfo=datetime.UTC)
-        seconds = (then - datetime.datetime.now(datetime.UTC)).total_seconds()
+    seconds = math.nan
+    with suppress(ValueError):
+        seconds = float(value or "")
+    with suppress(ValueError, OverflowError, TypeError):
+        seconds = email.utils.parsedate_to_datetime(value or "").timestamp() - time.time()
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
@@ -195,29 +183,28 @@ class RetryPolicy:
         send: Callable[[], T],
         stop: threading.Event,
         *,
-        then: Callable[[], str] = lambda: "",
-        max_tries: int | None = None,
+        advice: str = "",
+        max_tries: float = math.inf,
     ) -> T:
-        """What `send` returns, tried as often as its Failed allows (at most `max_tries` times),
-        with back-off between.
+        """Return what `send` returns, tried as often as its RequestError allows (at most
+        `max_tries` times), with back-off between.
 
-        Raises Failed with what to do `then`, and InterruptedError once `stop` is set.
+        Raises RequestError with the `advice`, and InterruptedError once `stop` is set.
         """
         tried = 0
         while True:
             self._wait_until_allowed(stop)
             try:
                 return send()
-            except Failed as exc:
+            except RequestError as exc:
                 tried += 1
-                if tried >= min(exc.tries, max_tries or exc.tries):
-                    advice = then() if tried > 1 else ""
+                if tried >= min(exc.tries, max_tries):
                     after = f" after {tried} tries" if tried > 1 else ""
-                    message = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"
-                    raise exc.reworded(message) from None
+                    later = f"; {advice} later" if advice and after else ""
+                    raise exc.reworded(f"{exc}{after}{later}") from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     message = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
-                    raise Failed(message, exc.kind, status=exc.status, stop=True) from None
+                    raise exc.reworded(message, stop=True) from None
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:

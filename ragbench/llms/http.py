@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from pydantic import BaseModel, ValidationError
 
 from ragbench.llms.failures import (
-    Failed,
+    RequestError,
     cut,
     out_of_bounds,
     refused,
@@ -42,7 +42,7 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """The body of a paid reply in its documented form; raises Failed with its JSON where it has
+    """The body of a paid reply in its documented form; raises RequestError with its JSON where it has
     another.
     """
     found = None
@@ -79,8 +79,15 @@ class Transport:
         auth: tuple[str, str] | None = None,
     ) -> None:
         self.name, self._secrets = name, secrets
+        import httpx
+
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        self._client = Bounds(name).client(headers=headers, auth=auth, cookies=no_cookies)
+        self._client = Bounds(name).client(
+            headers=headers,
+            auth=auth,
+            cookies=no_cookies,
+            limits=httpx.Limits(max_keepalive_connections=64),
+        )
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
@@ -97,14 +104,14 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> Response:
-        """The reply to one request, of any status; raises Failed, with `way_out` where no server
+        """The reply to one request, of any status; raises RequestError, with `way_out` where no server
         answers.
 
         `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
         """
         import httpx
 
-        failure: Failed | None = None
+        failure: RequestError | None = None
         try:
             return self._send(method, url, limits, params, content)
         except OutOfBoundsError as exc:
@@ -137,17 +144,12 @@ class Transport:
         request = self._client.build_request(
             method, whole, timeout=timeout, extensions=extensions, **content
         )
-        start, first, parts = time.perf_counter(), 0.0, []
-        response = self._client.send(request, stream=True)
-        try:
-            for part in response.iter_bytes():
-                first = first or time.perf_counter()
-                parts.append(part)
-        finally:
-            response.close()
+        start = time.perf_counter()
+        response = self._client.send(request)
         ended = time.perf_counter()
-        text = b"".join(parts).decode("utf-8", "replace")
-        times = (1000 * ((first or ended) - start), 1000 * (ended - start))
+        first = request.extensions.get("first_byte_at", ended)
+        text = response.content.decode("utf-8", "replace")
+        times = (1000 * (first - start), 1000 * (ended - start))
         return Response(response.status_code, response.headers, text, *times)
 
 
@@ -174,7 +176,7 @@ class Server:
         self.clean = self._transport.clean
 
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The server's JSON reply; raises Failed. All of it must be there within `timeout_s`."""
+        """The server's JSON reply; raises RequestError. All of it must be there within `timeout_s`."""
         url = f"{self.address}{path}"
         reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
         if reply.status != 200:
@@ -190,14 +192,14 @@ class Server:
         return found
 
     def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
-        """The body of a reply in its documented form; raises Failed where it has another."""
+        """The body of a reply in its documented form; raises RequestError where it has another."""
         return in_form(form, body, self.name, self.clean)
 
     def models(self, path: str, field: str, name: str) -> list[str]:
         """The models that the server lists at `path`, none where it does not: only used to word an
         error better.
         """
-        with suppress(Failed, ValueError, AttributeError, TypeError):
+        with suppress(RequestError, ValueError, AttributeError, TypeError):
             listed = json.loads(
                 self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text
             )

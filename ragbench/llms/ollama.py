@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.llms.failures import Failed
+from ragbench.llms.failures import RequestError
 from ragbench.llms.http import Server
 from ragbench.store.replies import Reply, Request
 
@@ -37,7 +37,6 @@ class Ollama:
     """One model of one Ollama server."""
 
     origin = ""
-    max_concurrency = None
 
     def __init__(self, model: str, base_url: str) -> None:
         way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
@@ -48,7 +47,7 @@ class Ollama:
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises Failed."""
+        """One request, tried once; raises RequestError."""
         payload: dict[str, Any] = {
             "model": self._model,
             "messages": messages(request),
@@ -65,7 +64,7 @@ class Ollama:
         start = time.perf_counter()
         try:
             body = self.server.post("/api/chat", payload, timeout_s)
-        except Failed as exc:
+        except RequestError as exc:
             raise self._with_models(exc) from None
         latency_s = time.perf_counter() - start
         found = self.server.read(OllamaReply, body)
@@ -89,7 +88,7 @@ class Ollama:
                 self._context *= 2
             return self._context
 
-    def _with_models(self, failed: Failed) -> Failed:
+    def _with_models(self, failed: RequestError) -> RequestError:
         if failed.status != 404:
             return failed
         names = self.server.models("/api/tags", "models", "name")

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ragbench.errors import DataWarning
-from ragbench.llms.failures import Failed
+from ragbench.llms.failures import RequestError
 from ragbench.llms.http import Server, address
 from ragbench.llms.ollama import Tokens, messages
 from ragbench.store.replies import Reply, Request
@@ -47,8 +47,6 @@ class ChatReply(BaseModel):
 class OpenAI:
     """One model of one server. What the server turns out not to take is left out from then on."""
 
-    max_concurrency = None
-
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
         hints = {
             401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid "
@@ -68,13 +66,13 @@ class OpenAI:
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises Failed."""
+        """One request, tried once; raises RequestError."""
         while True:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
                 body = self.server.post("/chat/completions", payload, timeout_s)
-            except Failed as exc:
+            except RequestError as exc:
                 if self._adapted(exc, payload):
                     continue
                 raise self._with_models(exc) from None
@@ -86,7 +84,7 @@ class OpenAI:
             payload["temperature"] = request.temperature
         schema_instruction = ""
         if request.schema is not None and self._takes_schema:
-            named = {"name": "reply", "schema": request.schema, "strict": is_strict(request.schema)}
+            named = {"name": "reply", "schema": request.schema, "strict": True}
             payload["response_format"] = {"type": "json_schema", "json_schema": named}
         elif request.schema is not None:
             schema_instruction = (
@@ -96,7 +94,7 @@ class OpenAI:
         payload["messages"] = messages(request, extra_system=schema_instruction)
         return payload
 
-    def _adapted(self, failed: Failed, payload: Mapping[str, Any]) -> bool:
+    def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
         """Whether the request can be sent in another form after this refusal. Each step goes one
         way, so it ends.
         """
@@ -129,7 +127,7 @@ class OpenAI:
         read, written = usage.prompt_tokens, usage.completion_tokens
         return Reply(text, found.model or self._model, read, written, latency_s, finish)
 
-    def _with_models(self, failed: Failed) -> Failed:
+    def _with_models(self, failed: RequestError) -> RequestError:
         if failed.status != 404:
             return failed
         names = self.server.models("/models", "data", "id")
@@ -137,29 +135,8 @@ class OpenAI:
         return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 
 
-def is_strict(schema: object) -> bool:
-    """Whether every object in the schema names all its properties as required and allows no others.
-
-    Only such schemas can be enforced token by token by the hosted service.
-
-    >>> is_strict({"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False})
-    True
-    >>> is_strict({"type": "object", "properties": {"a": {}}})
-    False
-    """
-    if isinstance(schema, list):
-        return all(is_strict(part) for part in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.get("type") == "object":
-        closed = schema.get("additionalProperties") is False
-        if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
-            return False
-    return all(is_strict(part) for part in schema.values())
-
-
 def warn_of_temperature(name: str) -> None:
-    """Say that a model takes no temperature."""
+    """Warn that a model takes no temperature."""
     warnings.warn(
         f"{name} takes no temperature: it runs at its own, and its replies vary from request to "
         "request",

@@ -1,7 +1,7 @@
 """What a request costs: prices per million tokens from prices.toml, and from the user's file in
 RAGBENCH_PRICES.
 
-Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models
+Rules: what runs on this machine (`ollama:`, `scripted:`) costs 0, save Ollama's models
 that end in "cloud", which run elsewhere; everything else has the cost of the table; a model that is
 in no table has an unknown cost (None), never zero.
 """
@@ -12,19 +12,20 @@ import datetime
 import math
 import os
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ragbench.errors import ConfigError
 from ragbench.files import read_toml
 from ragbench.types import Completion
 
 _TABLE = Path(__file__).with_name("prices.toml")
-_LOCAL = ("ollama", "gguf", "scripted")
+_LOCAL = ("ollama", "scripted")
 _DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
-_FIELDS = {"input", "output", "above", "input_above", "output_above"}
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Price(NamedTuple):
@@ -32,11 +33,11 @@ class Price(NamedTuple):
     two.
     """
 
-    input: float
-    output: float
+    input: _Dollars
+    output: _Dollars
     above: float = math.inf
-    input_above: float = 0.0
-    output_above: float = 0.0
+    input_above: _Dollars = 0.0
+    output_above: _Dollars = 0.0
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """US dollars for one request.
@@ -115,32 +116,23 @@ def _changed(file: str) -> float:
 @lru_cache(maxsize=8)
 def _read(file: Path, changed: float) -> dict[str, Price]:
     content = read_toml(file, f"it is a table of prices; see {_TABLE} for its form")
-    checked, models = content.get("checked"), content.get("models")
-    if not isinstance(checked, datetime.date) or not isinstance(models, Mapping):
+    try:
+        return _PriceFile.model_validate(content).models
+    except ValidationError as exc:
+        error = exc.errors()[0]
         raise ConfigError(
-            f"the table of prices {file} needs `checked = <date>` and a table [models]; "
-            f"see {_TABLE}"
-        )
-    return {name: _price(name, fields, file) for name, fields in models.items()}
+            f"{file}: {' '.join(map(str, error['loc']))}: {error['msg']}; expected `checked = "
+            '<date>`, then [models] with "provider:model" = { input = 3.0, output = 15.0 } in '
+            f"dollars per million tokens; see {_TABLE}"
+        ) from None
 
 
-def _price(name: str, fields: Any, file: Path) -> Price:
-    numbers = isinstance(fields, Mapping) and all(
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
-        for value in fields.values()
-    )
-    if (
-        not numbers
-        or not {"input", "output"} <= set(fields) <= _FIELDS
-        or len(fields) not in (2, 5)
-        or ":" not in name
-    ):
-        raise ConfigError(
-            f'{file}: the price of {name!r} is {fields}; expected "provider:model" = {{ input = '
-            f"3.0, output = 15.0 }} "
-            "in dollars per million tokens, or all of " + ", ".join(sorted(_FIELDS))
-        )
-    return Price(**{key: float(value) for key, value in fields.items()})
+def _complete(price: Price) -> Price:
+    if math.isfinite(price.above) and not (price.input_above and price.output_above):
+        raise ValueError("above needs input_above and output_above")
+    return price
+
+
+class _PriceFile(BaseModel):
+    checked: datetime.date
+    models: dict[Annotated[str, Field(pattern=":")], Annotated[Price, AfterValidator(_complete)]]

@@ -2,8 +2,7 @@
 
 Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env";
 RAG_EVAL_<P>_MODEL (for OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P>
-in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two;
-RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT (tokens) for GGUF files.
+in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two.
 """
 
 from __future__ import annotations
@@ -25,19 +24,17 @@ from ragbench.errors import (
     unknown,
 )
 from ragbench.extension import FORM, imported, is_import, object_name
-from ragbench.files import expanded
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.gguf import Gguf, check_file
+from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.http import Server
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.scripted import ScriptedLLM
-from ragbench.llms.settings import Settings, current_settings
 from ragbench.llms.stored_llm import Provider, StoredLLM
 from ragbench.types import LLM, LLMLike
 
-PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
+PROVIDERS = ("anthropic", "ollama", "openai")
 OWN_PREFIXES = (*PROVIDERS, "scripted")
 """What comes before the colon in names of models that are not modules."""
 DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
@@ -52,8 +49,8 @@ _OLLAMA = "http://localhost:11434"
 def load_llm(
     name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None
 ) -> LLM:
-    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>",
-    "gguf:<file>" or "env".
+    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>" or
+    "env".
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment
     (see this module). Replies go through the reply store. Nothing is sent and no model is loaded
@@ -68,7 +65,7 @@ def load_llm(
     'ollama:llama3.1:8b'
     >>> load_llm("olama:llama3.1:8b")
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown LLM provider 'olama'; did you mean 'ollama'? Known: anthropic, gguf, ...
+    ragbench.errors.ConfigError: unknown LLM provider 'olama'; did you mean 'ollama'? Known: anthropic, ollama, ...
     >>> load_llm(lambda prompt: prompt.upper()).generate("hello").text
     'HELLO'
     """
@@ -93,12 +90,7 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     provider, model = parse(name)
     offline = (settings or current_settings()).replies == "offline"
     client: Provider
-    if provider == "gguf":
-        file = expanded(model).absolute()
-        if not offline:
-            check_file(file)
-        client, model = Gguf(file, _context()), file.name
-    elif provider == "ollama":
+    if provider == "ollama":
         client = Ollama(model, _base_url("OLLAMA", _OLLAMA))
     elif provider == "openai":
         client = _openai(model, "", offline)
@@ -138,14 +130,13 @@ def _openai(model: str, url: str, offline: bool) -> OpenAI:
 
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
     """The model of that name; ConfigError when it could not be asked: unknown provider, no model,
-    no key, no file.
+    no key.
 
-    Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is
-    loaded.
+    Also when a maximum cost is set and the model's price is unknown. Nothing is sent.
 
-    >>> check_llm("gguf:no-such-file.gguf")
+    >>> check_llm("openai:")
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: gguf:...: there is no such file to read (...
+    ragbench.errors.ConfigError: 'openai:' names no model; write openai:<model>
     """
     model = load_llm(name, settings)
     if isinstance(model, StoredLLM):
@@ -170,10 +161,7 @@ def parse(name: str) -> tuple[str, str]:
             unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}")
         )
     if not model:
-        raise ConfigError(
-            f"{name!r} names no model; "
-            f"write {provider}:<{'file' if provider == 'gguf' else 'model'}>"
-        )
+        raise ConfigError(f"{name!r} names no model; write {provider}:<model>")
     if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):
         warnings.warn(
             f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to "
@@ -216,8 +204,8 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 def unavailable(name: str = "env") -> str:
     """Why the model of that name cannot be asked here, in words; "" where it can.
 
-    No model named, no key, no file, an optional package that is not installed, or no server that
-    takes connections at its address (for up to two seconds; a provider's own address on the
+    No model named, no key, an optional package that is not installed, or no server that takes
+    connections at its address (for up to two seconds; a provider's own address on the
     internet is not tried). With RAGBENCH_REPLIES=offline replies come from the store, and no server
     is needed. Nothing is asked of the model.
 
@@ -236,15 +224,9 @@ def unavailable(name: str = "env") -> str:
 
 
 def _unheard(name: str, settings: Settings) -> str:
-    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own and
-    for a file.
-    """
+    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own."""
     provider, model = parse(name)
-    where = (
-        ""
-        if provider == "gguf"
-        else _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
-    )
+    where = _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
     if not where or settings.replies == "offline" or listens(where):
         return ""
     parts = urlsplit(where)  # its host only: an address may hold a password
@@ -260,7 +242,7 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
     dry run, no server is needed. `settings` are for models that are named.
 
     Raises:
-        ConfigError: an unknown provider, no key, no file.
+        ConfigError: an unknown provider, no key.
         ModelError: no server takes connections at the model's address.
 
     >>> check_servers("", "extractive")
@@ -329,12 +311,3 @@ def _base_url(provider: str, default: str) -> str:
     if provider == "OPENAI" and parts.path in ("", "/"):
         given = given.rstrip("/") + "/v1" if not parts.query else given
     return given.rstrip("/")
-
-
-def _context() -> int:
-    text = os.environ.get("RAG_EVAL_GGUF_CONTEXT", "").strip()
-    if text and not (text.isdecimal() and int(text) > 0):
-        raise ConfigError(
-            f"RAG_EVAL_GGUF_CONTEXT is {text!r}; expected a number of tokens, such as 8192"
-        )
-    return int(text or 0)

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.files import write_durably
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
+from ragbench.llms.environment import Settings, current_settings
+from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
-from ragbench.llms.settings import Settings, current_settings
 from ragbench.store import budgets, cache_folder, digest, replies
 from ragbench.store.database import StoreError
 from ragbench.store.replies import Reply, Request
@@ -38,8 +38,6 @@ class Provider(Protocol):
     def origin(self) -> str: ...
     @property
     def secrets(self) -> tuple[str, ...]: ...
-    @property
-    def max_concurrency(self) -> int | None: ...
 
     def send(self, request: Request, timeout_s: float) -> Reply: ...
 
@@ -63,15 +61,8 @@ class StoredLLM:
 
     @property
     def name(self) -> str:
-        """Provider and model, "provider:model", as completions carry it; a GGUF file without its
-        folder.
-        """
+        """Provider and model, "provider:model", as completions carry it."""
         return f"{self._provider}:{self._model}"
-
-    @property
-    def max_concurrency(self) -> int | None:
-        """How many requests at once make sense; None: as many as you like."""
-        return self._client.max_concurrency
 
     @property
     def settings(self) -> Settings:
@@ -99,18 +90,7 @@ class StoredLLM:
         1, ...), each stored for itself.
         """
         request = self.request(prompt, system, max_tokens, temperature, schema, sample)
-        self.check_budget()
-        try:
-            found = self.lookup_many([request])
-            if plan := active_dry_run():
-                return plan.complete(
-                    self.name, [request], found, shared=self.settings.replies != "off"
-                )[0]
-            return found[0] or self.fetch(request)
-        except Failed as exc:
-            raise ModelError(exc, exc.kind) from None
-        except StoreError as exc:
-            raise ModelError(exc, FailureKind.STORE) from exc
+        return self.known([request])[0] or self.fetch(request)
 
     def request(
         self,
@@ -126,15 +106,10 @@ class StoredLLM:
             raise ConfigError(
                 f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}"
             )
-        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+        if not (isinstance(max_tokens, int) and max_tokens >= 1 and 0 <= temperature < math.inf):
             raise ConfigError(
-                f"{self.name}: max_tokens is {max_tokens!r}; expected a whole number, 1 or more"
-            )
-        if not (
-            isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0
-        ):
-            raise ConfigError(
-                f"{self.name}: temperature is {temperature!r}; expected a number, 0 or more"
+                f"{self.name}: max_tokens is {max_tokens!r} and temperature {temperature!r}; "
+                "expected a whole number of 1 or more, and a number of 0 or more"
             )
         return Request(
             self._provider,
@@ -149,23 +124,35 @@ class StoredLLM:
         )
 
     def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
-        """What the store has of these, in order; raises StoreError."""
+        """Return what the store has of these, in order; raises ModelError."""
         mode = self.settings.replies
         if mode == "off":
             return [None] * len(requests)
-        found = replies.lookup_many(requests, any_origin=mode == "offline")
-        return [reply and self._completion(reply, cached=True) for reply in found]
+        try:
+            stored = replies.lookup_many(requests, any_origin=mode == "offline")
+        except StoreError as exc:
+            raise ModelError(exc, FailureKind.STORE) from exc
+        return [reply and self._completion(reply, cached=True) for reply in stored]
+
+    def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
+        """Return the completions for which nothing need be sent, in order: those in the store, and
+        in a dry run stand-ins for the others; raises ConfigError and ModelError.
+        """
+        self.check_budget()
+        stored = self.lookup_many(requests)
+        plan, is_shared = active_dry_run(), self.settings.replies != "off"
+        return plan.complete(self.name, requests, stored, shared=is_shared) if plan else stored
 
     def fetch(
         self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
     ) -> Completion:
-        """The reply of the provider, stored; raises Failed, and InterruptedError once `stop` is
+        """The reply of the provider, stored; raises RequestError, and InterruptedError once `stop` is
         set.
         """
         stop = stop or threading.Event()
         mode = self.settings.replies
         if mode == "offline":
-            raise Failed(
+            raise RequestError(
                 f"{self.name}: offline, and the reply store has no reply to the "
                 f"prompt {_ends(request.prompt)} (max_tokens {request.max_tokens}, "
                 f"temperature {request.temperature:g}, sample {request.sample}); run it once "
@@ -177,10 +164,10 @@ class StoredLLM:
         try:
             return self._claimed(request, timeout_s, stop)
         except StoreError as exc:
-            raise Failed(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
+            raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
     def send(self, request: Request, *, timeout_s: float = 120.0) -> Reply:
-        """The reply of the provider, retried and within the budget, and not stored; raises Failed."""
+        """The reply of the provider, retried and within the budget, and not stored; raises RequestError."""
         return self._retried(request, timeout_s, threading.Event())
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
@@ -189,7 +176,7 @@ class StoredLLM:
             if stored is not None:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
-                raise Failed(self._store_is_broken, FailureKind.STORE, stop=True)
+                raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
             reply = self._retried(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
@@ -223,9 +210,9 @@ class StoredLLM:
             reply = self._retry.run(
                 lambda: self._within_budget(request, timeout_s, stop),
                 stop,
-                then=lambda: self.settings.kept,
+                advice=self.settings.kept,
             )
-        except Failed as exc:
+        except RequestError as exc:
             raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
         text, served = (
             scrubbed(value, self._client.secrets) for value in (reply.text, reply.served)
@@ -246,7 +233,7 @@ class StoredLLM:
             )
             answered = True
             return reply
-        except Failed as exc:
+        except RequestError as exc:
             cost = bound if exc.paid else 0.0
             raise
         finally:
@@ -258,9 +245,9 @@ class StoredLLM:
     def _sent(self, request: Request, timeout_s: float) -> Reply:
         try:
             return self._client.send(request, timeout_s)
-        except Failed as exc:
+        except RequestError as exc:
             if (
-                exc.kind is not FailureKind.UNREADABLE
+                exc.failure is not FailureKind.UNREADABLE
                 or not exc.body
                 or self.settings.replies == "off"
             ):
@@ -292,7 +279,7 @@ class StoredLLM:
             )
             if reservation is None:
                 gone = budgets.spent(settings.budget)
-                raise Failed(
+                raise RequestError(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, "
                     f"and {gone.settled:.4f} of {maximum:.2f} are "
                     f"spent{gone.lost_in_words}; {settings.kept} with a higher maximum",

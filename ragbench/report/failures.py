@@ -104,7 +104,7 @@ def arm_measure(scores: pd.DataFrame) -> str:
     return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
-def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
+def gap_table(results: Sequence[Result], measure: str = "") -> pd.DataFrame:
     """Split a perfect answer into the fraction that each configuration reaches and what each stage
     loses of the rest.
 
@@ -141,11 +141,11 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
             continue
         found = {"answered": summarise(_tidy(actual)).rename(columns={"n": "all", "n_scored": "n"})}
         # Differences, which may be negative: an interval for shares would never reach 0.
-        found["retrieval"] = compare(_tidy(actual), _tidy(best), seed=seed).rename(
+        found["retrieval"] = compare(_tidy(actual), _tidy(best)).rename(
             columns={"difference": "mean"}
         )
         if whole:
-            found["chunking"] = compare(_tidy(best), _tidy(oracle), seed=seed).rename(
+            found["chunking"] = compare(_tidy(best), _tidy(oracle)).rename(
                 columns={"difference": "mean"}
             )
         found["generation"] = summarise(_tidy(1 - oracle)).rename(

@@ -72,8 +72,7 @@ def conclusion(
     Args:
         results: the configurations. comparison: as from `compare_all` against `baseline`: name,
         measure, difference, interval, p_adjusted, n. baseline: name of the configuration that the
-        others are compared with. measure: what they are ranked by. seed: of the resampling for best
-        and runner-up.
+        others are compared with. measure: what they are ranked by. seed: of the queries held out.
     """
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
@@ -98,9 +97,7 @@ def conclusion(
     if len(order) == 1:
         return [*found, "With one configuration there is nothing to compare."]
     second = order[1]
-    pair = compare(
-        by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed
-    ).iloc[0]
+    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
     rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     own = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
     if own is not None:

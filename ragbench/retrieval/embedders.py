@@ -239,7 +239,7 @@ class TextEmbedder:
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
         blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
-        with progress_bar(len(texts), f"embedding with {self.name}", "text") as bar:
+        with progress_bar(len(texts), f"embedding with {self.name}", "texts") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
                 blocks.append(_unit(self._model.embed(block, role), self.name))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
-from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.errors import ConfigError, ModelError
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.failures import unreadable
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import ChatUsage
 from ragbench.llms.providers import connection_of
@@ -102,10 +102,7 @@ class Remote:
         """One row for each text, from the store, and from the server where it is not there."""
         self.check()
         requests = [self._request(text) for text in texts]
-        try:
-            known = self._llm.lookup_many(requests)
-        except Exception as exc:
-            raise ModelError(exc, FailureKind.STORE) from exc
+        known = self._llm.lookup_many(requests)
         asked = [i for i, text in enumerate(texts) if text.strip()]
         missing = [i for i in asked if known[i] is None]
         if plan := active_dry_run():
@@ -118,15 +115,10 @@ class Remote:
             )
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
         vectors = {i: _vector(found.text) for i in asked if (found := known[i]) is not None}
-        try:
-            if missing and self._llm.settings.replies == "offline":
-                self._llm.fetch(requests[missing[0]])  # raises, and names it
-            if missing:
-                vectors |= dict(
-                    zip(missing, self._sent([requests[i] for i in missing]), strict=True)
-                )
-        except Failed as exc:
-            raise ModelError(exc, exc.kind) from None
+        if missing and self._llm.settings.replies == "offline":
+            self._llm.fetch(requests[missing[0]])  # raises, and names it
+        if missing:
+            vectors |= dict(zip(missing, self._sent([requests[i] for i in missing]), strict=True))
         self.dimension = self.dimension or len(next(iter(vectors.values()), ()))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for i, vector in vectors.items():
@@ -161,8 +153,6 @@ class Remote:
 
 class _Client:
     """Sends one batch, once: a JSON list of texts for a JSON list of vectors."""
-
-    max_concurrency = None
 
     def __init__(self, provider: str, model: str, url: str) -> None:
         self._server: Server

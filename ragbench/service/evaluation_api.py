@@ -30,9 +30,9 @@ from ragbench.service.responses import (
     run_row,
     waited,
 )
-from ragbench.testsets.edits import add_case, change_case, record_case, remove_case
+from ragbench.testsets.cases import derived_id
+from ragbench.testsets.edits import add_entries, change_case, record_entry, remove_case
 from ragbench.testsets.forms import save_testset
-from ragbench.testsets.validation import derived_id
 from ragbench.types import Dataset
 
 Reader = Annotated[Session, needs("reader", client_of_header)]
@@ -181,7 +181,7 @@ def create_case(session: Runner, body: CaseBody) -> Json:
     if not body.text:
         raise HTTPException(422, "question is missing")
     record = {name: value for name, value in body.record().items() if value is not None}
-    case, relevant = record_case({"query_id": derived_id(body.text), **record})
+    entry = record_entry({"query_id": derived_id(body.text), **record})
     if CASES not in session.folder.testsets():
         path = session.folder.new_testset(CASES)
         try:
@@ -189,10 +189,10 @@ def create_case(session: Runner, body: CaseBody) -> Json:
         except DataError:
             if not path.exists():  # else another request was faster
                 raise
-    if case.query_id in _cases(session):
+    if entry.case.query_id in _cases(session):
         raise HTTPException(409, "there is a case of this id already")
-    add_case(session.folder.testset(CASES), case, relevant, force=True)
-    return read_case(session, case.query_id)
+    add_entries(session.folder.testset(CASES), [entry])
+    return read_case(session, entry.case.query_id)
 
 
 @router.get("/evaluation/test-cases/{case_id}")
@@ -212,7 +212,7 @@ def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
         return {name: value for name, value in {**record, **fields}.items() if value is not None}
 
     read_case(session, case_id)
-    change_case(session.folder.testset(CASES), case_id, change, force=True)
+    change_case(session.folder.testset(CASES), case_id, change)
     return read_case(session, case_id)
 
 
@@ -220,7 +220,7 @@ def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
 def delete_case(session: Runner, case_id: str) -> None:
     """Remove a test case."""
     read_case(session, case_id)
-    remove_case(session.folder.testset(CASES), case_id, force=True)
+    remove_case(session.folder.testset(CASES), case_id)
 
 
 @router.post("/evaluation/run")

@@ -25,9 +25,9 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
+from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
 from ragbench.testsets.loader import load_testset
-from ragbench.testsets.single_file import case_line, entry_of_case
 from ragbench.types import Dataset, Document
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"

@@ -2,14 +2,13 @@ from .agreement import judge_agreement
 from .anova import anova
 from .calibration import calibrate
 from .choice import HeldOut, WithinMargin, equivalent, held_out, pareto_front, within_margin
-from .columns import CORRECTIONS, adjusted_p_values, p_text, rounded
+from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
 from .health import DatasetHealth, dataset_health
 from .power import POWER, required_queries
 
 __all__ = [
-    "CORRECTIONS",
     "POWER",
     "Change",
     "DatasetHealth",

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, unknown
-from ragbench.statistics.columns import Floats, matrix_of, nullable, with_nullable
+from ragbench.errors import ConfigError, unknown
+from ragbench.statistics.columns import Floats, matrix_of
 
 
 class _Configuration(Protocol):
@@ -28,12 +28,9 @@ QUERY, INTERACTIONS, REST = "query", "interactions of the parameters", "query x 
 
 
 def anova(
-    sweep: Sequence[_Configuration] | pd.DataFrame,
-    *,
-    measure: str = "",
-    factors: Sequence[str] | None = None,
+    sweep: Sequence[_Configuration], *, measure: str, factors: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The variance of the scores by source: chunker, size, retriever, model, prompt, query.
+    """Split the variance of the scores by source: chunker, size, retriever, model, prompt, query.
 
     Every query is answered by every configuration, so the total variance falls into three parts
     that add up: between configurations, between queries, and the rest (some configurations suit
@@ -61,16 +58,18 @@ def anova(
         note: why a parameter has no numbers of its own.
 
     Args:
-        sweep: finished configurations, or a frame with the columns query_id, value and one per
-        factor (one row for
-            each query and combination of factors).
-        measure: the measure of the results; not needed for a frame.
+        sweep: finished configurations.
+        measure: the measure whose variance is split.
         factors: names of parameters; None = all that vary.
 
     >>> import pandas as pd
-    >>> rows = [("q1", "a", 128, 0.1), ("q1", "a", 512, 0.3), ("q1", "b", 128, 0.5), ("q1", "b", 512, 0.7),
-    ...         ("q2", "a", 128, 0.4), ("q2", "a", 512, 0.6), ("q2", "b", 128, 0.6), ("q2", "b", 512, 1.0)]
-    >>> table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "size", "value"]))
+    >>> from ragbench.evaluation import Result
+    >>> def result(retriever, size, *values):
+    ...     scores = pd.DataFrame({"query_id": ["q1", "q2"], "measure": "RR", "value": values})
+    ...     return Result(f"{retriever}-{size}", {"parameters": {"retriever": retriever, "size": size}}, {}, scores)
+    >>> sweep = [result("a", 128, 0.1, 0.4), result("a", 512, 0.3, 0.6)]
+    >>> sweep += [result("b", 128, 0.5, 0.6), result("b", 512, 0.7, 1.0)]
+    >>> table = anova(sweep, measure="RR")
     >>> table[["source", "sum_of_squares", "share_of_configurations"]].round(3)
                                source  sum_of_squares  share_of_configurations
     0                       retriever           0.245                    0.653
@@ -82,12 +81,17 @@ def anova(
     Raises:
         ComparisonError: other queries, or none that all configurations have scored. ConfigError:
         fewer than two configurations, no parameter that varies, an unknown parameter or measure.
-        DataError: a frame with two rows for one query and combination, or with missing columns.
     """
-    if isinstance(sweep, pd.DataFrame):
-        values, design = _from_frame(sweep, factors)
-    else:
-        values, design = _from_results(sweep, measure, factors)
+    measure, matrix = matrix_of({result.name: result.scores for result in sweep}, measure)
+    settings = {result.name: result.parameters for result in sweep}.values()
+    names = list(dict.fromkeys(name for parameters in settings for name in parameters))
+    if unknown_factors := [name for name in factors or () if name not in names]:
+        raise ConfigError(unknown("parameter", unknown_factors[0], names))
+    design = {
+        name: _levels([parameters.get(name) for parameters in settings])
+        for name in (names if factors is None else factors)
+    }
+    values = matrix.to_numpy()
     varying = {name: columns for name, columns in design.items() if columns.shape[1]}
     if not varying:
         raise ConfigError(
@@ -106,39 +110,40 @@ def anova(
     rows: list[tuple[Any, ...]] = []
     for factor in design:
         others = np.column_stack(
-            [np.ones(k), *(own for name, own in design.items() if name != factor)]
+            [np.ones(k), *(columns for name, columns in design.items() if name != factor)]
         )
         df = full - int(np.linalg.matrix_rank(others))
-        if df == 0:
+        if df:
+            project = _projection(everything) - _projection(others)
+            squares = n * float(centers @ project @ centers)
+            rows.append((factor, squares, df, *_f_test(squares, df, values @ project), ""))
+        else:
             note = "confounded with the other parameters: they vary together in this sweep"
-            rows.append((factor, math.nan, 0, math.nan, math.nan, math.nan, note))
-            continue
-        project = _projection(everything) - _projection(others)
-        squares = n * float(centers @ project @ centers)
-        rows.append((factor, squares, df, *_f_test(squares, df, values @ project), ""))
+            rows.append((factor, math.nan, 0, *_UNTESTED, note))
     beyond = np.eye(k) - _projection(everything)
     left = k - full
-    own = n * float(centers @ beyond @ centers) if left else 0.0
-    tested = _f_test(own, left, values @ beyond) if left else (math.nan, math.nan, math.nan)
-    rows.append(
-        (INTERACTIONS, between - float(np.nansum([row[1] for row in rows])), left, *tested, "")
-    )
-    rows.append((QUERY, queries, n - 1, math.nan, math.nan, math.nan, ""))
-    rows.append((REST, rest, (n - 1) * (k - 1), math.nan, math.nan, math.nan, ""))
+    tested = _f_test(n * float(centers @ beyond @ centers), left, values @ beyond)
+    explained = float(np.nansum([row[1] for row in rows]))
+    rows.append((INTERACTIONS, between - explained, left, *tested, ""))
+    rows.append((QUERY, queries, n - 1, *_UNTESTED, ""))
+    rows.append((REST, rest, (n - 1) * (k - 1), *_UNTESTED, ""))
     table = pd.DataFrame(
         rows, columns=["source", "sum_of_squares", "df", "f", "epsilon", "p_value", "note"]
     )
-    squares = table["sum_of_squares"].to_numpy(dtype=float)
-    of_configurations = np.where(~table["source"].isin([QUERY, REST]), squares, math.nan)
-    table = with_nullable(table, "sum_of_squares", "f", "epsilon", "p_value").assign(
-        share=nullable(squares / (total if total > 0 else math.nan)),
-        share_of_configurations=nullable(
-            of_configurations / (between if between > 1e-15 * max(total, 1.0) else math.nan)
-        ),
-        n=n,
+    column = table["sum_of_squares"]
+    table.insert(3, "share", column / (total or math.nan))
+    of_configurations = column.where(~table["source"].isin([QUERY, REST]))
+    table.insert(
+        4,
+        "share_of_configurations",
+        of_configurations / (between if between > 1e-15 * max(total, 1.0) else math.nan),
     )
-    names = ["source", "sum_of_squares", "df", "share", "share_of_configurations"]
-    return table[[*names, "f", "epsilon", "p_value", "n", "note"]]
+    table.insert(8, "n", n)
+    numbers = ["sum_of_squares", "share", "share_of_configurations", "f", "epsilon", "p_value"]
+    return table.astype(dict.fromkeys(numbers, "Float64"))
+
+
+_UNTESTED = (math.nan, math.nan, math.nan)
 
 
 def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float]:
@@ -151,7 +156,7 @@ def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float
     away = parts - parts.mean(axis=0)
     error, error_df = float((away**2).sum()), df * (n - 1)
     if error_df < 1 or error <= 1e-15:
-        return math.nan, math.nan, math.nan
+        return _UNTESTED
     scatter = away.T @ away
     epsilon = min(
         1.0, max(1 / df, float(np.trace(scatter)) ** 2 / (df * float((scatter**2).sum())))
@@ -174,13 +179,12 @@ def _merged(design: dict[str, Floats]) -> dict[str, Floats]:
                 continue
             both = np.column_stack([merged_design[other], merged_design[name]])
             if _rank_with_mean(both) == _rank_with_mean(merged_design[other]):
-                merged = " + ".join(
-                    own for own in design if own in {*name.split(" + "), *other.split(" + ")}
-                )
+                parts = {*name.split(" + "), *other.split(" + ")}
+                merged = " + ".join(part for part in design if part in parts)
                 merged_design = {
-                    (merged if own == other else own): columns
-                    for own, columns in merged_design.items()
-                    if own != name
+                    (merged if factor == other else factor): columns
+                    for factor, columns in merged_design.items()
+                    if factor != name
                 }
     return merged_design
 
@@ -194,56 +198,3 @@ def _levels(settings: Sequence[Any]) -> Floats:
     codes, values = pd.factorize(np.array([str(value) for value in settings], dtype=object))
     columns: Floats = (codes[:, None] == np.arange(1, len(values))[None, :]).astype(np.float64)
     return columns
-
-
-def _from_results(
-    results: Sequence[_Configuration], measure: str, factors: Sequence[str] | None
-) -> tuple[Floats, dict[str, Floats]]:
-    if not measure:
-        raise ConfigError(
-            "measure is empty: name the measure whose variance is to be split, such as 'nDCG@10'"
-        )
-    matrix = matrix_of({result.name: result.scores for result in results}, measure)
-    settings = {result.name: result.parameters for result in results}
-    names = list(dict.fromkeys(name for own in settings.values() for name in own))
-    for factor in factors or ():
-        if factor not in names:
-            raise ConfigError(unknown("parameter", factor, names))
-    chosen = list(factors) if factors is not None else names
-    design = {
-        name: _levels([settings[str(config)].get(name) for config in matrix]) for name in chosen
-    }
-    return matrix.to_numpy(), design
-
-
-def _from_frame(frame: Any, factors: Sequence[str] | None) -> tuple[Floats, dict[str, Floats]]:
-    if lacking := [
-        name for name in ("query_id", "value", *(factors or ())) if name not in frame.columns
-    ]:
-        raise DataError(f"no column {', '.join(lacking)}; found {list(frame.columns)}")
-    chosen = (
-        list(factors)
-        if factors is not None
-        else [n for n in frame.columns if n not in {"query_id", "value"}]
-    )
-    if not chosen:
-        raise ConfigError(
-            "no factor: the frame needs a column for each parameter, in addition to query_id and "
-            "value"
-        )
-    if frame.duplicated(["query_id", *chosen]).any():
-        raise DataError(
-            f"two rows for one query and combination of {', '.join(chosen)}; keep one, or name "
-            "all factors"
-        )
-    wide = frame.assign(**{name: frame[name].astype(str) for name in chosen})
-    wide = wide.pivot(index="query_id", columns=chosen, values="value").dropna()
-    if wide.empty:
-        raise ComparisonError("no query that all combinations of the factors have scored")
-    if wide.shape[1] < 2:
-        raise ConfigError(
-            "there is one configuration only: no variance between configurations to split"
-        )
-    labels = [column if isinstance(column, tuple) else (column,) for column in wide.columns]
-    design = {name: _levels([label[i] for label in labels]) for i, name in enumerate(chosen)}
-    return wide.to_numpy(dtype=float), design

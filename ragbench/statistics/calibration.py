@@ -4,47 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.statistics.agreement import Human, Judgements, side_by_side
-from ragbench.statistics.columns import Floats, check_settings, with_nullable
-
-TARGETS = ("questions", "answers")
+from ragbench.errors import DataError, DataWarning
+from ragbench.statistics.agreement import Human, Judgements, joined_labels
+from ragbench.statistics.columns import Floats, check_alpha
 
 MIN_LABELS = 10
 """With fewer labels there is no interval, because the normal approximation is too rough."""
 
-_COLUMNS = [
-    "estimate",
-    "ci_low",
-    "ci_high",
-    "judge_mean",
-    "judge_bias",
-    "labels_mean",
-    "labels_low",
-    "labels_high",
-    "weight",
-    "n_labelled",
-    "n",
-    "note",
-]
 
-
-class _Estimate(NamedTuple):
-    value: float
-    low: float
-    high: float
-
-
-def calibrate(
-    judgements: Judgements, human: Human, *, target: str = "questions", alpha: float = 0.05
-) -> pd.DataFrame:
-    """The mean of people's verdicts over all answers, from labels of a few and a judge's verdicts
-    on all.
+def calibrate(judgements: Judgements, human: Human, *, alpha: float = 0.05) -> pd.DataFrame:
+    """Estimate the mean of people's verdicts over all questions like these, from labels of a few
+    answers and a judge's verdicts on all.
 
     Prediction-powered inference with power tuning, PPI++ (Angelopoulos, Duchi & Zrnic 2023): with
     judge values f and labels y, the estimate is mean(y) over the labelled + weight * (mean(f) over
@@ -68,10 +43,6 @@ def calibrate(
             of the others as its f; answers that were not judged, such as abstentions, are not part
             of the mean.
         human: labels as for `judge_agreement`; those of several people on one answer are averaged.
-        target: "questions", the mean over all questions like these, as every other interval of
-        ragbench; "answers", the
-            mean over these very answers, which has a narrower interval (and none where all are
-            labelled).
         alpha: 1 minus the coverage of the interval.
 
     Returns:
@@ -82,116 +53,93 @@ def calibrate(
 
     >>> from ragbench.types import Judgement
     >>> judged = [Judgement(f"q{i}", "correctness", float(i % 4 > 0)) for i in range(200)]
-    >>> people = {(f"q{i}", "correctness"): float(i % 4 > 1) for i in range(0, 200, 5)}
+    >>> i = range(0, 200, 5)
+    >>> people = [{"query_id": f"q{j}", "criterion": "correctness", "value": float(j % 4 > 1)} for j in i]
     >>> calibrate(judged, people)[["estimate", "ci_low", "ci_high", "judge_mean", "n_labelled"]].round(3)
        estimate  ci_low  ci_high  judge_mean  n_labelled
     0       0.5   0.376    0.648        0.75          40
 
     Raises:
         DataError: no label was drawn at random, or labels and judgements have nothing in common.
-        ConfigError: an unknown target, or alpha out of range.
+        ConfigError: alpha is out of range.
     """
-    _check(target, alpha)
-    judged, labels = side_by_side(judgements, human)
+    check_alpha(alpha)
+    judged, labels = joined_labels(judgements, human)
     labels, picked = _random_ones(labels)
-    of_group = dict(list(labels.groupby(["criterion", "configuration"], sort=False)))
+    keys = ["criterion", "configuration"]
+    labelled, left_out = dict(list(labels.groupby(keys))), picked.groupby(keys).size().to_dict()
     rows = []
-    for (criterion, configuration), answers in judged.groupby(
-        ["criterion", "configuration"], sort=False
-    ):
-        own = of_group.get((criterion, configuration))
-        if own is not None:
-            about = {"criterion": criterion, "configuration": configuration}
-            left_out = (
-                (picked["criterion"] == criterion) & (picked["configuration"] == configuration)
-            ).sum()
-            rows.append({**about, **_row(_joined(answers, own), target, alpha, left_out)})
-    return _table(pd.DataFrame(rows)[["criterion", "configuration", *_COLUMNS]])
+    for key, answers in judged.groupby(keys, sort=False):
+        if key in labelled:
+            f = answers.set_index("query_id")["judge"].astype(float)
+            if f.isna().all():
+                raise DataError(
+                    f"the judge scored none of {len(f)} answers; nothing can be calibrated by it"
+                )
+            y = labelled[key].groupby("query_id")["human"].mean().reindex(f.index)
+            row = _row(y.to_numpy(float), f.fillna(f.mean()).to_numpy(), alpha)
+            if key in left_out:
+                skipped = f"{left_out[key]} labels that were not drawn at random are left out"
+                row["note"] = "; ".join(filter(None, [row["note"], skipped]))
+            rows.append(dict(zip(keys, key, strict=True)) | row)
+    table = pd.DataFrame(rows)
+    return table.astype(dict.fromkeys(table.columns[2:-3], "Float64"))
 
 
-def _weight(y: Floats, f: Floats, u: Floats, penalty: float) -> float:
-    """The weight with the smallest variance, cov(y, f) / (penalty * var(f)), within [0, 1].
-
-    For the mean over all questions the judge's own mean varies too, and `penalty` is 1 + n / N;
-    otherwise 1.
+def _weight(y: Floats, f: Floats, u: Floats) -> float:
+    """Compute the weight with the smallest variance, cov(y, f) / ((1 + n / N) var(f)), within
+    [0, 1]; the factor is that of the judge's own mean, which varies too.
     """
     everything = np.concatenate([f, u])
     if not len(u) or len(y) < 2 or np.ptp(everything) == 0:
         return 0.0
-    best = np.mean((y - y.mean()) * (f - f.mean())) / (penalty * np.var(everything, ddof=1))
+    covariance = np.mean((y - y.mean()) * (f - f.mean()))
+    best = covariance / ((1 + len(y) / len(u)) * np.var(everything, ddof=1))
     return float(np.clip(best, 0.0, 1.0))
 
 
-def _estimated(
-    y: Floats, f: Floats, u: Floats, weight: float, target: str, alpha: float
-) -> _Estimate:
+def _estimate(
+    y: Floats, f: Floats, u: Floats, weight: float, alpha: float
+) -> tuple[float, float, float]:
+    """Estimate the mean, with its interval (NaN with too few labels)."""
     from scipy.stats import t
 
-    n, others = len(y), len(u)
-    share = others / (n + others)  # of all answers, those without label
-    moved = weight * (u.mean() - f.mean()) if others else 0.0
-    known = target == "answers" and not others
-    # The mean over these very answers: what is labelled is known, and only the others' labels are
-    # estimated.
-    value = y.mean() + (share if target == "answers" else 1.0) * moved
-    if known or n < MIN_LABELS:
-        limit = value if known else math.nan
-        return _Estimate(float(value), float(limit), float(limit))
+    n = len(y)
+    value = float(y.mean() + (weight * (u.mean() - f.mean()) if len(u) else 0.0))
+    if n < MIN_LABELS:
+        return value, math.nan, math.nan
     residuals = np.concatenate([y - weight * f, [0.0, 1.0, -weight, 1.0 - weight]])
-    center, variance = residuals.mean(), np.var(residuals) / len(residuals)
-    middle = center + (weight * u.mean() if others else 0.0)
-    if target == "answers":
-        middle, variance = (1 - share) * y.mean() + share * middle, share * variance
-    elif others > 1:
-        variance += weight**2 * np.var(u, ddof=1) / others
+    middle, variance = residuals.mean(), np.var(residuals) / len(residuals)
+    if len(u):
+        middle += weight * u.mean()
+    if len(u) > 1:
+        variance += weight**2 * np.var(u, ddof=1) / len(u)
     reach = t.ppf(1 - alpha / 2, n - 1) * math.sqrt(variance)
-    return _Estimate(float(value), float(max(0.0, middle - reach)), float(min(1.0, middle + reach)))
+    return value, float(max(0.0, middle - reach)), float(min(1.0, middle + reach))
 
 
-def _row(
-    values: pd.DataFrame, target: str, alpha: float, left_out: int
-) -> dict[str, float | int | str]:
-    labelled = values["y"].notna().to_numpy()
-    y = values["y"].to_numpy(dtype=float)[labelled]
-    f, u = values["f"].to_numpy(dtype=float)[labelled], values["f"].to_numpy(dtype=float)[~labelled]
-    weight = _weight(y, f, u, 1 + len(y) / max(len(u), 1) if target == "questions" else 1.0)
-    tuned = _estimated(y, f, u, weight, target, alpha)
-    alone = _estimated(y, f, u, 0.0, target, alpha)
-    notes = []
-    if math.isnan(tuned.low):
-        notes.append(
-            f"{len(y)} labels drawn at random are too few for an interval: label {MIN_LABELS} or "
-            "more"
-        )
-    if left_out:
-        notes.append(f"{left_out} labels that were not drawn at random are left out")
+def _row(labels: Floats, judged: Floats, alpha: float) -> dict[str, Any]:
+    """Calibrate the judge's values by people's, NaN where there is none."""
+    labelled = ~np.isnan(labels)
+    y, f, u = labels[labelled], judged[labelled], judged[~labelled]
+    weight = _weight(y, f, u)
+    estimate, low, high = _estimate(y, f, u, weight, alpha)
+    mean, labels_low, labels_high = _estimate(y, f, u, 0.0, alpha)
+    few = f"{len(y)} labels drawn at random are too few for an interval: label {MIN_LABELS} or more"
     return {
-        "estimate": tuned.value,
-        "ci_low": tuned.low,
-        "ci_high": tuned.high,
-        "judge_mean": float(values["f"].mean()),
+        "estimate": estimate,
+        "ci_low": low,
+        "ci_high": high,
+        "judge_mean": float(judged.mean()),
         "judge_bias": float(f.mean() - y.mean()),
-        "labels_mean": alone.value,
-        "labels_low": alone.low,
-        "labels_high": alone.high,
+        "labels_mean": mean,
+        "labels_low": labels_low,
+        "labels_high": labels_high,
         "weight": weight,
         "n_labelled": len(y),
-        "n": len(values),
-        "note": "; ".join(notes),
+        "n": len(judged),
+        "note": few if math.isnan(low) else "",
     }
-
-
-def _joined(answers: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """By query: the judge's value f, with the mean of the scored where it is missing, and the
-    people's mean y.
-    """
-    f = answers.set_index("query_id")["judge"].astype(float)
-    if f.isna().all():
-        raise DataError(
-            f"the judge scored none of {len(f)} answers; nothing can be calibrated by it"
-        )
-    y = labels.groupby("query_id")["human"].mean()
-    return f.fillna(f.mean()).to_frame("f").assign(y=y.reindex(f.index).astype(float))
 
 
 def _random_ones(labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -210,15 +158,3 @@ def _random_ones(labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
             stacklevel=3,
         )
     return labels[drawn], labels[~drawn]
-
-
-def _table(frame: pd.DataFrame) -> pd.DataFrame:
-    return with_nullable(
-        frame, *(name for name in _COLUMNS if name not in ("n_labelled", "n", "note"))
-    )
-
-
-def _check(target: str, alpha: float) -> None:
-    if target not in TARGETS:
-        raise ConfigError(unknown("target", target, TARGETS))
-    check_settings(alpha)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,16 +18,14 @@ from ragbench.statistics.columns import (
     Floats,
     adjusted_p_values,
     bounds_of,
-    check_settings,
+    check_alpha,
     matrix_of,
     mean,
-    measure_among,
-    nullable,
     p_text,
     pairs_by_measure,
-    with_nullable,
 )
 from ragbench.statistics.comparison import compare, summarise
+from ragbench.statistics.frames import with_interval
 from ragbench.statistics.intervals import Bounds, mean_intervals, p_above
 
 
@@ -38,8 +37,8 @@ def equivalent(
     measures: Sequence[str] | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """Is the contender equal to the baseline, up to `margin`? Two one-sided tests (TOST, Schuirmann
-    1987).
+    """Test if the contender equals the baseline up to `margin`, by two one-sided tests (TOST,
+    Schuirmann 1987).
 
     A difference that is "not significant" may be large; equivalence needs an interval within the
     margin. The margin is the largest difference that does not matter; choose it before looking at
@@ -74,7 +73,7 @@ def equivalent(
         ConfigError: margin or alpha out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
-    check_settings(alpha)
+    check_alpha(alpha)
     check_margin(margin)
     pairs = pairs_by_measure(baseline, contender, measures)
     differences = [pair.difference for pair in pairs.values()]
@@ -86,36 +85,30 @@ def equivalent(
     low, high, *_ = mean_intervals(
         differences, [Bounds(-width, width) for width in widths], 2 * alpha
     )
-    rows = []
-    for row, (measure, pair) in enumerate(pairs.items()):
-        p = float(max(below[row], above[row]))
-        p_one = float((below if higher_is_better(measure) else above)[row])
-        means = (mean(pair.before), mean(pair.after), mean(pair.difference), low[row], high[row])
-        rows.append((measure, *means, margin, p, p < alpha, p_one, p_one < alpha, len(pair.before)))
-    columns = [
-        "measure",
-        "baseline",
-        "contender",
-        "difference",
-        "ci_low",
-        "ci_high",
-        "margin",
-        "p_value",
-    ]
-    columns += ["equivalent", "p_non_inferior", "non_inferior", "n"]
-    numbers = (
-        "baseline",
-        "contender",
-        "difference",
-        "ci_low",
-        "ci_high",
-        "p_value",
-        "p_non_inferior",
+    p_values = np.maximum(below, above)
+    one_sided = np.where([higher_is_better(measure) for measure in pairs], below, above)
+    table = pd.DataFrame(
+        {
+            "measure": list(pairs),
+            "baseline": [mean(pair.before) for pair in pairs.values()],
+            "contender": [mean(pair.after) for pair in pairs.values()],
+            "difference": [mean(difference) for difference in differences],
+            "ci_low": low,
+            "ci_high": high,
+            "margin": margin,
+            "p_value": p_values,
+            "equivalent": p_values < alpha,
+            "p_non_inferior": one_sided,
+            "non_inferior": one_sided < alpha,
+            "n": [len(difference) for difference in differences],
+        }
     )
-    return with_nullable(pd.DataFrame(rows, columns=columns), *numbers)
+    numbers = "baseline contender difference ci_low ci_high p_value p_non_inferior".split()
+    return table.astype(dict.fromkeys(numbers, "Float64"))
 
 
 def check_margin(margin: float) -> None:
+    """Refuse a margin that is not a positive number."""
     if not isinstance(margin, int | float) or not math.isfinite(margin) or margin <= 0:
         raise ConfigError(
             f"margin is {margin!r}; expected a positive number, the largest difference that does "
@@ -124,7 +117,7 @@ def check_margin(margin: float) -> None:
 
 
 def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
-    """The smallest number of queries that can show equivalence within `margin` for a measure from 0
+    """Return the smallest number of queries that can show equivalence within `margin` for a measure from 0
     to 1.
 
     A fraction of `margin` of the questions may lose everything, and a sample of n misses all of
@@ -137,7 +130,7 @@ def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
 
 
 def _width(measure: str, *values: Floats) -> float:
-    """The largest possible difference of a measure."""
+    """Return the largest possible difference of a measure."""
     low, high = bounds_of(measure, *values)
     return high - low
 
@@ -167,8 +160,8 @@ def within_margin(
     alpha: float = 0.05,
     word: str = "cheapest",
 ) -> WithinMargin:
-    """The cheapest (fastest, smallest) configuration that is proven to be within `margin` of the
-    best.
+    """Choose the cheapest (fastest, smallest) configuration that is proven to be within `margin` of
+    the best.
 
     The truly best one is unknown, so a configuration is proven only if it is not worse by `margin`
     or more than *each* other one: the largest of its one-sided p-values, as in `equivalent`
@@ -192,93 +185,72 @@ def within_margin(
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
     >>> big, small, none = [1, 0.5, 1, 0.25, 1] * 12, [1, 0.5, 1, 0.3, 0.95] * 12, [0, 0, 0, 0, 1] * 12
     >>> runs = {"big": scores(*big), "small": scores(*small), "none": scores(*none)}
-    >>> found = within_margin(runs, {"big": 9.0, "small": 1.0, "none": 0.0}, 0.1, measure="RR")
-    >>> found.chosen
+    >>> choice = within_margin(runs, {"big": 9.0, "small": 1.0, "none": 0.0}, 0.1, measure="RR")
+    >>> choice.chosen
     'small'
-    >>> found.sentence[:87]
+    >>> choice.sentence[:87]
     'The cheapest of 3 configurations proven to be within 0.1 of the best by RR is small (me'
 
     Raises:
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin or
         alpha out of range. ComparisonError: other queries, or none that all have scored.
     """
-    check_settings(alpha)
+    check_alpha(alpha)
     check_margin(margin)
-    measure = measure_among(scores_by_name, measure)
-    matrix = matrix_of(scores_by_name, measure)
-    if lacking := [name for name in scores_by_name if name not in costs]:
+    measure, matrix = matrix_of(scores_by_name, measure)
+    if missing := [name for name in scores_by_name if name not in costs]:
         raise ConfigError(
-            f"costs has no entry for {', '.join(map(repr, lacking))}; give None where it is unknown"
+            f"costs has no entry for {', '.join(map(repr, missing))}; give None where it is unknown"
         )
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
     n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
-    width = _width(measure, matrix.to_numpy())
+    width = _width(measure, matrix.to_numpy().ravel())
     pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
     against = p_above(
         [values[:, i] - values[:, j] for i, j in pairs], [-width] * len(pairs), -margin
     )
-    p_values = [
-        max(p for p, (one, _) in zip(against, pairs, strict=True) if one == i)
-        for i in range(len(names))
-    ]
-    adjusted = adjusted_p_values(p_values) if n > 1 else [math.nan] * len(names)
+    p_values = against.reshape(len(names), -1).max(axis=1)
+    adjusted = adjusted_p_values(p_values)
     table = pd.DataFrame(
         {
             "name": names,
-            "cost": nullable(cost),
+            "cost": cost,
             "mean": matrix.mean().to_numpy(),
             "n": n,
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),
-            "p_value": nullable(p_values),
-            "p_adjusted": nullable(adjusted),
-            "proven": [bool(p < alpha) for p in adjusted],
+            "p_value": p_values,
+            "p_adjusted": adjusted,
+            "proven": adjusted < alpha,
         }
-    ).sort_values(["cost", "name"], ignore_index=True, na_position="last")
+    ).astype(dict.fromkeys(["cost", "p_value", "p_adjusted"], "Float64"))
+    table = table.sort_values(["cost", "name"], ignore_index=True)
     proven = table[table["proven"] & table["cost"].notna()]
     chosen = None if proven.empty else str(proven.iloc[0]["name"])
-    fewest = (
-        min_queries_for_margin(margin / width, alpha / len(names)) if math.isfinite(width) else 2
-    )
-    sentence = _sentence(table, chosen, best, margin, measure, word, fewest)
-    return WithinMargin(table, best, chosen, sentence)
-
-
-def _sentence(
-    table: pd.DataFrame,
-    chosen: str | None,
-    best: str,
-    margin: float,
-    measure: str,
-    word: str,
-    fewest: int,
-) -> str:
-    rows = {row["name"]: row for row in table.to_dict("records")}
-    n = rows[best]["n"]
+    rows = table.set_index("name")
     if chosen is not None:
-        row = rows[chosen]
-        return (
+        cheapest = rows.to_dict("index")[chosen]
+        sentence = (
             f"The {word} of {len(rows)} configurations proven to be within {margin:g} of the "
-            f"best by {measure} is {chosen} (mean {row['mean']:.3f}, cost {row['cost']:,.4g}): "
-            f"not worse by {margin:g} or more than any other, Holm-adjusted "
-            f"p {p_text(row['p_adjusted'], '= ')}, over {n} queries."
+            f"best by {measure} is {chosen} (mean {cheapest['mean']:.3f}, cost "
+            f"{cheapest['cost']:,.4g}): not worse by {margin:g} or more than any other, "
+            f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
         )
-    more = "take more queries, or a wider margin if it does not matter."
-    if n < fewest:
-        more = (
-            f"a proof of this takes {fewest} queries or more, or a wider margin if it does "
-            "not matter."
-        )
-    return (
+        return WithinMargin(table, best, chosen, sentence)
+    min_n = min_queries_for_margin(margin / width, alpha / len(names)) if width < math.inf else 2
+    more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
+    sentence = (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} "
-        f"of the best by {measure} over {n} queries (best "
-        f"mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: {more}"
+        f"of the best by {measure} over {n} queries (best mean: {best}, "
+        f"{rows['mean'][best]:.3f}). That does not prove them worse: {more}, or a wider margin if "
+        "it does not matter."
     )
+    return WithinMargin(table, best, None, sentence)
 
 
 def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) -> pd.Series[bool]:
-    """The rows that no other row dominates (at least as good in everything and better in
+    """Mark the rows that no other row dominates (at least as good in everything and better in
     something).
 
     The quality is better when higher (or lower, by `registry.higher_is_better`), every cost when
@@ -303,28 +275,22 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
         ConfigError: no cost, or a column that is not there.
         DataError: a column without numbers.
     """
-    names = [costs] if isinstance(costs, str) else list(costs)
-    if not names:
+    columns = [quality, *([costs] if isinstance(costs, str) else costs)]
+    if len(columns) < 2:
         raise ConfigError("costs is empty: name at least one column of what the quality costs")
-    for name in (quality, *names):
-        if name not in table.columns:
-            raise ConfigError(unknown("column", name, map(str, table.columns)))
+    for name in columns:
+        if name not in table:
+            raise ConfigError(unknown("column", name, map(str, table)))
     try:
-        columns = [
-            pd.to_numeric(table[name]).to_numpy(dtype=float, na_value=np.nan)
-            for name in (quality, *names)
-        ]
+        less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError) as exc:
-        raise DataError(f"{', '.join([quality, *names])}: a column without numbers: {exc}") from exc
+        raise DataError(f"{', '.join(columns)}: a column without numbers: {exc}") from exc
     if higher_is_better(quality):
-        columns[0] = -columns[0]
-    less = np.column_stack(columns)
-    known = ~np.isnan(less).any(axis=1)
-    beaten = [
-        bool(np.any(known & (less <= row).all(axis=1) & (less < row).any(axis=1))) if ok else True
-        for row, ok in zip(less, known, strict=True)
-    ]
-    return pd.Series(~np.array(beaten, dtype=bool), index=table.index, name="on_front")
+        less[:, 0] *= -1
+    # what is NaN compares as False: it beats none, and "not NaN" is asked below
+    beaten = [((less <= row).all(axis=1) & (less < row).any(axis=1)).any() for row in less]
+    on_front = ~np.array(beaten, dtype=bool) & ~np.isnan(less).any(axis=1)
+    return pd.Series(on_front, index=table.index, name="on_front")
 
 
 MIN_HALF = 25
@@ -333,33 +299,22 @@ be measured.
 """
 
 
-@dataclass(frozen=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """The choice on one half of the queries, and its score on the other.
 
-    `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the
-    `n_held_out` others its mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is
-    that from `runner_up` (second on the choosing half), with its interval and `p_value`. `optimism`
-    is how much better the choice looks where it was chosen, averaged over both directions (choose
-    on one half, measure on the other, and the reverse), so 0 where both choose the same
-    (`same_choice`). With too few queries all numbers are None.
+    `chosen` is best on the choosing half, with a mean of `mean_choosing` there, and `mean` on the
+    others. `comparison` is the row of `compare` against the second on the choosing half.
+    `optimism` is how much better the choice looks where it was chosen, averaged over both
+    directions (choose on one half, measure on the other, and the reverse), so 0 where both choose
+    the same. With too few queries there is only the sentence.
     """
 
     sentence: str
-    n_choosing: int
-    n_held_out: int
-    chosen: str | None = None
-    runner_up: str | None = None
-    mean_choosing: float | None = None
-    mean: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    p_value: float | None = None
-    optimism: float | None = None
-    same_choice: bool | None = None
+    chosen: str = ""
+    mean_choosing: float = math.nan
+    mean: float = math.nan
+    optimism: float = math.nan
+    comparison: pd.Series[Any] | None = None
 
 
 def held_out(
@@ -391,68 +346,42 @@ def held_out(
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of
         range. ComparisonError: the configurations do not have the same queries.
     """
-    check_settings(alpha, seed=seed)
-    measure = measure_among(scores_by_name, measure)
-    matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
+    check_alpha(alpha)
+    measure, matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
-    order = np.random.default_rng([seed, 2]).permutation(n)
-    choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
     if n < 2 * MIN_HALF:
-        sentence = (
+        return HeldOut(
             f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} "
             f"configurations scored, and {2 * MIN_HALF} are needed."
         )
-        return HeldOut(sentence, len(choosing), len(others))
+    order = np.random.default_rng([seed, 2]).permutation(n)
+    halves = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
+    means = pd.DataFrame({i: half.mean() for i, half in enumerate(halves)})
+    names = matrix.columns.sort_values()  # ties by name
     sign = 1 if higher_is_better(measure) else -1
-
-    def ranked(half: pd.DataFrame) -> list[str]:  # ties by name
-        means = {str(name): round(sign * float(mean), 12) for name, mean in half.mean().items()}
-        return sorted(means, key=lambda name: (-means[name], name))
-
-    chosen, runner_up = ranked(choosing)[:2]
-    reverse = ranked(others)[0]
+    ranks = -(sign * means.loc[names]).round(12)
+    chosen, runner_up = map(str, ranks[0].sort_values(kind="stable").index[:2])
+    reverse = str(ranks[1].idxmin())
+    there, here = map(float, means.loc[chosen])
     tidy = {
-        name: pd.DataFrame(
-            {"query_id": others.index, "measure": measure, "value": others[name].to_numpy()}
-        )
+        name: halves[1][name].rename("value").rename_axis("query_id").reset_index()
         for name in (chosen, runner_up)
     }
+    tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
     own = summarise(tidy[chosen], alpha=alpha).iloc[0]
-    pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha, seed=seed).iloc[0]
-    there, here = float(choosing[chosen].mean()), float(others[chosen].mean())
-    optimism = (
-        sign * (there - here + float(others[reverse].mean()) - float(choosing[reverse].mean())) / 2
-    )
-    same = reverse == chosen
-    sentence = (
-        f"Chosen on {len(choosing)} queries and measured on the {len(others)} others, {chosen} "
-        f"has a mean {measure} of {here:.3f} [{own['ci_low']:.3f}, {own['ci_high']:.3f}] "
-        f"({there:.3f} where it was chosen); against the "
-        f"runner-up {runner_up} {pair['difference']:+.3f} "
-        f"[{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], p {p_text(pair['p_value'], '= ')}. "
-    ) + (
+    pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha).iloc[0]
+    optimism = sign * (there - here + float(means[1][reverse]) - float(means[0][reverse])) / 2
+    other = (
         "The other half chooses the same configuration."
-        if same
+        if reverse == chosen
         else f"The other half would have chosen {reverse}: these queries do not settle which is "
         "best."
     )
-    interval = (float(own["ci_low"]), float(own["ci_high"]))
-    against = (
-        float(pair["difference"]),
-        float(pair["ci_low"]),
-        float(pair["ci_high"]),
-        float(pair["p_value"]),
+    sentence = (
+        f"Chosen on {len(halves[0])} queries and measured on the {len(halves[1])} others, {chosen} "
+        f"has a mean {measure} of {with_interval(here, own['ci_low'], own['ci_high'])} "
+        f"({there:.3f} where it was chosen); against the runner-up {runner_up} "
+        f"{with_interval(pair['difference'], pair['ci_low'], pair['ci_high'], '{:+.3f}')}, "
+        f"p {p_text(pair['p_value'], '= ')}. {other}"
     )
-    return HeldOut(
-        sentence,
-        len(choosing),
-        len(others),
-        chosen,
-        runner_up,
-        there,
-        here,
-        *interval,
-        *against,
-        optimism,
-        same,
-    )
+    return HeldOut(sentence, chosen, there, here, optimism, pair)

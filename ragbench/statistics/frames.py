@@ -24,35 +24,33 @@ class ShortFrame(pd.DataFrame):
         return ShortFrame
 
     def _printed(self) -> pd.DataFrame:
-        own = pd.DataFrame(self)
-        return (
-            own if self._short is None or tuple(own.columns) != self._columns else self._short(own)
-        )
+        frame = pd.DataFrame(self)
+        return self._short(frame) if self._short and tuple(frame) == self._columns else frame
 
     def __repr__(self) -> str:
         return repr(self._printed())
 
     def _repr_html_(self) -> str | None:
-        shown: str | None = self._printed()._repr_html_()  # type: ignore[operator]
-        return shown
+        html: str | None = self._printed()._repr_html_()  # type: ignore[operator]
+        return html
 
 
 def printed_short(
     frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> pd.DataFrame:
-    """The frame, printed as `short(frame)`.
+    """Return the frame, printed as `short(frame)`.
 
     >>> printed_short(pd.DataFrame({"a": [1], "b": [2]}), lambda frame: frame[["a"]])
        a
     0  1
     """
-    shown = ShortFrame(frame)
-    shown._short, shown._columns = short, tuple(frame.columns)
-    return shown
+    printed = ShortFrame(frame)
+    printed._short, printed._columns = short, tuple(frame)
+    return printed
 
 
 def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:.3f}") -> str:
-    """A number with its interval, if it has one; "–" where there is no number.
+    """Format a number with its interval, if it has one; "–" where there is no number.
 
     >>> with_interval(0.25, 0.1612, 0.3, "{:+.3f}")
     '+0.250 [+0.161, +0.300]'
@@ -65,7 +63,7 @@ def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:
 
 
 def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns of `compare` that decide: measure, means, difference with its interval, adjusted
+    """Return the columns of `compare` that decide: measure, means, difference with its interval, adjusted
     p, decision.
     """
     bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)

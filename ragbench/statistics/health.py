@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.registry import higher_is_better
-from ragbench.statistics.columns import matrix_of, measure_among, nullable
+from ragbench.statistics.columns import matrix_of
 
 MIN_CONFIGURATIONS = 3
 """A correlation across fewer configurations is always +1 or -1."""
@@ -61,8 +61,7 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
         ComparisonError: other queries, or none that all have scored.
         DataError: values beyond [0, 1].
     """  # noqa: E501
-    measure = measure_among(scores_by_name, measure)
-    matrix = matrix_of(scores_by_name, measure)
+    measure, matrix = matrix_of(scores_by_name, measure)
     values = matrix.to_numpy()
     if values.min() < -1e-9 or values.max() > 1 + 1e-9:
         raise DataError(
@@ -73,19 +72,16 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
     discrimination = np.full(n, math.nan)
     if k >= MIN_CONFIGURATIONS and n > 1:  # item-rest correlations
         rest = (values.sum(axis=0) - values) / (n - 1)
-        own, others = (
-            values - values.mean(axis=1, keepdims=True),
-            rest - rest.mean(axis=1, keepdims=True),
-        )
-        norms = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            discrimination = np.where(norms > 1e-12, (own * others).sum(axis=1) / norms, math.nan)
+        item, others = (side - side.mean(axis=1, keepdims=True) for side in (values, rest))
+        norms = np.sqrt((item**2).sum(axis=1) * (others**2).sum(axis=1))
+        norms[norms <= 1e-12] = math.nan
+        discrimination = (item * others).sum(axis=1) / norms
     table = pd.DataFrame(
         {
             "query_id": matrix.index,
             "difficulty": 1 - mean if higher_is_better(measure) else mean,
             "spread": spread,
-            "discrimination": nullable(discrimination),
+            "discrimination": pd.array(discrimination, dtype="Float64"),
             "moves": spread > 1e-9,
         }
     )
@@ -96,15 +92,11 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
 
 
 def _sentences(table: pd.DataFrame, configurations: int) -> list[str]:
-    still = table[~table["moves"]]
-    top, bottom = (
-        int((still["difficulty"] <= 1e-9).sum()),
-        int((still["difficulty"] >= 1 - 1e-9).sum()),
-    )
+    still = table.loc[~table["moves"], "difficulty"]
     sentences = [
         f"{len(still)} of {len(table)} questions never move: all {configurations} configurations "
-        f"score the same on them ({top} at the top, {bottom} at the bottom). They do not "
-        "distinguish any two of these."
+        f"score the same on them ({(still <= 1e-9).sum()} at the top, "
+        f"{(still >= 1 - 1e-9).sum()} at the bottom). They do not distinguish any two of these."
     ]
     against = table[table["discrimination"].fillna(0.0) < -0.5]
     if len(against):

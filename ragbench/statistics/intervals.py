@@ -28,26 +28,23 @@ at standard deviations of .03 to .4 but by 4 % at .05 and 3,000 pairs, and up to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.statistics.columns import Floats
+from ragbench.statistics.columns import Floats, deviation
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
 
 _BLOCK = 2_000_000  # numbers multiplied at once; 16 MB
-_MAX_EXACT = 20  # a million combinations of signs
 _HALVINGS = 55
 _SCORES = 300  # normal scores that represent a larger sample
-_NEAREST, _FARTHEST = (
-    -30.0,
-    5.0,
-)  # logarithms of the distance of the pole, in ranges: p is all but 0, and 1 / 2
+# logarithms of the distance of the pole, in ranges: p is all but 0, and 1 / 2
+_NEAREST, _FARTHEST = -30.0, 5.0
 
 
 class Bounds(NamedTuple):
@@ -77,21 +74,18 @@ def mean_intervals(columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: f
     Of 30 questions none differs: the difference may yet be 0.12, were an unseen question to gain or
     to lose all.
 
-    >>> found = mean_intervals([np.zeros(30)], [Bounds(-1, 1)], 0.05)
-    >>> round(float(found.low[0]), 2), round(float(found.high[0]), 2), float(found.p[0])
+    >>> limits = mean_intervals([np.zeros(30)], [Bounds(-1, 1)], 0.05)
+    >>> round(float(limits.low[0]), 2), round(float(limits.high[0]), 2), float(limits.p[0])
     (-0.12, 0.12, 1.0)
     """
     turned = [-column for column in columns]
-    both = [math.isfinite(side.low) and math.isfinite(side.high) for side in bounds]
-    least = [side.low if f else -math.inf for side, f in zip(bounds, both, strict=True)]
-    most = [-side.high if f else -math.inf for side, f in zip(bounds, both, strict=True)]
+    ends = np.array(bounds, dtype=float).reshape(-1, 2) * [1, -1]  # smallest, minus largest
+    finite = np.isfinite(ends).all(axis=1)
+    least, most = np.where(finite, ends.T, -math.inf)
     low, high = lower_limits(columns, least, alpha / 2), -lower_limits(turned, most, alpha / 2)
     p = 2 * np.minimum(p_above(columns, least, 0.0), p_above(turned, most, 0.0))
-    method = [
-        "none" if math.isnan(limit) else "Gaffke" if f else "t"
-        for limit, f in zip(low, both, strict=True)
-    ]
-    return Intervals(low, high, np.minimum(p, 1.0), method)
+    method = np.where(np.isnan(low), "none", np.where(finite, "Gaffke", "t"))
+    return Intervals(low, high, np.minimum(p, 1.0), method.tolist())
 
 
 def lower_limits(
@@ -102,20 +96,15 @@ def lower_limits(
     """
     from scipy.stats import t
 
-    def reach(points: Floats) -> Floats:
+    def bounded(points: Floats) -> Floats:
         quantiles, _ = _by_pole(points, lambda mean, p: p < level)
         limits: Floats = np.minimum(quantiles, points[1:].mean(axis=0))
         return limits
 
-    def without_bounds(column: Floats) -> float:
-        error = float(column.std(ddof=1)) / math.sqrt(len(column))
-        return (
-            math.nan
-            if error <= TIE
-            else float(column.mean() - t.isf(level, len(column) - 1) * error)
-        )
+    def by_t(mean: float, error: float, df: int) -> float:
+        return float(mean - t.isf(level, df) * error) if error > TIE else math.nan
 
-    return _each(columns, unseen, reach, without_bounds)
+    return _each(columns, unseen, bounded, by_t)
 
 
 def p_above(columns: Sequence[Floats], unseen: Sequence[float] | Floats, bound: float) -> Floats:
@@ -127,15 +116,10 @@ def p_above(columns: Sequence[Floats], unseen: Sequence[float] | Floats, bound: 
     """
     from scipy.stats import t
 
-    def without_bounds(column: Floats) -> float:
-        error = float(column.std(ddof=1)) / math.sqrt(len(column))
-        return (
-            1.0
-            if error <= TIE
-            else float(t.sf((float(column.mean()) - bound) / error, len(column) - 1))
-        )
+    def by_t(mean: float, error: float, df: int) -> float:
+        return float(t.sf((mean - bound) / error, df)) if error > TIE else 1.0
 
-    return _each(columns, unseen, lambda points: probability_below(points, bound), without_bounds)
+    return _each(columns, unseen, lambda points: probability_below(points, bound), by_t)
 
 
 def probability_below(points: Floats, bound: float) -> Floats:
@@ -204,29 +188,26 @@ def _each(
     columns: Sequence[Floats],
     unseen: Sequence[float] | Floats,
     bounded: Callable[[Floats], Floats],
-    unbounded: Callable[[Floats], float],
+    by_t: Callable[[float, float, int], float],
 ) -> Floats:
-    """Apply `bounded` to blocks of columns of one length, under their unseen values; NaN below two
-    values.
+    """Apply `bounded` to blocks of columns of one length, under their unseen values, and `by_t` to
+    mean, standard error and degrees of freedom of those without; NaN below two values.
     """
     results = np.full(len(columns), math.nan)
-    for n, members in _by_length(columns):
-        finite = [member for member in members if n > 1 and math.isfinite(unseen[member])]
+    blocks: dict[int, list[int]] = {}  # columns of one length
+    for member, column in enumerate(columns):
+        if len(column) > 1 and math.isfinite(unseen[member]):
+            blocks.setdefault(len(column), []).append(member)
+        elif len(column) > 1:
+            error = deviation(column) / math.sqrt(len(column))
+            results[member] = by_t(float(column.mean()), error, len(column) - 1)
+    for n, members in blocks.items():
         step = max(1, _BLOCK // (n + 1))
-        for start in range(0, len(finite), step):
-            block = finite[start : start + step]
+        for start in range(0, len(members), step):
+            block = members[start : start + step]
             values = np.column_stack([columns[member] for member in block])
             results[block] = bounded(np.vstack([[unseen[member] for member in block], values]))
-        for member in set(members) - set(finite) if n > 1 else ():
-            results[member] = unbounded(columns[member])
     return results
-
-
-def _by_length(columns: Sequence[Floats]) -> Iterator[tuple[int, list[int]]]:
-    lengths: dict[int, list[int]] = {}
-    for member, column in enumerate(columns):
-        lengths.setdefault(len(column), []).append(member)
-    yield from lengths.items()
 
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:
@@ -251,13 +232,14 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
         return (wins - losses - n * difference) / math.sqrt(max(variance, 1e-300))
 
     limits = []
-    for far, target in ((-1.0, z), (1.0, -z)):
-        outside, inside = far, (wins - losses) / n
+    for outside in (-1.0, 1.0):
+        inside = (wins - losses) / n
         for _ in range(_HALVINGS):
             middle = (outside + inside) / 2
-            outside, inside = (
-                (middle, inside) if abs(score(middle)) > abs(target) else (outside, middle)
-            )
+            if abs(score(middle)) > z:
+                outside = middle
+            else:
+                inside = middle
         limits.append(inside)
     return limits[0], limits[1], float(2 * norm.sf(abs(wins - losses) / math.sqrt(wins + losses)))
 
@@ -269,60 +251,7 @@ def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
     >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
     [0.2553, 0.3662]
     """
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy.stats import binomtest
 
-    right, n = int(values.sum()), len(values)
-    low, high = proportion_confint(right, n, alpha=alpha, method="wilson")
-    return min(float(low), right / n), max(
-        float(high), right / n
-    )  # for none or all it misses 0 or 1 by a bit
-
-
-def sign_flip_p_values(differences: Sequence[Floats], n_resamples: int, seed: int) -> Floats:
-    """Compute the two-sided p of the sign-flip test for each column of differences; NaN for none.
-
-    By enumeration where the values that are not 0 have at most `n_resamples` combinations of signs,
-    else (b + 1) / (n_resamples + 1) of random ones.
-    """
-    p_values = np.full(len(differences), math.nan)
-    sampled = []
-    for member, difference in enumerate(differences):
-        moving = difference[np.abs(difference) > TIE]  # flipping a zero changes nothing
-        if len(difference) and len(moving) <= min(math.log2(n_resamples), _MAX_EXACT):
-            signs = 1.0 - 2.0 * (
-                (np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1
-            )
-            p_values[member] = np.mean(_as_large(signs @ moving, moving.sum()))
-        elif len(difference):
-            sampled.append(member)
-    if sampled:
-        length = max(len(differences[member]) for member in sampled)
-        block = np.zeros(
-            (length, len(sampled))
-        )  # zeros below a shorter column: flipping them changes nothing
-        for column, member in enumerate(sampled):
-            block[: len(differences[member]), column] = differences[member]
-        hits = _as_large(_flip(block, n_resamples, seed), block.sum(axis=0)).sum(axis=0)
-        p_values[sampled] = (hits + 1) / (n_resamples + 1)
-    return p_values
-
-
-def _as_large(sums: Floats, observed: Floats) -> npt.NDArray[np.bool_]:
-    # the same sum reached in another order must count as reached
-    return np.abs(sums) >= np.abs(observed) * (1 - 1e-9) - TIE
-
-
-def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:
-    """Sum the columns of `block` (queries, columns) with random signs: (resamples, columns).
-
-    Signs are drawn query by query, so that those of a column do not depend on other columns.
-    """
-    rng = np.random.default_rng([seed, 1])
-    sums = np.zeros((n_resamples, block.shape[1]))
-    step = max(1, _BLOCK // n_resamples)
-    for start in range(0, len(block), step):
-        rows = block[start : start + step]
-        bits = rng.integers(0, 256, size=(len(rows), (n_resamples + 7) // 8), dtype=np.uint8)
-        minus = np.unpackbits(bits, axis=1, count=n_resamples).astype(np.float64)
-        sums += rows.sum(axis=0) - 2.0 * (minus.T @ rows)
-    return sums
+    interval = binomtest(int(values.sum()), len(values)).proportion_ci(1 - alpha, "wilson")
+    return float(interval.low), float(interval.high)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,9 +25,9 @@ from ragbench.statistics.columns import (
     Floats,
     Pairs,
     bounds_of,
-    check_settings,
+    check_alpha,
+    deviation,
     pairs_by_measure,
-    with_nullable,
 )
 from ragbench.statistics.intervals import TIE, critical_means
 
@@ -47,7 +48,6 @@ def required_queries(
     power: float = POWER,
     *,
     alpha: float = 0.05,
-    n_tests: int = 1,
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Compute how many queries would show a true difference of `effect` with a probability of
@@ -68,11 +68,8 @@ def required_queries(
             where the pairs are too few for any. The same as `mde` of `compare` where power is 0.8.
         n: pairs at hand.
 
-    Args:
-        n_tests: number of tests that p-values will be corrected for, such as the measures or
-        configurations that are
-            compared: the test is then planned at alpha / n_tests, the strictest step of Holm's
-            correction.
+    Several tests cost queries: plan with `alpha` over their number, the strictest step of Holm's
+    correction.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -86,7 +83,7 @@ def required_queries(
         ConfigError: `effect`, `power` or `alpha` out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
-    check_settings(alpha)
+    check_alpha(alpha)
     if not isinstance(effect, int | float) or not math.isfinite(effect) or effect == 0:
         raise ConfigError(
             f"effect is {effect!r}; take the smallest difference that would matter to you, such "
@@ -96,51 +93,39 @@ def required_queries(
         raise ConfigError(
             f"power is {power!r}; take a number between alpha ({alpha}) and 1, usually 0.8"
         )
-    if not isinstance(n_tests, int) or n_tests < 1:
-        raise ConfigError(f"n_tests is {n_tests!r}; take a whole number from 1")
-    alpha = alpha / n_tests
-    rows = []
-    for measure, pair in pairs_by_measure(baseline, contender, measures).items():
-        n = len(pair.difference)
-        deviation = float(pair.difference.std(ddof=1)) if n > 1 else math.nan
-        pilot = Pilot.of(pair, measure)
-        rows.append(
-            (
-                measure,
-                effect,
-                deviation,
-                pilot.required(abs(effect), alpha, power),
-                pilot.detectable(alpha, power),
-                n,
-            )
-        )
+    pairs = pairs_by_measure(baseline, contender, measures)
+    pilots = [Pilot.of(pair, measure) for measure, pair in pairs.items()]
     table = pd.DataFrame(
-        rows, columns=["measure", "effect", "deviation", "required", "detectable", "n"]
+        {
+            "measure": list(pairs),
+            "effect": effect,
+            "deviation": [deviation(pair.difference) for pair in pairs.values()],
+            "required": [pilot.required(abs(effect), alpha, power) for pilot in pilots],
+            "detectable": [pilot.detectable(alpha, power) for pilot in pilots],
+            "n": [pilot.n for pilot in pilots],
+        }
     )
-    return with_nullable(table, "deviation", "detectable").astype({"required": "Int64"})
+    return table.astype({"deviation": "Float64", "detectable": "Float64", "required": "Int64"})
 
 
-class Pilot:
+class Pilot(NamedTuple):
     """What `n` differences tell about others: their deviation, or for 0/1 values (`differing`) how
     many differ.
 
     `width` is the largest possible difference.
     """
 
-    def __init__(
-        self, n: int, deviation: float, width: float, differing: int | None = None
-    ) -> None:
-        self.n, self.deviation, self.width, self.differing = n, deviation, width, differing
+    n: int
+    deviation: float
+    width: float
+    differing: int | None = None
 
     @classmethod
     def of(cls, pair: Pairs, measure: str) -> Pilot:
         """Describe the pairs of a measure."""
         low, high = bounds_of(measure, pair.before, pair.after)
         differing = int(np.abs(pair.difference).sum()) if pair.binary else None
-        n = len(pair.difference)
-        return cls(
-            n, float(pair.difference.std(ddof=1)) if n > 1 else math.nan, high - low, differing
-        )
+        return cls(len(pair.difference), deviation(pair.difference), high - low, differing)
 
     @property
     def is_silent(self) -> bool:

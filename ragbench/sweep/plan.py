@@ -12,7 +12,7 @@ from ragbench.errors import JudgeWarning
 from ragbench.evaluation import ask_all, select_questions, spec_of, system_of
 from ragbench.extension import searched
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
-from ragbench.llms.settings import in_force
+from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (

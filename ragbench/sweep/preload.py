@@ -34,7 +34,6 @@ _MODULES = (
     "IPython.extensions.storemagic",
     "tornado.platform.asyncio",
     "bm25s",
-    "cachetools",
     "detect_secrets.core.scan",
     "detect_secrets.plugins.keyword",
     "matplotlib.pyplot",
@@ -43,11 +42,9 @@ _MODULES = (
     "phonenumbers",
     "PIL.JpegImagePlugin",
     "pyarrow.pandas_compat",
-    "pytrec_eval",
     "scipy.stats",
     "sentencex",
     "sklearn.feature_extraction.text",
-    "statsmodels.stats.proportion",
     "stdnum.us.ssn",
     "Stemmer",
     "tokenizers",
@@ -98,14 +95,11 @@ def _preload() -> None:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
             importlib.import_module(name)
-    import nbformat
-
     from ragbench.sweep.worker import load_papermill
 
-    load_papermill()
-    nbformat.validate(
+    load_papermill().iorw.nbformat.validate(  # compiles the schema
         {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
-    )  # compiles the schema
+    )
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used

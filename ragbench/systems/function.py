@@ -42,7 +42,7 @@ class FunctionSystem:
     An asynchronous function runs on an event loop in a thread of its own, the same for all
     questions, so this also works where a loop is running already, as in Jupyter. A function with a
     parameter `user_roles` gets those of the case as that keyword, a tuple of texts. What the
-    function raises, and what it returns that is no answer, becomes a failed answer with the reason
+    function raises, and what it returns that is not an answer, becomes a failed answer with the reason
     in `error`; Ctrl-C ends. `name` is the function's unless given.
 
     >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import DataError, FailureKind
-from ragbench.llms.failures import Failed, RetryPolicy, refused, unreadable
+from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
 from ragbench.llms.http import Limits, Response, Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
@@ -170,9 +170,9 @@ class HttpSystem:
                 query_id, query, user_roles, 1 if self._is_gone else self.tries
             )
             self._is_gone = False
-        except Failed as exc:
+        except RequestError as exc:
             self._is_gone = self._is_gone or (exc.stop and not exc.status)
-            return failed(query_id, str(exc), exc.kind)
+            return failed(query_id, str(exc), exc.failure or FailureKind.ERROR)
         except DataError as exc:
             return failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
         except InterruptedError:
@@ -185,7 +185,7 @@ class HttpSystem:
         """Return what the server replies to a question, before any path is applied.
 
         Raises:
-            Failed, DataError: there is no reply, or it is not JSON.
+            RequestError, DataError: there is no reply, or it is not JSON.
         """
         return self._ask("probe", query, (), 1)[1]
 
@@ -216,11 +216,11 @@ class HttpSystem:
                 headers=self._headers(values),
             )
         except httpx.InvalidURL as exc:
-            raise Failed(
+            raise RequestError(
                 f"{self.name}: this question makes no address of url ({exc})", FailureKind.REFUSED
             ) from None
-        except Failed as exc:
-            if exc.kind is FailureKind.TIMEOUT:
+        except RequestError as exc:
+            if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
             raise
         if not 200 <= response.status < 300 or response.status == 202:
@@ -233,7 +233,7 @@ class HttpSystem:
         texts = {name: as_text(value) for name, value in values.items() if f"{{{name}}}" in url}
         for name, text in texts.items():
             if text in ("", ".", ".."):  # would be another address
-                raise Failed(
+                raise RequestError(
                     f"{self.name}: {{{name}}} is {text!r}, which cannot be a part of url",
                     FailureKind.REFUSED,
                 )
@@ -251,7 +251,7 @@ class HttpSystem:
                 message = (
                     f"{self.name}: the header {name!r} would hold characters that no header has"
                 )
-                raise Failed(message, FailureKind.REFUSED)
+                raise RequestError(message, FailureKind.REFUSED)
         return headers
 
     def _parsed(self, response: Response) -> Reply:

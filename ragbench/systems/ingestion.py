@@ -249,7 +249,7 @@ def _add(waiting: list[Document], target: Target, book: _Ledger) -> dict[str, st
         name=target.name,
         before=lambda document: book.note("sending", document.doc_id, _checksum(document)),
     )
-    with progress_bar(len(waiting), f"{target.name}: documents") as bar:
+    with progress_bar(len(waiting), target.name, "documents") as bar:
         for document, outcome in calls:
             bar.update()
             if not isinstance(outcome, BaseException):

@@ -94,7 +94,7 @@ def ask(
         timeout_s=timeout_s,
     )
     check = getattr(system, "check_replies", lambda *, ended: None)
-    with progress_bar(len(queries), label, "question") as bar:
+    with progress_bar(len(queries), label, "questions") as bar:
         for query_id, found in work:
             if isinstance(found, TimeoutError):
                 late = f"{system.name} gave no answer within {timeout_s:g} s"

@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import warn
+from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem
 from ragbench.testsets.sections import Heading, locate
-from ragbench.testsets.validation import Content, Entry
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 

@@ -1,7 +1,7 @@
 """BEIR folders as test sets: labels that BEIR's files do not hold.
 
 case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names
-and forms of JSONL (see `single_file`). They take the place of what the other files hold.
+of `forms`. They take the place of what the other files hold.
 `"relevant": {}` keeps a question that no document answers; other grades are in qrels/.
 safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives. Reading the rest is
 `datasets.beir`'s, writing is `writer`'s.
@@ -14,26 +14,18 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from ragbench.datasets.beir import load_beir_folder, unique_records
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import identifier, warn
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
+from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, check, entry_of
+from ragbench.testsets.parser import Record
 from ragbench.testsets.perspectives import SAFETY_FILES, lines_of, read_safety
 from ragbench.testsets.problems import Problem, refuse
-from ragbench.testsets.single_file import Labels, entry_of_case
-from ragbench.testsets.validation import Content, Entry, Word, check, entry_of
 from ragbench.types import Case, Dataset
 
 LABELS = "case_labels.jsonl"
-
-
-class LabelLine(Labels, BaseModel):
-    """A line of case_labels.jsonl."""
-
-    query_id: Word
 
 
 def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
@@ -57,7 +49,10 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     def with_labels(case: Case) -> Case:
         if (entry := labels.get(case.query_id)) is None:
             return case
-        changes = {name: getattr(entry.case, name) for name in names[case.query_id] - {"relevant"}}
+        changes = {
+            name: getattr(entry.case, name)
+            for name in names[case.query_id].intersection(CASE_FIELDS)
+        }
         if "evidence" in changes:
             changes["evidence"] = tuple(dict.fromkeys(quoted_spans(entry, dataset.corpus, flaws)))
         return replace(case, **changes)
@@ -73,22 +68,9 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
     )
 
 
-def beir_split(folder: Path) -> str:
-    """Return the split that a folder is read with: test, or the only one that is there."""
-    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
-    if len(splits) > 1 and "test" not in splits:
-        raise DataError(
-            f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"
-        )
-    return splits[0] if len(splits) == 1 else "test"
-
-
-def read_beir(folder: Path) -> Content:
-    """Return the content of a folder, as of any other test set."""
-    dataset = load_labelled_folder(folder, beir_split(folder))
-    entries = [entry_of_case(dataset, case) for case in dataset.cases]
-    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
-    return Content(dataset.name, dataset.split, "", dict(dataset.corpus), entries, *samples)
+def read_beir(folder: Path) -> Dataset:
+    """Return the dataset in a folder with its split "test", or the only one it has."""
+    return load_labelled_folder(folder, _split(folder))
 
 
 def beir_problems(folder: Path) -> list[Problem]:
@@ -100,7 +82,7 @@ def beir_problems(folder: Path) -> list[Problem]:
                 "ignore"
             )  # flaws that are not problems are reported when the set is loaded
             if not problems:
-                load_labelled_folder(folder, beir_split(folder))
+                read_beir(folder)
     except DataError as exc:
         problems.append(Problem(0, "", str(exc), "", folder.name))
     return problems
@@ -112,16 +94,27 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     """
     content = Content()
     names: dict[str, set[str]] = {}
-    entries: list[Entry] = []
+    seen: dict[str, Record] = {}
     for record in lines_of(folder, LABELS, content):
-        if (item := check(LabelLine, record, content)) is None:
+        line = check(Labels, record, content)
+        if line is None or not content.is_new(seen, line.query_id, record, "query_id"):
             continue
-        if item.relevant:
+        if line.relevant:
             content.problems.append(
-                record.problem(("relevant",), shown(item.relevant), "{}: grades are in qrels/")
+                record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")
             )
-        names[item.query_id] = item.model_fields_set - {"query_id", "metadata"}
-        entries.append(entry_of(item, record, text=item.query_id))
-    content.add_entries(entries, "query_id")
+        names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
+        entry = entry_of(CaseLine.model_construct(text=line.query_id, **dict(line)), record)
+        content.entries.append(entry)
     read_safety(folder, content)
     return content, names
+
+
+def _split(folder: Path) -> str:
+    """Return the split that a folder is read with: test, or the only one that is there."""
+    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    if len(splits) > 1 and "test" not in splits:
+        raise DataError(
+            f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"
+        )
+    return splits[0] if len(splits) == 1 else "test"

@@ -2,17 +2,38 @@
 every label fits:
 
 =============  ==================================================================================================
-yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`, and all of jsonl
-jsonl          ragbench's own: one file, every label, the documents and the safety samples
+yaml           `{version, name, split, corpus, cases: [...], documents, safety_inputs, safety_outputs}`, or the cases
+jsonl          the same in one file of lines; the kind of a line follows from its id, see below
 beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv; the rest is in case_labels.jsonl
-json           `[{id, question, expectedAnswer, requiredKeywords, expectedDocumentId, category}]`
-json-cases     `test_cases: [{query, expected_answer, expected_sources, category}]`
+json           the fields of yaml; also `{test_cases: [...]}`
 perspectives   a folder of JSONL files, joined by `case_id`: cases, retrieval_labels, context_labels, ...
 =============  ==================================================================================================
 
-Those of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are in
-`other_tools`. Each is described in the module of its name. Every form keeps fields that it does not
-know as metadata of the case, with a warning; one that looks like a misspelt label is a problem.
+A case, with every label of `Case` under its name there, or a name of another form::
+
+    id: q1                           # query_id, case_id; made from the question where it is left out
+    query: How do I install it?      # text, question
+    expected_chunks:                 # {doc_id}: is relevant; {doc_id, section}: its section is evidence; {chunk_id}
+      - {doc_id: setup_guide, section: Installation}
+    relevant: {setup_guide: 3}       # or a list, with grade 1; expected_sources, expectedDocumentId
+    evidence: [{doc_id: setup_guide, start: 10, end: 22, quote: Use version 3}]
+    expected_answer_contains: [pip, "3.11"]                  # required_keywords, requiredKeywords
+    reference_answer: With pip, on Python 3.11.              # expected_answer, expectedAnswer
+    gold_facts: [pip, [Python 3.11, "3.11"]]                 # the second with an alias
+
+`evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
+compared with the text there, found again where the document has changed, and dropped with a warning
+where it is gone. `corpus` names what `load_corpus` takes, from the place of the file: a folder of
+texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
+
+    {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
+    {"query_id": "q1", "text": "...", "relevant": {"setup_guide": 2}, ...}     a case
+    {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
+    {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
+
+Files of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are read by
+`other_tools`. Fields that no form has become metadata of the case, with a warning; one that looks
+like a misspelt label is a problem.
 """
 
 from __future__ import annotations
@@ -21,38 +42,43 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
+from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import expanded
+from ragbench.testsets.beir_form import read_beir
+from ragbench.testsets.cases import (
+    Content,
+    Head,
+    case_line,
+    check,
+    document_line,
+    entry_of_case,
+    sample_line,
+)
 from ragbench.testsets.fields import TABLES
-from ragbench.testsets.problems import refuse
+from ragbench.testsets.parser import (
+    Record,
+    UnreadableError,
+    dump_yaml,
+    json_records,
+    parse,
+    read_bytes,
+)
+from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
+from ragbench.testsets.problems import Problem, meant, refuse
 from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Dataset, Document
 
-if TYPE_CHECKING:
-    from ragbench.testsets.validation import Content
-
 WRITTEN = ("yaml", "jsonl", "beir")
-FORMS = (*WRITTEN, "json", "json-cases", "perspectives")
 OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "langsmith", "llamaindex", "table")
 
-PERSPECTIVE_FILES = (
-    "cases.jsonl",
-    "retrieval_labels.jsonl",
-    "context_labels.jsonl",
-    "groundedness_labels.jsonl",
-    "pipeline_labels.jsonl",
-    "safety_inputs.jsonl",
-    "safety_outputs.jsonl",
-)
-"""The files of a folder by perspective, any of which may be missing."""
-
-_BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
+_KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}
+_BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 _EXPECTED = (
     "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR "
     "folder (corpus.jsonl, queries.jsonl, qrels/)"
@@ -85,10 +111,9 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
         return save_dataset(dataset, target, force=force, extra=extra)
     if SUFFIXES.get(target.suffix.lower()) != form:
-        ends = ", ".join(suffix for suffix, found in SUFFIXES.items() if found == form)
         raise ConfigError(
             f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it "
-            f"in {ends}"
+            f"in .{form}"
         )
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
@@ -98,10 +123,10 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             "(force=True)"
         )
 
-    def check(new: Path) -> None:
+    def check_new(new: Path) -> None:
         refuse(f"{dataset.name} as {form}", read(new, form).problems)
 
-    return write_texts(target, {"": text_of(content_of(dataset), form)}, check)
+    return write_texts(target, {"": text_of(content_of(dataset), form)}, check_new)
 
 
 def is_testset(path: Path) -> bool:
@@ -116,33 +141,25 @@ def is_testset(path: Path) -> bool:
 
 
 def form_of(path: str | Path) -> str:
-    """Return which of the `FORMS` a test set has. For a JSON file the content decides which of the
-    two.
+    """Return the form of a test set.
 
     Raises:
         DataError: nothing is there, or no test set.
     """
-    place = expanded(path)
-    if os.path.isdir(place):
-        if (place / "queries.jsonl").is_file():
+    testset = expanded(path)
+    if os.path.isdir(testset):
+        if (testset / "queries.jsonl").is_file():
             return "beir"
-        if is_testset(place):
+        if is_testset(testset):
             return "perspectives"
-        raise DataError(f"{place} holds no test set; expected {_EXPECTED}")
-    if not os.path.isfile(place):
-        raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
+        raise DataError(f"{testset} holds no test set; expected {_EXPECTED}")
+    if not os.path.isfile(testset):
+        raise DataError(f"there is no file or folder {str(testset)!r}; expected {_EXPECTED}")
+    if not is_testset(testset):
+        raise DataError(f"{testset} is not the name of a test set; expected {_EXPECTED}")
     from ragbench.testsets.other_tools import other_form
 
-    if place.name not in _BEIR_FILES and (other := other_form(place)):
-        return other
-    form = SUFFIXES.get(place.suffix.lower())
-    if form is None or place.name in _BEIR_FILES:
-        raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
-    if form == "json":
-        from ragbench.testsets.case_lists import json_form
-
-        return json_form(place)
-    return form
+    return other_form(testset) or SUFFIXES[testset.suffix.lower()]
 
 
 def suffix_form(path: str | Path) -> str:
@@ -168,43 +185,124 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     other tools.
     """
     if form == "beir":
-        from ragbench.testsets.beir_form import read_beir
-
-        return read_beir(path)
+        return content_of(read_beir(path))
     if form == "perspectives":
-        from ragbench.testsets.perspectives import read_perspectives
-
         return read_perspectives(path)
     if form == "jsonl":
-        from ragbench.testsets.single_file import read_single
-
-        return read_single(path)
+        return _read_lines(path)
     if form in OTHER_FORMS:
         from ragbench.testsets.other_tools import read_other
 
         return read_other(path, form, corpus)
-    from ragbench.testsets.case_lists import read_list
+    return _read_file(path)
 
-    return read_list(path, form)
+
+def content_of(dataset: Dataset) -> Content:
+    """Return the content of a file that holds a dataset."""
+    return Content(
+        dataset.name,
+        dataset.split,
+        documents=dict(dataset.corpus),
+        entries=[entry_of_case(dataset, case) for case in dataset.cases],
+        inputs=list(dataset.safety_inputs),
+        outputs=list(dataset.safety_outputs),
+    )
 
 
 def text_of(content: Content, form: str) -> str:
     """Return the file that holds a content, in the form "yaml" or "jsonl"."""
-    from ragbench.testsets import case_lists, single_file
-
+    cases = [case_line(entry) for entry in content.entries]
+    documents = [document_line(document) for document in content.documents.values()]
+    inputs = [sample_line(sample, "input") for sample in content.inputs]
+    outputs = [sample_line(sample, "output") for sample in content.outputs]
+    head = {"split": content.split} | ({"corpus": content.corpus} if content.corpus else {})
     try:
-        return case_lists.yaml_text(content) if form == "yaml" else single_file.single_text(content)
+        if form == "jsonl":
+            lines = [{"testset": content.name, **head}] if content.name else []
+            lines += [*cases, *({**line, "kind": "input"} for line in inputs)]
+            lines += [*({**line, "kind": "output"} for line in outputs), *documents]
+            return "".join(map(json_line, lines))
+        parts = {
+            "name": content.name,
+            **head,
+            "cases": [yaml_case(case) for case in cases],
+            "safety_inputs": inputs,
+            "safety_outputs": outputs,
+            "documents": documents,
+        }
+        filled = {name: part for name, part in parts.items() if part or name == "cases"}
+        return dump_yaml({"version": 1, **filled})
     except (TypeError, ValueError) as exc:
         raise DataError(
             f"{content.name} holds metadata that cannot be written as plain data: {exc}"
         ) from exc
 
 
-def content_of(dataset: Dataset) -> Content:
-    """Return what a file holds of a dataset."""
-    from ragbench.testsets.single_file import entry_of_case
-    from ragbench.testsets.validation import Content
+def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
+    """Return a case of a YAML file, with the short names that people write."""
+    short = {"query_id": "id", "text": "query"}
+    return {short.get(name, name): value for name, value in line.items()}
 
-    entries = [entry_of_case(dataset, case) for case in dataset.cases]
-    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
-    return Content(dataset.name, dataset.split, "", dict(dataset.corpus), entries, *samples)
+
+def _read_file(path: Path) -> Content:
+    """Return the content of a YAML or JSON file: fields next to the list of cases, or the list."""
+    content = Content()
+    try:
+        record = parse(read_bytes(path), path.name)
+    except UnreadableError as exc:
+        content.problems.append(exc.problem)
+        return content
+    if record.value is None:
+        content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
+        return content
+    if isinstance(record.value, list):
+        content.add_cases(record.items())
+        return content
+    if (head := check(Head, record, content)) is None:
+        return content
+    content.name, content.split, content.corpus = head.name, head.split, head.corpus
+    cases = "test_cases" if "test_cases" in record.value else "cases"
+    if cases not in record.value:
+        content.problems.append(record.problem((cases,), "missing", "a list of cases"))
+    content.add_cases(record.items(cases))
+    content.add_documents(record.items("documents"))
+    content.add_samples(record.items("safety_inputs"), "input")
+    content.add_samples(record.items("safety_outputs"), "output")
+    return content
+
+
+def _read_lines(path: Path) -> Content:
+    """Return the content of a JSONL file."""
+    content = Content()
+    lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
+    for record in json_records(read_bytes(path), path.name, content.problems):
+        kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
+        if kind == "inputs" and record.value.get("kind") == "output":
+            kind = "outputs"
+        if kind:
+            lines[kind].append(record)
+            continue
+        names = list(map(str, record.value))
+        expected = meant(
+            "".join(names[:1]),
+            _KINDS,
+            "query_id (a case), doc_id (a document), sample_id or testset",
+        )
+        content.problems.append(
+            record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected)
+        )
+    if not any(lines.values()) and not content.problems:
+        content.problems.append(
+            Problem(0, "", "the file is empty", "one object with a query_id per line", path.name)
+        )
+    for record in lines["heads"][1:]:
+        expected = f"one such line: line {lines['heads'][0].line} is one"
+        content.problems.append(record.problem(("testset",), "there twice", expected))
+    for record in lines["heads"][:1]:
+        if head := check(Head, record, content):
+            content.name, content.split, content.corpus = head.name, head.split, head.corpus
+    content.add_cases(lines["cases"])
+    content.add_documents(lines["documents"])
+    content.add_samples(lines["inputs"], "input")
+    content.add_samples(lines["outputs"], "output")
+    return content

@@ -18,8 +18,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.testsets.cases import derived_id
 from ragbench.testsets.sections import Heading, front_title, headings_of, without_front_matter
-from ragbench.testsets.validation import derived_id
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Dataset, Document, Span
 

@@ -14,8 +14,8 @@ from ragbench.files import expanded
 from ragbench.types import Dataset, DatasetSource, Document
 
 if TYPE_CHECKING:
+    from ragbench.testsets.cases import Content
     from ragbench.testsets.problems import Problem
-    from ragbench.testsets.validation import Content
 
 __all__ = ["load_dataset", "load_testset", "validate_testset"]
 

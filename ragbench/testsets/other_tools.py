@@ -36,9 +36,9 @@ from ragbench.datasets.records import warn
 from ragbench.errors import DataError, require
 from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
+from ragbench.testsets.cases import Content, Entry, derived_id
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
-from ragbench.testsets.parser import Keys, Record, UnreadableError, parse_yaml
-from ragbench.testsets.validation import Content, Entry, derived_id
+from ragbench.testsets.parser import Keys, Record, UnreadableError, parse
 from ragbench.types import Case, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
@@ -72,7 +72,7 @@ def other_form(path: Path) -> str:
         if suffix == ".json":
             found = json.loads(text)
         elif suffix in (".yaml", ".yml") and ("tests" in text or "vars" in text):
-            found = parse_yaml(text, path.name, []).value
+            found = parse(text.encode(), path.name).value
             tests = (
                 found.get("tests") if isinstance(found, dict) and "cases" not in found else found
             )
@@ -117,7 +117,7 @@ def _content(path: Path, form: str) -> Any:
         text = path.read_text(encoding="utf-8-sig")
         if form != "promptfoo" or path.suffix.lower() == ".json":
             return parse_json(text)
-        return parse_yaml(text, path.name, []).value
+        return parse(text.encode(), path.name).value
     except UnreadableError as exc:
         raise DataError(str(exc.problem)) from exc
     except (OSError, ValueError, csv.Error, RecursionError) as exc:

@@ -1,67 +1,50 @@
-"""JSON and YAML as plain data, with the line of every value, so that a problem can be reported with
+"""JSON and YAML as plain data, and the line of every value, so that a problem can be reported with
 it.
 
-JSON is read by the standard library and YAML by ruamel.yaml, of whose nodes only plain data is
-built: of YAML's plain words only true, false, null and decimal numbers are more than text (`no` and
-007 are texts), a field is there once, and aliases expand within bounds. Lines of JSON, which is
-YAML too, are looked up by ruamel.yaml when there is a problem.
+Of YAML's plain words only true, false, null and decimal numbers are more than text (`no` and 007
+are texts); aliases are refused, as ten lines of them can name billions of values. JSON is YAML too:
+lines of both are looked up by ruamel.yaml when there is a problem.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, ComposerError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.resolver import VersionedResolver
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
+from ragbench.files import parse_json
 from ragbench.testsets.problems import Problem, field_name
 
 Keys = tuple[str | int, ...]
 
-_MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
-_MAX_LOOKED_UP = 2_000_000  # characters of JSON; ruamel.yaml takes 3 s for a million
-_MAX_DEPTH = 50
-_MAX_EXPANDED = 100_000  # values that aliases may expand to: a file of ten lines can name billions
-_MAX_DIGITS = 300
-_SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
-_SURROGATE = re.compile(r"\\[uU](?:0000)?[dD][89a-fA-F]")
-_WORDS: dict[str, bool | None] = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-    "": None,
-    "~": None,
-    "null": None,
-    "Null": None,
-    "NULL": None,
-}
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?")
-_TAGS = {
-    f"tag:yaml.org,2002:{kind}"
-    for kind in "str seq map int float bool null timestamp merge value".split()
+_MAX_LOOKED_UP = 2_000_000  # characters; ruamel.yaml takes 3 s for a million
+_WORDS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"-?(?:0|[1-9][0-9]{0,300})",
+    "float": r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?",
 }
 _LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # which readers of YAML take for blanks
-_AMBIGUOUS = re.compile(
-    r"(?i)y|n|yes|no|on|off|[-+.\d][\d:_.-]*"
-)  # not texts to readers of YAML 1.1
-_TWICE = ("there twice", "each field once")
 
 
 class UnreadableError(Exception):
     """A text without a plain value; `problem` tells why."""
 
-    def __init__(self, line: int, value: str, expected: str, file: str = "") -> None:
+    def __init__(self, line: int, value: str, expected: str, file: str) -> None:
         super().__init__(value)
         self.problem = Problem(line, "", value, expected, file)
 
@@ -80,12 +63,13 @@ class Record:
         """Return the line on which the value begins."""
         return self.line_of(self.keys)
 
-    def at(self, *keys: str | int) -> Record:
-        """Return a value inside of this one."""
-        value = self.value
-        for key in keys:
-            value = value[key]
-        return replace(self, value=value, keys=(*self.keys, *keys))
+    def items(self, name: str | None = None) -> Iterator[Record]:
+        """Yield the items of a list, or of the list in a field of this record."""
+        keys, items = self.keys, self.value
+        if name is not None:
+            keys, items = (*keys, name), self.value.get(name)
+        for number, item in enumerate(items or ()):
+            yield replace(self, value=item, keys=(*keys, number))
 
     def problem(self, keys: Keys, value: str, expected: str) -> Problem:
         """Return what is wrong with the value at `keys`, which may be missing."""
@@ -96,31 +80,10 @@ class Record:
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file, without a byte order mark."""
     try:
-        limit = _MAX_BYTES.get(path.suffix.lower())
-        if limit is not None and (size := path.stat().st_size) > limit:
-            raise DataError(
-                f"{path} has {size:,} bytes; expected {limit:,} at most: use JSONL for sets of "
-                "this size"
-            )
         return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as exc:
         raise DataError(
             f"{path} could not be read: {exc.strerror or exc}; check that it is there and readable"
-        ) from exc
-
-
-def decode(raw: bytes, file: str, first_line: int = 1) -> str:
-    """Return the text of bytes in UTF-8.
-
-    Raises:
-        UnreadableError: they are not.
-    """
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        line = first_line + raw.count(b"\n", 0, exc.start)
-        raise UnreadableError(
-            line, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file in UTF-8", file
         ) from exc
 
 
@@ -130,7 +93,7 @@ def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Rec
         if not line.strip():
             continue
         try:
-            record = parse_json(decode(line, file, number), file, problems, line=number)
+            record = parse(line, file, line=number)
         except UnreadableError as exc:
             problems.append(exc.problem)
             continue
@@ -140,275 +103,158 @@ def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Rec
             problems.append(record.problem((), shown(record.value), "an object {...} on each line"))
 
 
-def parse_json(text: str, file: str, problems: list[Problem], *, line: int = 0) -> Record:
-    """Return the content of a JSON text, or of that line of a JSONL file; repeated fields are added
-    to `problems`.
+def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
+    """Return the content of a YAML or JSON file, or of that line of a JSONL file.
 
-    >>> record = parse_json('{"cases": [\\n {"id": 1}]}', "a.json", [])
-    >>> record.value, record.at("cases", 0, "id").line
-    ({'cases': [{'id': 1}]}, 2)
-
-    Raises:
-        UnreadableError: it is not JSON, holds NaN or a number out of range, or nests too deeply.
-    """
-    repeated: list[str] = []
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) != len(pairs):
-            names = [name for name, _ in pairs]
-            repeated.extend({name for name in fields if names.count(name) > 1})
-        return fields
-
-    try:
-        value = json.loads(
-            text,
-            object_pairs_hook=unique,
-            parse_constant=_number,
-            parse_int=_number,
-            parse_float=_number,
-        )
-    except json.JSONDecodeError as exc:
-        near = shown(text[exc.pos : exc.pos + 60], 60) if exc.pos < len(text) else "the text ends"
-        raise UnreadableError(
-            line or exc.lineno, f"not valid JSON: {near} ({exc.msg})", "valid JSON", file
-        ) from exc
-    except RecursionError as exc:
-        raise UnreadableError(line or 1, "not valid JSON: too deep", _SHALLOW, file) from exc
-    except ValueError as exc:
-        number = line or 1 + text.count("\n", 0, text.find(str(exc)))
-        value = f"not valid JSON: the number {shown(str(exc), 40)}"
-        raise UnreadableError(number, value, "a number of usual size", file) from exc
-    record = Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
-    if repeated:
-        with_keys = _nodes_of(text)
-        faults = with_keys.faults if with_keys else [((name,), *_TWICE) for name in repeated]
-        problems += [record.problem(*fault) for fault in faults]
-    _check_texts(record, text, problems)
-    return record
-
-
-def parse_yaml(text: str, file: str, problems: list[Problem]) -> Record:
-    """Return the content of a YAML text; repeated fields and tags are added to `problems`.
-
-    >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2", "a.yaml", []).value
+    >>> record = parse(b'{"cases": [\\n {"id": 1}]}', "a.json")
+    >>> record.value, [case.line for case in record.items("cases")]
+    ({'cases': [{'id': 1}]}, [2])
+    >>> parse(b"answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2", "a.yaml").value
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
 
     Raises:
-        UnreadableError: it is not YAML, nests too deeply, or holds more than one document.
+        UnreadableError: it is not UTF-8, JSON or YAML, has a field twice or an alias, or nests too
+        deeply.
     """
-    from ruamel.yaml.error import MarkedYAMLError
-    from ruamel.yaml.reader import ReaderError
-
+    is_yaml = file.lower().endswith((".yaml", ".yml"))
+    form = "YAML" if is_yaml else "JSON"
     try:
-        nodes = _Nodes(text)
+        text = raw.decode()
+        if is_yaml:
+            value = _reader().load(text)
+            json.dumps(value, ensure_ascii=False).encode()  # no half of a surrogate pair
+        else:
+            value = parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
+    except UnicodeDecodeError as exc:
+        wrong = f"byte 0x{raw[exc.start]:02x} is not UTF-8"
+        at = line or 1 + raw.count(b"\n", 0, exc.start)
+        raise UnreadableError(at, wrong, "a file in UTF-8", file) from exc
     except MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
-        reason = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
-        expected = "YAML; quote texts with special signs"
+        at = mark.line + 1 if mark else 1
         raise UnreadableError(
-            mark.line + 1 if mark else 1, f"not valid YAML: {reason}", expected, file
-        ) from exc
-    except ReaderError as exc:
-        line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
-        raise UnreadableError(
-            line, f"not valid YAML: {exc.reason}", "signs that can be printed", file
+            at, f"not valid YAML: {exc.problem or exc.context}", "plain data", file
         ) from exc
     except RecursionError as exc:
-        raise UnreadableError(1, "too deep", _SHALLOW, file) from exc
-    except UnreadableError as exc:
-        exc.problem = replace(exc.problem, file=file)
-        raise
-    record = Record(nodes.value, file, (), nodes.line_of)
-    problems += [record.problem(*fault) for fault in nodes.faults]
-    _check_texts(record, text, problems)
-    return record
+        raise UnreadableError(
+            line or 1, f"not valid {form}: too deep", "fewer levels", file
+        ) from exc
+    except (YAMLError, ValueError) as exc:
+        at, reason = line or getattr(exc, "lineno", 1), " ".join(str(exc).split())
+        raise UnreadableError(at, f"not valid {form}: {reason}", "plain data", file) from exc
+    return Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
 
 
-def dump_yaml(value: Any, *, change: Callable[[Any], None] | None = None) -> str:
-    """Return plain data as YAML, in the order it has.
-
-    With `change`, `value` is a YAML text, of whose content `change` makes another; what it does not
-    touch keeps its comments.
-    """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.representer import RoundTripRepresenter
-
-    class Representer(RoundTripRepresenter):
-        def ignore_aliases(self, data: Any) -> bool:
-            return not getattr(data, "anchor", None)
-
-    def quoted(representer: Representer, text: str) -> Any:
-        style = '"' if _LINE_ENDS.search(text) else "'" if _AMBIGUOUS.fullmatch(text) else None
-        return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-    Representer.add_representer(str, quoted)
-    yaml, out = YAML(), StringIO()
-    yaml.Representer, yaml.width, yaml.preserve_quotes = Representer, 120, True
+def dump_yaml(value: Any) -> str:
+    """Return plain data as YAML, in the order it has."""
+    out = StringIO()
     try:
-        if change is not None:
-            content = yaml.load(value)
-            change(content)
-            value = content
-        yaml.dump(value, out)
+        _round_trip().dump(value, out)
     except YAMLError as exc:
         raise ValueError(f"not YAML: {exc}") from exc
     return out.getvalue()
 
 
-def yaml_comments(text: str) -> Iterator[str]:
-    """Yield the comments in a YAML text.
+def extend_yaml(text: str, items: Sequence[Any]) -> str:
+    """Return a YAML text with more items in its list of cases; all else, comments too, stays."""
+    yaml, out = _round_trip(), StringIO()
+    content = yaml.load(text)
+    (content["cases"] if isinstance(content, dict) else content).extend(items)
+    yaml.dump(content, out)
+    return out.getvalue()
 
-    >>> list(yaml_comments("a: '# no'  # one\\n# two\\nb: [1, # three\\n 2]"))
-    ['# one', '# two', '# three']
+
+def count_comments(text: str) -> int:
+    """Return the number of signs # in the comments of a YAML text.
+
+    >>> count_comments("a: '# no'"), count_comments("a: 1  # yes")
+    (0, 1)
     """
-    from ruamel.yaml import YAML
-
-    scalars, nodes = [], [YAML(typ="safe", pure=True).compose(text)]
-    while nodes:
-        node = nodes.pop()
-        if node is not None and node.id == "scalar":
-            scalars.append((node.start_mark.index, node.end_mark.index, node.style, node.value))
-        elif node is not None:
-            nodes += (
-                node.value
-                if node.id == "sequence"
-                else [part for pair in node.value for part in pair]
-            )
-    scalars.sort()
-    for match in re.finditer(r"(?:^|(?<=\s))#.*", text, re.MULTILINE):
-        comment = match[0].rstrip()
-        number = bisect_right(scalars, (match.start() + 1,)) - 1
-        _, end, style, value = scalars[max(number, 0)] if scalars else (0, 0, None, "")
-        is_text = (
-            number >= 0 and match.start() < end and (style not in ("|", ">") or comment in value)
-        )
-        if not is_text:
-            yield comment
+    return sum(str(token.comment).count("#") for token in YAML().scan(text))
 
 
-class _Nodes:
-    """The plain data that the nodes of a YAML text hold, with the line of each; `faults` are keys,
-    value, expected.
-    """
+class _Resolver(VersionedResolver):
+    """Gives plain words their type: fewer are numbers than in YAML 1.1 and 1.2."""
 
-    def __init__(self, text: str) -> None:
-        from ruamel.yaml import YAML
-
-        self.lines: dict[Keys, int] = {}
-        self.faults: list[tuple[Keys, str, str]] = []
-        self._built: set[int] = set()
-        self._expanded = 0
-        roots = list(YAML(typ="safe", pure=True).compose_all(text))
-        if len(roots) > 1:
-            line = roots[1].start_mark.line + 1
-            raise UnreadableError(line, "a second document (---)", "one document in a file")
-        self.value = self._build(roots[0], (), 1) if roots and roots[0] else None
-
-    def line_of(self, keys: Keys) -> int:
-        """Return the line of a value, or of the nearest thing around it where it is missing."""
-        while keys and keys not in self.lines:
-            keys = keys[:-1]
-        return self.lines.get(keys, 1)
-
-    def _build(self, node: Any, keys: Keys, line: int) -> Any:
-        self.lines[keys] = line
-        self._expanded += id(node) in self._built
-        self._built.add(id(node))
-        if len(keys) > _MAX_DEPTH:
-            raise UnreadableError(line, "too deep", _SHALLOW)
-        if self._expanded > _MAX_EXPANDED:
-            expected = f"aliases that expand to {_MAX_EXPANDED:,} values at most"
-            raise UnreadableError(line, "too many aliases", expected)
-        if node.tag not in _TAGS:
-            self.faults.append((keys, f"the tag {shown(node.tag)}", "plain data without tags"))
-        if node.id == "mapping":
-            return self._build_mapping(node, keys)
-        if node.id == "sequence":
-            items = enumerate(node.value)
-            return [
-                self._build(item, (*keys, number), item.start_mark.line + 1)
-                for number, item in items
-            ]
-        return _plain(node.value) if node.style is None else node.value
-
-    def _build_mapping(self, node: Any, keys: Keys) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
-        for name, item in node.value:
-            line = name.start_mark.line + 1
-            if name.id != "scalar":
-                raise UnreadableError(line, "a field name that is a list or a mapping", "a text")
-            value = self._build(item, (*keys, name.value), line)
-            if name.tag == "tag:yaml.org,2002:merge":
-                for part in reversed(value if isinstance(value, list) else [value]):
-                    if not isinstance(part, dict):
-                        raise UnreadableError(line, f"<< {shown(part)}", "an alias of a mapping")
-                    merged |= part
-            elif name.value in fields:
-                self.faults.append(((*keys, name.value), *_TWICE))
-            else:
-                fields[name.value] = value
-        return {**merged, **fields}
+    versioned_resolver: ClassVar = {
+        None: [
+            (f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"))
+            for kind, pattern in _WORDS.items()
+        ]
+    }
 
 
-def _nodes_of(text: str) -> _Nodes | None:
-    """Return the nodes of a JSON text, None where ruamel.yaml does not read it or it is long."""
-    try:
-        return _Nodes(text.replace("\t", " ")) if len(text) <= _MAX_LOOKED_UP else None
-    except Exception:  # what JSON has and YAML has not: the line is then that of the whole file
-        return None
+class _Composer(Composer):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.parser.check_event(AliasEvent):
+            mark = self.parser.peek_event().start_mark
+            raise ComposerError(None, None, "an alias (*name): write the value itself", mark)
+        node = super().compose_node(parent, index)
+        if parent is not None and index is None:  # the name of a field, which is a text
+            node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG
+        return node
+
+
+def _reader() -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver, yaml.Composer = _Resolver, _Composer
+    return yaml
+
+
+class _Representer(RoundTripRepresenter):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _quoted(representer: Any, text: str) -> Any:
+    style = '"' if _LINE_ENDS.search(text) else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Representer.add_representer(str, _quoted)
+
+
+def _round_trip() -> YAML:
+    yaml = YAML()
+    yaml.Representer, yaml.width, yaml.preserve_quotes = _Representer, 120, True
+    return yaml
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)!r} is there twice")
+    return fields
+
+
+def _refused(number: str) -> None:
+    raise ValueError(f"the number {number}")
 
 
 def _lines_of(text: str) -> Callable[[Keys], int]:
-    """Return what gives the line of any keys of a JSON text."""
-    nodes = cache(lambda: _nodes_of(text))
-    return lambda keys: found.line_of(keys) if (found := nodes()) else 0
+    """Return what gives the line of any keys: of the nearest thing around a missing value."""
 
-
-def _plain(text: str) -> Any:
-    """Return the value of a plain word of YAML; fewer are numbers than YAML 1.1 and 1.2 have."""
-    if text in _WORDS:
-        return _WORDS[text]
-    try:
-        return _number(text) if _DECIMAL.fullmatch(text) else text
-    except ValueError:
-        return text
-
-
-def _number(text: str) -> int | float:
-    """Return a decimal number; ValueError where it is out of range."""
-    if len(text) <= _MAX_DIGITS and text.removeprefix("-").isdecimal():
-        return int(text)
-    if len(text) > _MAX_DIGITS or not math.isfinite(number := float(text)):
-        raise ValueError(text)
-    return number
-
-
-def _check_texts(record: Record, text: str, problems: list[Problem]) -> None:
-    """Add halves of surrogate pairs, which no encoder takes later, and what nests too deeply, to
-    `problems`.
-    """
-    if _SURROGATE.search(text) or text.count("{") + text.count("[") > _MAX_DEPTH:
-        problems += [record.problem(*fault) for fault in _odd_values(record.value, ())]
-
-
-def _odd_values(value: Any, keys: Keys) -> Iterator[tuple[Keys, str, str]]:
-    if len(keys) > _MAX_DEPTH:
-        yield keys[:1], "too deep", _SHALLOW
-        return
-    for part in (value, *(value if isinstance(value, dict) else ())):
+    @cache
+    def root() -> Any:
         try:
-            part.encode() if isinstance(part, str) else b""
-        except UnicodeEncodeError:
-            yield keys, f"{shown(part)} with half of a surrogate pair", "the character itself"
-    inside = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, item in inside:
-        yield from _odd_values(item, (*keys, key))
+            return _reader().compose(text.replace("\t", " "))
+        except (YAMLError, RecursionError):  # what JSON has and YAML has not
+            return None
+
+    def line_of(keys: Keys) -> int:
+        if len(text) > _MAX_LOOKED_UP or (node := root()) is None:
+            return 0
+        line = 1
+        for key in keys:
+            parts: dict[Any, Any] = (
+                {name.value: (name, value) for name, value in node.value}
+                if node.id == "mapping"
+                else dict(enumerate((item, item) for item in node.value))
+            )
+            if key not in parts:
+                break
+            line, node = parts[key][0].start_mark.line + 1, parts[key][1]
+        return line
+
+    return line_of

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from ragbench.datasets.jsonl import json_line, json_lines, shown
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import STAGING, expanded, staged
-from ragbench.types import Case, Dataset, Span
+from ragbench.testsets.cases import case_line, entry_of_case
+from ragbench.testsets.perspectives import safety_texts
+from ragbench.types import Dataset
 
-CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
+CASE_FILES = ("queries.jsonl", "answers.jsonl", "case_labels.jsonl")
 """One line for each case, or for those that have what the file is for."""
 
 FILES = (
     "corpus.jsonl",
     *CASE_FILES,
+    "questions.jsonl",
     "qrels",
     "safety_inputs.jsonl",
     "safety_outputs.jsonl",
@@ -32,21 +36,9 @@ FILES = (
 """What a folder may hold that `save_dataset` replaces."""
 
 
-_MORE_LABELS = (
-    "required_keywords",
-    "expected_claims",
-    "forbidden_claims",
-    "expected_citations",
-    "expected_sections",
-    "expected_chunks",
-    "relevant_chunks",
-    "required_flags",
-    "forbidden_flags",
-    "min_citations",
-    "latency_budget_ms",
-    "user_roles",
-)
-"""Labels for which BEIR's files have no place."""
+_QUERY_FIELDS = ("text", "category", "query_type", "metadata")
+_ELSEWHERE = {*_QUERY_FIELDS, "query_id", "reference_answer", "relevant"}
+"""Labels that are in queries.jsonl, answers.jsonl and qrels/; case_labels.jsonl has the others."""
 
 
 def text_digest(answer: str) -> str:
@@ -82,9 +74,9 @@ def save_dataset(
     """Write a dataset as a BEIR folder, complete or not at all, and give its path.
 
     corpus.jsonl, queries.jsonl, qrels/<split>.tsv; answers.jsonl with reference answers,
-    questions.jsonl with gold spans, case_labels.jsonl with labels that those cannot hold (such as
-    required keywords) and files of safety samples where there are any; `extra` is file name ->
-    text. `load_dataset(folder, split)` gives the same dataset.
+    case_labels.jsonl with all other labels (gold spans, required keywords, ...) and files of safety
+    samples where there are any; `extra` is file name -> text. `load_dataset(folder, split)` gives
+    the same dataset.
 
     Args:
         force: replace a folder that is there. Never replaced is one that holds anything else than a
@@ -94,10 +86,6 @@ def save_dataset(
     Raises:
         DataError: the folder is there, or must not be replaced, or an id cannot be written.
     """
-    from ragbench.testsets.perspectives import (
-        safety_texts,
-    )  # here, as it takes time and memory to load
-
     target = expanded(folder)
     check_free(target, force)
     texts = {
@@ -106,7 +94,7 @@ def save_dataset(
         )
     }
     texts |= (
-        case_texts(dataset)
+        _case_texts(dataset)
         | safety_texts(dataset.safety_inputs, dataset.safety_outputs)
         | dict(extra or {})
     )
@@ -173,110 +161,28 @@ def check_free(folder: Path, force: bool) -> None:
         )
 
 
-def case_texts(dataset: Dataset) -> dict[str, str]:
+def _case_texts(dataset: Dataset) -> dict[str, str]:
     """Return file name -> content, of the files with cases and their judgements; "" where there is
     nothing.
     """
-    texts = {
-        name: "".join(json_line(record) for record in _records(dataset, name))
-        for name in CASE_FILES
-    }
-    return {f"qrels/{dataset.split}.tsv": _qrels(dataset), **texts}
-
-
-def _records(dataset: Dataset, file: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of one of the files with cases."""
-    bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
+    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in CASE_FILES}
     for case in dataset.cases:
-        if file == "queries.jsonl":
-            yield _query_line(case)
-        elif file == "questions.jsonl":
-            if references := _references(case, dataset, bodies):
-                yield {"_id": case.query_id, "question": case.text, "references": references}
-        elif line := _answer_line(case) if file == "answers.jsonl" else _label_line(case, dataset):
-            yield line
-
-
-def _query_line(case: Case) -> dict[str, Any]:
-    line: dict[str, Any] = {"_id": case.query_id, "text": case.text}
-    line |= {name: value for name in ("category", "query_type") if (value := getattr(case, name))}
-    metadata = {
-        key: value
-        for key, value in case.metadata.items()
-        if key != "generated" or not case.reference_answer
-    }
-    return {**line, "metadata": metadata} if metadata else line
-
-
-def _answer_line(case: Case) -> dict[str, Any]:
-    line: dict[str, Any] = {"answer": case.reference_answer} if case.reference_answer else {}
-    if _is_short_answer(case):
-        line["answers"] = list(case.gold_facts[0])
-    if case.expected_outcome in ("success", "no_results"):
-        line["answerable"] = case.expected_outcome == "success"
-    if case.reference_answer and "generated" in case.metadata:
-        line["generated"] = case.metadata["generated"]
-    return {"_id": case.query_id, **line} if line else {}
-
-
-def _is_short_answer(case: Case) -> bool:
-    """Return True if the gold facts are one with aliases, which answers.jsonl holds next to a
-    reference answer.
-    """
-    if not case.reference_answer or len(case.gold_facts) != 1:
-        return False
-    (fact,) = case.gold_facts
-    return len(set(fact)) == len(fact)
-
-
-def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
-    """Return the labels that no other file holds as they are."""
-    from ragbench.testsets.single_file import case_line, entry_of_case
-
-    labels = case_line(entry_of_case(dataset, case))
-    names = [name for name in _MORE_LABELS if name in labels]
-    if case.gold_facts and not _is_short_answer(case):
-        names.append("gold_facts")
-    if case.expected_outcome in ("uncertain", "blocked"):
-        names.append("expected_outcome")
-    if case.reference_answer == "":
-        names.append("reference_answer")
-    if any(_is_outside(span, dataset) for span in case.evidence):
-        names.append("evidence")
-    line = {name: labels[name] for name in names}
-    if not dataset.qrels.get(case.query_id) and case.expected_outcome != "no_results":
-        line["relevant"] = {}
-    return {"query_id": case.query_id, **line} if line else {}
-
-
-def _is_outside(span: Span, dataset: Dataset) -> bool:
-    """Return True if a span begins in a title or is in no document of the corpus: not what
-    questions.jsonl can hold.
-    """
-    document = dataset.corpus.get(span.doc_id)
-    return document is None or span.start < len(document.full_text) - len(document.text)
-
-
-def _references(case: Case, dataset: Dataset, bodies: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return gold spans as characters of `text`; the format has none for what is in a title or
-    elsewhere.
-    """
-    references = []
-    for span in case.evidence:
-        if span.doc_id not in bodies:
-            continue
-        start, end = max(span.start - bodies[span.doc_id], 0), span.end - bodies[span.doc_id]
-        if end > start:
-            content = dataset.corpus[span.doc_id].text[start:end]
-            references.append(
-                {
-                    "corpus_id": span.doc_id,
-                    "content": content,
-                    "start_index": start,
-                    "end_index": end,
-                }
-            )
-    return references
+        query_id, metadata = {"_id": case.query_id}, dict(case.metadata)
+        answer = {"answer": case.reference_answer} if case.reference_answer else {}
+        if answer and "generated" in metadata:
+            answer["generated"] = metadata.pop("generated")
+        labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
+        query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
+        others = {name: value for name, value in labels.items() if name not in _ELSEWHERE}
+        if not dataset.qrels.get(case.query_id):
+            others["relevant"] = {}
+        if case.reference_answer == "":
+            others["reference_answer"] = ""
+        lines["queries.jsonl"].append(query_id | query)
+        lines["answers.jsonl"] += [query_id | answer] if answer else []
+        lines["case_labels.jsonl"] += [{"query_id": case.query_id, **others}] if others else []
+    texts = {name: "".join(map(json_line, records)) for name, records in lines.items()}
+    return {f"qrels/{dataset.split}.tsv": _qrels(dataset), **texts}
 
 
 def _qrels(dataset: Dataset) -> str:

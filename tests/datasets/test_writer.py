@@ -147,9 +147,10 @@ def test_labels_that_beir_has_no_place_for_are_in_separate_files(tmp_path: Path)
     assert records[2] == {
         "query_id": "q3", "gold_facts": [["x", "x"]], "expected_outcome": "uncertain", "relevant": {}
     }  # fmt: skip
-    assert (
-        json.loads(lines(folder / "questions.jsonl")[0])["references"][0]["content"] == "Paris"
-    )  # as far as it goes
+    assert records[1]["evidence"] == [
+        {"doc_id": "d1", "start": 3, "end": 13, "quote": "nce\n\nParis"},
+        {"doc_id": "elsewhere", "start": 0, "end": 9},
+    ]
 
 
 @pytest.mark.parametrize(

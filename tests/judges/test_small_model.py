@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataWarning
@@ -15,13 +14,13 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Document
 
 
 def test_a_small_model_answers_and_judges_end_to_end(
-    small_gguf: Path, llm_environment: Any
+    small_model: str, llm_environment: Any
 ) -> None:
     text = "The railway of Darjeeling opened in 1881."
     chunks = [Chunk("rail#0", "rail", 0, len(text), text)]
     case = Case("q0", "When did the railway of Darjeeling open?", reference_answer="In 1881.")
     data = Dataset("tiny", "test", {"rail": Document("rail", text)}, (case,), {})
-    llm = f"gguf:{small_gguf}"
+    llm = small_model
 
     answers = generate_answers(
         data, {"q0": {"rail#0": 1.0}}, chunks, llm, prompt="concise", max_tokens=40
@@ -60,14 +59,12 @@ def test_a_small_model_answers_and_judges_end_to_end(
     assert score_judgements([judged])["value"].isna().tolist() == [judged.value is None]
 
 
-def test_a_small_model_chooses_between_two_answers(small_gguf: Path, llm_environment: Any) -> None:
+def test_a_small_model_chooses_between_two_answers(small_model: str, llm_environment: Any) -> None:
     data = Dataset(
         "tiny", "test", {}, (Case("q0", "What is one plus one?", reference_answer="It is 2."),), {}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        one = pairwise(
-            [Answer("q0", "2")], [Answer("q0", "no idea")], f"gguf:{small_gguf}", dataset=data
-        )[0]
+        one = pairwise([Answer("q0", "2")], [Answer("q0", "no idea")], small_model, dataset=data)[0]
     assert (one.value is None) == (one.state != "scored")
     assert "--- b first ---" in one.response

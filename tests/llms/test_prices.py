@@ -26,7 +26,6 @@ def completion(model: str, read: int = 2_000, written: int = 400, **more: Any) -
         ("anthropic:claude-haiku-4-5-20251001", 0.004),
         ("openai:gpt-4o-mini-2024-07-18", 0.00054),  # 2,000 * 0.15 / 1e6 + 400 * 0.60 / 1e6
         ("ollama:llama3.1:8b", 0.0),
-        ("gguf:model.gguf", 0.0),
         ("scripted:test", 0.0),
         ("ollama:gpt-oss:120b-cloud", None),
         ("openai:my-own", None),

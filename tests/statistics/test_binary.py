@@ -1,8 +1,7 @@
-"""McNemar's exact test and Tango's interval: published examples, and the exact sign-flip test."""
+"""McNemar's exact test and Tango's interval: published examples."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from ragbench.statistics import compare, mcnemar_p_value
-from ragbench.statistics.intervals import score_interval, sign_flip_p_values
+from ragbench.statistics.intervals import score_interval
 
 
 def test_children_before_and_after_a_transplantation() -> None:
@@ -34,15 +33,6 @@ def test_approval_of_a_prime_minister() -> None:
     row = compare(frame, frame.assign(value=[*both, *[0] * 86, *[1] * 150])).iloc[0]
     assert (row["interval"], row["p_value"]) == ("score", pytest.approx(p, rel=1e-9))
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.0213, 0.0589), abs=2e-4)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=13))
-def test_mcnemars_is_the_exact_sign_flip_test(differences: list[float]) -> None:
-    flipped = sign_flip_p_values([np.array(differences)], 10_000, 0)[0]
-    assert mcnemar_p_value(differences.count(-1.0), differences.count(1.0)) == pytest.approx(
-        flipped, abs=1e-12
-    )
 
 
 @settings(max_examples=100, deadline=None)

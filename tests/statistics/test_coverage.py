@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
+from ragbench.evaluation import Result
 from ragbench.statistics import anova, equivalent, summarise
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import Intervals
@@ -86,9 +87,7 @@ def decided(columns: Sequence[Floats], width: float = 1.0) -> Intervals:
 def in_groups(
     n: int, experiments: int, rng: np.random.Generator
 ) -> tuple[list[Floats], float, float]:
-    """Sums over mean sizes of groups of 1 to 7 questions that share a rare loss, as `compare` has
-    them.
-    """
+    """Sums over mean sizes of groups of 1 to 7 questions that share a rare loss."""
     columns = []
     for _ in range(experiments):
         sizes = np.concatenate([[7], rng.integers(1, 8, n - 1)])
@@ -283,10 +282,16 @@ def check_anova(sizes: tuple[int, ...], experiments: int) -> None:
         called = 0
         for _ in range(experiments):
             values = rng.normal(0, [[0.1, 0.1, 0.1, 0.6]], (n, 4))
-            rows = [(q, name, values[q, i]) for q in range(n) for i, name in enumerate("abcd")]
-            table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index(
-                "source"
-            )
+            results = [
+                Result(
+                    name,
+                    {"parameters": {"retriever": name}},
+                    {},
+                    pd.DataFrame({"query_id": range(n), "measure": "RR", "value": values[:, i]}),
+                )
+                for i, name in enumerate("abcd")
+            ]
+            table = anova(results, measure="RR").set_index("source")
             called += bool(table["p_value"]["retriever"] < 0.05)
         print(f"{n:4d} {called / experiments:.3f}", flush=True)
         assert called / experiments <= 0.06 + slack(0.06, experiments)

@@ -122,7 +122,6 @@ def test_the_same_small_gain_on_every_question_proves_nothing_where_a_question_m
     frame = pd.DataFrame({"query_id": range(20), "measure": "RR", "value": 0.5})
     row = compare(frame, frame.assign(value=0.55)).iloc[0]
     assert row["decision"] == "undecided"
-    assert row["p_sign_flip"] < 0.001
     large = compare(frame.assign(value=0.0), frame.assign(value=0.9)).iloc[0]
     assert large["decision"] == "better"
 
@@ -133,7 +132,7 @@ def test_rare_losses_are_no_reason_to_call_small_gains_better() -> None:
     """
     before = pd.DataFrame({"query_id": range(6), "measure": "nDCG@10", "value": 0.5})
     row = compare(before, before.assign(value=0.55)).iloc[0]
-    assert (row["p_sign_flip"], row["decision"]) == (2 / 2**6, "undecided")
+    assert row["decision"] == "undecided"
 
 
 def test_without_bounds_equal_values_have_no_interval() -> None:
@@ -161,7 +160,7 @@ def test_interval_p_and_decision_agree_for_every_alpha(
         }
     )
     after = before.assign(value=[max(v, 0.0) for v in values])
-    row = compare(before, after, alpha=alpha, n_resamples=100).iloc[0]
+    row = compare(before, after, alpha=alpha).iloc[0]
     if row["interval"] == "none":
         return
     assert row["ci_low"] <= row["difference"] + 1e-12

@@ -121,11 +121,9 @@ def test_bounds_and_many_tests_cost_queries() -> None:
     assert [one < other for one, other in costs] == [True] * 3
     assert costs[-1][1] / costs[-1][0] < 1.1, "less the more queries there are"
     few, many = (
-        required_queries(*LARGE, 0.2, n_tests=n_tests).iloc[0]["required"] for n_tests in (1, 10)
+        required_queries(*LARGE, 0.2, alpha=alpha).iloc[0]["required"] for alpha in (0.05, 0.005)
     )
     assert few < many
-    with pytest.raises(ConfigError, match="n_tests is 0"):
-        required_queries(*UNIT, 0.2, n_tests=0)
 
 
 def test_edges() -> None:

@@ -297,7 +297,6 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
             '"{env:NO_SUCH_KEY}" }',
             "set NO_SUCH_KEY in the environment",
         ),
-        ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
         (
             '[http]\nurl = "{env:NO_SUCH_ADDRESS}/ask"\nbody = { q = "{query}" }',
             "set NO_SUCH_ADDRESS",

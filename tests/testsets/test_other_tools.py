@@ -315,7 +315,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"bad.csv.*question"):
         rb.load_testset(tmp_path / "bad.csv")
     case_id = rb.load_testset(FILES / "sheet.csv").cases[0].query_id
-    with pytest.raises(DataError, match="has the form 'table', which is read only"):
+    with pytest.raises(DataError, match="has the form 'table', which is not edited"):
         rb.testsets.remove_case(FILES / "sheet.csv", case_id)
     with pytest.warns(DataWarning, match="only with the documents"):
         data = rb.load_testset(FILES / "ragas.jsonl")

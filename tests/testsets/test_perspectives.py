@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import DataError, DataWarning
+from ragbench.testsets.cases import HARMFUL, HARMLESS
 from ragbench.testsets.forms import save_testset
 from ragbench.testsets.loader import load_dataset, load_testset
-from ragbench.testsets.safety import HARMFUL, HARMLESS
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 
@@ -244,7 +244,7 @@ def test_loading_needs_no_heavy_package(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "chunk",
-    [{"doc_id": "d"}, {"section": "s"}, {}, {"chunk_id": "c", "doc_id": "d", "section": "s"}],
+    [{"section": "s"}, {}, {"chunk_id": "c", "doc_id": "d", "section": "s"}],
 )
 def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path: Path) -> None:
     from ragbench.testsets.loader import validate_testset
@@ -254,5 +254,5 @@ def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path
     [problem] = validate_testset(tmp_path)
     assert (problem.field, problem.expected) == (
         "expected_chunks[0]",
-        "the id of a chunk, or {doc_id, section}",
+        "{doc_id} or {doc_id, section}, or {chunk_id}",
     )

@@ -8,7 +8,6 @@ import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,16 +16,15 @@ from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
+from ragbench.text import Recent
 
 if TYPE_CHECKING:
-    from cachetools import LRUCache
-
     from ragbench.types import FloatArray
 
     Vectors = tuple[FloatArray, FloatArray]
 
-_MEMORY_BYTES = 96 * 2**20
 _lock = threading.Lock()
+_recent = Recent[str, "Vectors"](96 * 2**20, lambda pair: sum(array.nbytes for array in pair) + 500)
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
@@ -38,13 +36,13 @@ def vectors(texts: Sequence[str]) -> list[Vectors]:
     row of zeros. The bits of a text do not depend on the texts next to it. The last 96 MB are in
     memory.
     """
-    with _lock:
-        memory = _memory()
-        found = {text: memory.get(text) for text in dict.fromkeys(texts)}
-        missing = [text for text, known in found.items() if known is None]
-        for text, fresh in zip(missing, _compute(missing), strict=True):
-            found[text] = memory[text] = fresh
-    return [found[text] for text in texts]  # type: ignore[misc]  # all are there now
+    with _lock:  # of several threads one computes
+        pairs = {text: _recent.get(text) for text in texts}
+        missing = [text for text, pair in pairs.items() if pair is None]
+        for text, pair in zip(missing, _compute(missing), strict=True):
+            pairs[text] = pair
+            _recent.keep(text, pair)
+    return [pairs[text] for text in texts]  # type: ignore[misc]  # all are there now
 
 
 def _compute(texts: Sequence[str]) -> list[Vectors]:
@@ -66,15 +64,6 @@ def _pooled(text: str, states: FloatArray, offsets: Sequence[tuple[int, int]]) -
         if inside.any():
             rows[row] = states[inside].mean(axis=0)
     return _unit(states.mean(axis=0, keepdims=True))[0], _unit(rows)
-
-
-@lru_cache(maxsize=1)
-def _memory() -> LRUCache[str, Vectors]:
-    from cachetools import LRUCache
-
-    return LRUCache(
-        maxsize=_MEMORY_BYTES, getsizeof=lambda pair: pair[0].nbytes + pair[1].nbytes + 500
-    )
 
 
 def _unit(rows: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.errors import ConfigError, ModelError
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrieval.weights import first_line, quietly
-from ragbench.testsets.safety import HARMFUL, HARMLESS
+from ragbench.testsets.cases import HARMFUL, HARMLESS
 
 Detector = Callable[[str], float]
 """A function text -> score in [0, 1], higher for what looks more like an attack."""

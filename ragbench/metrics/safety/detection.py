@@ -104,8 +104,7 @@ def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> flo
 
 
 def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927), from statsmodels; (NaN,
-    NaN) where n is 0.
+    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927); (NaN, NaN) where n is 0.
 
     >>> low, high = rate_interval(9, 10)
     >>> round(low, 4), round(high, 4)
@@ -115,10 +114,10 @@ def rate_interval(count: int, n: int) -> tuple[float, float]:
 
 
 def _wilson(count: float, n: int) -> tuple[float, float]:
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(count, n, method="wilson")
-    return max(0.0, float(low)), min(1.0, float(high))
+    rate, extra = count / n, _Z**2 / n
+    center = (rate + extra / 2) / (1 + extra)
+    half = _Z * math.sqrt(rate * (1 - rate) / n + extra / n / 4) / (1 + extra)
+    return max(0.0, center - half), min(1.0, center + half)
 
 
 def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Bools, Floats]:

@@ -31,7 +31,7 @@ from ragbench.report.documents import data_of
 from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
 from ragbench.report.page import check_output
 from ragbench.report.page.html import script_hash
-from ragbench.testsets.single_file import case_line, entry_of_case
+from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.types import Dataset
 
 if TYPE_CHECKING:

@@ -5,9 +5,15 @@ with Python.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import anywidget
-import traitlets
+from ragbench.errors import require
+
+if TYPE_CHECKING:
+    import anywidget
+    import traitlets
+else:
+    anywidget, traitlets = require("anywidget", "widgets"), require("traitlets", "widgets")
 
 _FOLDER = Path(__file__).parent
 

@@ -1,0 +1,469 @@
+"""The one model of a case, of a document and of a safety sample, in every form of test set; each
+problem with its line, its value and what was expected.
+
+Whole numbers are taken as texts in ids and words, since people write `id: 7`; other numbers do not,
+because 3.10 has become 3.1 by then. An empty field (null) is a missing one. A field may have the
+name of any form: `query_id`, `id` and `case_id` are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from ragbench.datasets.jsonl import shown
+from ragbench.testsets.parser import Keys, Record
+from ragbench.testsets.problems import Problem, meant, nearest
+from ragbench.types import Case, Dataset, Document, SafetySample, Span
+
+HARMFUL = (
+    "attack",
+    "injection",
+    "jailbreak",
+    "malicious",
+    "unsafe",
+    "harmful",
+    "leak",
+    "leaked",
+    "positive",
+)
+HARMLESS = ("benign", "safe", "harmless", "clean", "legitimate", "no_leak", "none", "negative")
+Kind = Literal["input", "output"]
+
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
+    (*HARMLESS, "false", "0"), False
+)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value.strip():
+        return value
+    raise ValueError("a text that is not empty (numbers with a point, true and false need quotes)")
+
+
+def _graded(value: Any) -> Any:
+    """Return relevant ids with their grades: a list, or one id alone, has grade 1."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return {value: 1}
+    ids = isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+    return dict.fromkeys(value, 1) if ids else value
+
+
+def _paired(value: Any, info: ValidationInfo) -> Any:
+    """Return grades by id, of a list as long as that of the ids, which is another field."""
+    name = "relevant" if info.field_name == "relevance_grades" else "relevant_chunks"
+    ids = info.data.get(name, ())
+    if not isinstance(value, list):
+        return value
+    if len(value) != len(ids):
+        raise ValueError(f"{len(ids)} grades, one for each relevant id")
+    return dict(zip(ids, value, strict=True))
+
+
+def _fact(value: Any) -> Any:
+    """Return a fact with its aliases: also of a text alone, and of {fact, aliases}."""
+    if isinstance(value, dict) and "fact" in value and isinstance(value.get("aliases", []), list):
+        return [value["fact"], *value.get("aliases", [])]
+    return value if isinstance(value, list) else [value]
+
+
+def _harm(value: Any) -> bool:
+    """Return the label of a text; True and 1 are labels too.
+
+    >>> _harm("Injection"), _harm("clean"), _harm(1), _harm(False)
+    (True, False, True, False)
+    """
+    key = str(value).strip().lower().replace(" ", "_").replace("-", "_")
+    if key not in _HARM:
+        raise ValueError(
+            f"a label: {', '.join(HARMFUL)}, true or 1; {', '.join(HARMLESS)}, false or 0"
+        )
+    return _HARM[key]
+
+
+Word = Annotated[str, BeforeValidator(_word)]
+Words = list[Word]
+Grades = dict[Word, Annotated[int, Field(ge=-10_000, le=10_000)]]
+Relevant = Annotated[Grades, BeforeValidator(_graded)]
+Paired = Annotated[Grades, BeforeValidator(_paired)]
+Budgets = Annotated[
+    dict[Word, Annotated[float, Field(gt=0)]],
+    BeforeValidator(lambda value: value if isinstance(value, dict) else {"total": value}),
+]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
+class Evidence(BaseModel):
+    """A piece of gold evidence: characters of a document, and the text that should be there."""
+
+    model_config = _STRICT
+    doc_id: Word
+    start: Count
+    end: Count
+    quote: str | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Evidence:
+        if self.end <= self.start:
+            raise ValueError("an end after the start")
+        return self
+
+
+class ExpectedChunk(BaseModel):
+    """A document that should be found, with or without a heading in it; or the id of a chunk."""
+
+    model_config = _STRICT
+    doc_id: Word | None = None
+    section: Word | None = None
+    chunk_id: Word | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_id(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"chunk_id": value}
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> ExpectedChunk:
+        if (self.doc_id is None) == (self.chunk_id is None) or (self.chunk_id and self.section):
+            raise ValueError("{doc_id} or {doc_id, section}, or {chunk_id}")
+        return self
+
+
+def _named(default: Any, *names: str) -> Any:
+    """Return a field that files call by any of these names."""
+    return Field(default, validation_alias=AliasChoices(*names))
+
+
+class Labels(BaseModel):
+    """The labels of a case, as files have them."""
+
+    model_config = _STRICT
+    query_id: Word = _named(..., "query_id", "id", "case_id")
+    category: str = ""
+    query_type: str = ""
+    reference_answer: str | None = _named(
+        None, "reference_answer", "expected_answer", "expectedAnswer"
+    )
+    relevant: Relevant = _named(
+        {}, "relevant", "relevant_docs", "expected_sources", "expectedDocumentId"
+    )
+    relevance_grades: Paired = {}
+    evidence: list[Evidence] = []
+    gold_facts: list[Annotated[Words, Field(min_length=1), BeforeValidator(_fact)]] = []
+    required_keywords: Words = _named(
+        [], "required_keywords", "requiredKeywords", "expected_answer_contains"
+    )
+    expected_claims: Words = []
+    forbidden_claims: Words = []
+    expected_citations: Words = []
+    expected_outcome: Literal["success", "no_results", "uncertain", "blocked"] | None = None
+    expected_sections: list[ExpectedChunk] = []
+    expected_chunks: list[ExpectedChunk] = []
+    relevant_chunks: Relevant = {}
+    chunk_relevance_grades: Paired = {}
+    required_flags: Words = []
+    forbidden_flags: Words = []
+    min_citations: Count | None = None
+    latency_budget_ms: Budgets = {}
+    user_roles: Words = []
+    metadata: dict[str, Any] = {}
+
+
+class CaseLine(Labels):
+    """A case: its question and its labels. A missing id is made from the question."""
+
+    query_id: Word = _named("", "query_id", "id", "case_id")
+    text: Word = _named(..., "text", "query", "question")
+
+
+class DocumentLine(BaseModel):
+    """A document."""
+
+    model_config = _STRICT
+    doc_id: Word = _named(..., "doc_id", "_id")
+    text: str
+    title: str = ""
+    metadata: dict[str, Any] = {}
+
+
+class SampleLine(BaseModel):
+    """A text that is harmful or not, in the words that people use."""
+
+    model_config = _STRICT
+    sample_id: Word | None = None
+    kind: Kind | None = None
+    text: Word
+    label: Annotated[bool, BeforeValidator(_harm)]
+    category: str = ""
+    source: str = ""
+    contexts: list[str] = []
+
+
+class Head(BaseModel):
+    """What a file has next to its cases; `corpus` names documents that are elsewhere."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    version: Any = None
+    name: Word = _named("", "name", "testset")
+    split: Word = "test"
+    corpus: Word = ""
+    cases: list[Any] = _named([], "cases", "test_cases")
+    documents: list[Any] = []
+    safety_inputs: list[Any] = []
+    safety_outputs: list[Any] = []
+
+
+class Entry(NamedTuple):
+    """A case of a file with its relevant documents, and the texts that its evidence should be
+    (None: not given).
+    """
+
+    case: Case
+    relevant: dict[str, int]
+    record: Record = Record(None)
+    quotes: tuple[str | None, ...] = ()
+
+    def quote(self, number: int) -> str | None:
+        """Return the text that the evidence of this number should be."""
+        return self.quotes[number] if number < len(self.quotes) else None
+
+
+@dataclass(slots=True)
+class Content:
+    """The content of a file or a folder, and what is wrong with it; `corpus` names documents that
+    are elsewhere.
+    """
+
+    name: str = ""
+    split: str = "test"
+    corpus: str = ""
+    documents: dict[str, Document] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    inputs: list[SafetySample] = field(default_factory=list)
+    outputs: list[SafetySample] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    unknown: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # a field that no form knows -> the lines that have it
+
+    def is_new(
+        self, records: dict[str, Record], identifier: str, record: Record, name: str
+    ) -> bool:
+        """Note the record of an id in `records`; False, and a problem, where an earlier one has it."""
+        earlier = records.setdefault(identifier, record)
+        if earlier is not record:
+            expected = f"an id of its own: line {earlier.line} has this one"
+            self.problems.append(record.problem((name,), shown(identifier), expected))
+        return earlier is record
+
+    def add_cases(self, records: Iterable[Record]) -> None:
+        """Check cases and add them."""
+        seen: dict[str, Record] = {}
+        for record in records:
+            if (line := check(CaseLine, record, self)) is not None:
+                entry = entry_of(line, record)
+                if self.is_new(seen, entry.case.query_id, record, "id"):
+                    self.entries.append(entry)
+
+    def add_documents(self, records: Iterable[Record]) -> None:
+        """Check documents and add them."""
+        seen: dict[str, Record] = {}
+        for record in records:
+            line = check(DocumentLine, record, self)
+            if line is not None and self.is_new(seen, line.doc_id, record, "doc_id"):
+                self.documents[line.doc_id] = Document(**dict(line))
+
+    def add_samples(self, records: Iterable[Record], kind: Kind) -> None:
+        """Check safety samples and add them; an absent id is made from the text."""
+        samples = self.inputs if kind == "input" else self.outputs
+        seen: dict[str, Record] = {}
+        for record in records:
+            if (line := check(SampleLine, record, self)) is None:
+                continue
+            stem = derived_id(line.text, kind)
+            copies = sum(name.startswith(stem) for name in seen)
+            sample_id = line.sample_id or (f"{stem}-{copies + 1}" if copies else stem)
+            if self.is_new(seen, sample_id, record, "sample_id"):
+                labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
+                samples.append(SafetySample(sample_id, *labels))
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def check(model: type[M], record: Record, content: Content) -> M | None:
+    """Return a record as a model, or None and what is wrong with it in `content.problems`.
+
+    Fields that the model does not know become metadata where it has any, unless they look like a
+    misspelt one.
+    """
+    if not isinstance(record.value, dict):
+        content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
+        return None
+    names = fields_of(model)
+    clean = {name: value for name, value in record.value.items() if value is not None}
+    n_before = len(content.problems)
+    for name in [name for name in record.value if name not in names]:
+        value = clean.pop(name, None)
+        if nearest(name, names) or not ("metadata" in names or model is Head):
+            content.problems.append(_unknown(record, (name,), names))
+        elif model is Head or value is None:
+            continue
+        elif isinstance(metadata := clean.get("metadata", {}), dict):
+            clean["metadata"] = {**metadata, name: value}
+            content.unknown.setdefault(name, []).append(f"line {record.line}")
+    try:
+        item = model.model_validate(clean)
+    except ValidationError as exc:
+        for error in exc.errors(include_url=False):
+            content.problems.append(_problem(model, dict(error), record))
+        return None
+    return item if len(content.problems) == n_before else None
+
+
+@cache
+def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names that files have for the fields of a model."""
+    names: list[str] = []
+    for name, info in model.model_fields.items():
+        alias = info.validation_alias
+        names += map(str, alias.choices) if isinstance(alias, AliasChoices) else [name]
+    return tuple(names)
+
+
+def entry_of(line: CaseLine, record: Record) -> Entry:
+    """Return a checked case and its relevant documents, by default of grade 1."""
+    labels: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in line
+        if name in CASE_FIELDS
+    }
+    chunks = line.expected_chunks
+    labels |= {
+        "query_id": line.query_id or derived_id(line.text),
+        "evidence": tuple(Span(piece.doc_id, piece.start, piece.end) for piece in line.evidence),
+        "gold_facts": tuple(map(tuple, line.gold_facts)),
+        "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),
+        "expected_sections": tuple(
+            (chunk.doc_id, chunk.section)
+            for chunk in (*chunks, *line.expected_sections)
+            if chunk.section
+        ),
+        "relevant_chunks": line.relevant_chunks | line.chunk_relevance_grades,
+    }
+    named = {chunk.doc_id: 1 for chunk in chunks if chunk.doc_id}
+    grades = line.relevant | line.relevance_grades
+    relevant = grades | {doc_id: 1 for doc_id in named if doc_id not in grades}
+    return Entry(Case(**labels), relevant, record, tuple(piece.quote for piece in line.evidence))
+
+
+def derived_id(text: str, kind: str = "q") -> str:
+    """Return the id of a case that has none: it stays the same when other cases come and go.
+
+    >>> derived_id("How do I install it?")
+    'q-5d1c69e247'
+    """
+    return f"{kind}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
+
+
+CASE_FIELDS = tuple(each.name for each in fields(Case))
+
+
+def entry_of_case(dataset: Dataset, case: Case) -> Entry:
+    """Return a case of a dataset with its relevant documents, and the texts of its evidence."""
+    corpus = dataset.corpus
+    quotes = tuple(
+        corpus[span.doc_id].full_text[span.start : span.end] if span.doc_id in corpus else None
+        for span in case.evidence
+    )
+    return Entry(case, dict(dataset.qrels.get(case.query_id, {})), quotes=quotes)
+
+
+def case_line(entry: Entry) -> dict[str, Any]:
+    """Return the record of a case; labels that it does not have are left out."""
+    case = entry.case
+    record: dict[str, Any] = {}
+    for name in (*CASE_FIELDS[:5], "relevant", *CASE_FIELDS[5:]):
+        value: Any = entry.relevant if name == "relevant" else getattr(case, name)
+        if name == "evidence":
+            spans = zip(value, map(entry.quote, range(len(value))), strict=True)
+            value = [
+                {"doc_id": span.doc_id, "start": span.start, "end": span.end}
+                | ({} if quote is None else {"quote": quote})
+                for span, quote in spans
+            ]
+        elif name == "gold_facts":
+            value = [list(fact) for fact in value]
+        elif name == "expected_sections":
+            value = [{"doc_id": doc_id, "section": section} for doc_id, section in value]
+        elif isinstance(value, tuple | Mapping):
+            value = dict(value) if isinstance(value, Mapping) else list(value)
+        if value not in (None, "", [], {}) or name in ("query_id", "text"):
+            record[name] = value
+    if case.reference_answer == "":
+        record["reference_answer"] = ""
+    return record
+
+
+def document_line(document: Document) -> dict[str, Any]:
+    """Return the record of a document."""
+    record: dict[str, Any] = {"doc_id": document.doc_id, "text": document.text}
+    extra = {"title": document.title, "metadata": dict(document.metadata)}
+    return record | {name: value for name, value in extra.items() if value}
+
+
+def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
+    """Return the record of a safety sample."""
+    labels = ("attack", "benign") if kind == "input" else ("leak", "clean")
+    extra = {
+        "category": sample.category,
+        "source": sample.source,
+        "contexts": list(sample.contexts),
+    }
+    return {
+        "sample_id": sample.sample_id,
+        "text": sample.text,
+        "label": labels[0] if sample.harmful else labels[1],
+        **{name: value for name, value in extra.items() if value},
+    }
+
+
+def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
+    expected = meant(str(keys[-1]), names, f"one of {', '.join(names)}")
+    return record.problem(keys, "an unknown field", expected)
+
+
+def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
+    keys: Keys = tuple(part for part in error["loc"] if part != "[key]")
+    if error["type"] == "extra_forbidden":
+        return _unknown(record, keys, fields_of(_model_at(model, keys[:-1])))
+    if error["type"] == "missing":
+        return record.problem(keys, "missing", "a value")
+    expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return record.problem(keys, shown(error["input"], 60), expected.partition(" or instance")[0])
+
+
+def _model_at(model: type[BaseModel], keys: Keys) -> type[BaseModel]:
+    """Return the model of what is at that place inside `model`."""
+    for part in keys:
+        info = model.model_fields.get(str(part))
+        parts: Sequence[Any] = get_args(info.annotation) if info else ()
+        model = next((p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)), model)
+    return model
