@@ -51,17 +51,11 @@ def recommend(
     ceilings: dict[str, float] | None = None,
     abstentions: pd.DataFrame | None = None,
 ) -> tuple[Advice, ...]:
-    rows = [
-        MeasureResult(
-            row.measure,
-            "",
-            *(known_number(value) for value in (row.mean, row.ci_low, row.ci_high)),
-            row.n_scored,
-            row.n,
-            (ceilings or {}).get(row.measure),
-        )
-        for row in frame.itertuples()
-    ]
+    rows = []
+    for name, mean, low, high, n_scored, n in frame.itertuples(index=False, name=None):
+        value, low, high = map(known_number, (mean, low, high))
+        best = (ceilings or {}).get(name)
+        rows.append(MeasureResult(name, "", value, low, high, n_scored, n, best))
     aims = Targets(targets, {})
     return recommendations.recommend([compare_with_target(row, aims) for row in rows], abstentions)
 
