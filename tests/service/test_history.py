@@ -130,10 +130,6 @@ def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
     fields = json.loads(config.read_text())
     fields.pop("made_at", None)
     config.write_text(json.dumps(fields))
-    verdicts = tmp_path / "sweep" / name / "verdicts.json"
-    fields = json.loads(verdicts.read_text())
-    fields["made"]["at"] = ""
-    verdicts.write_text(json.dumps(fields))
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
@@ -268,7 +264,7 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     values = {"P@3": 0.25, "P@5": 0.2, "R@3": 0.75, "R@5": 1.0, "RR": 0.5, "claim_support": 0.9}
     rows = [(query_id, name, value) for query_id in one.queries for name, value in values.items()]
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-    record([(replace(one, scores=scores), None), (two, None)], client="acme", database=database)
+    record([(replace(one, scores=scores, rows=()), None), (two, None)], client="acme", database=database)
     with connected(database) as connection:
         runs = (
             connection.execute(text("SELECT * FROM evaluation_runs ORDER BY created_at"))
