@@ -264,7 +264,11 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
     values = {"P@3": 0.25, "P@5": 0.2, "R@3": 0.75, "R@5": 1.0, "RR": 0.5, "claim_support": 0.9}
     rows = [(query_id, name, value) for query_id in one.queries for name, value in values.items()]
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-    record([(replace(one, scores=scores, rows=()), None), (two, None)], client="acme", database=database)
+    record(
+        [(replace(one, scores=scores, rows=()), None), (two, None)],
+        client="acme",
+        database=database,
+    )
     with connected(database) as connection:
         runs = (
             connection.execute(text("SELECT * FROM evaluation_runs ORDER BY created_at"))
