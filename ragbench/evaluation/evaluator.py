@@ -41,8 +41,9 @@ from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
+from ragbench.retrieval.beir_models import is_beir_model
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.systems import FunctionSystem
+from ragbench.systems import FunctionSystem, Pipeline
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Dataset, System
 
@@ -64,7 +65,8 @@ def evaluate(
         "hybrid:wordllama"), a TOML file that describes
             a pipeline or a service, a file of recorded answers, any `System`, a function from a
             question to its answer or a retriever, chain or engine of a framework (as
-            `FunctionSystem` takes them), or the answers themselves.
+            `FunctionSystem` takes them), a retrieval model of BEIR, which searches whole documents
+            (and is not timed, as each search encodes all of them), or the answers themselves.
         spec: all options as one object; None means the defaults. parameters: of the configuration,
         as in `new_result`; none keep the name of the system. journal: a file or folder in which the
         answers of a service are kept as they come, so that the same call
@@ -95,11 +97,13 @@ def evaluate(
         ComparisonError: the baseline is of other data.
     """
     spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
-    if not isinstance(system, str | Path | Sequence | System):
-        system = FunctionSystem(system)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )
+    if is_beir_model(system):
+        system = Pipeline(plan.dataset, system, chunker="document")
+    elif not isinstance(system, str | Path | Sequence | System):
+        system = FunctionSystem(system)
     output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
     return decide(plan, score(plan, output), parameters)
 
