@@ -219,7 +219,7 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
 def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    anywhere, near = hits.any(axis=1), hits[:, list(window)].any(axis=1)
+    anywhere, near = (np.asarray(held.any(axis=1)) for held in (hits, hits[:, list(window)]))
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     stems = [word.stem for word in own_words]
     adjacent = [pair in page.grams[2] for pair in itertools.pairwise(stems)]
@@ -256,7 +256,7 @@ def _copying(
             fragments[i : i + n] = n
         if n <= _PLAIN_GRAM:
             shares.append(np.mean(on_page))
-    near = hits[:, list(window)].any(axis=1)
+    near = np.asarray(hits[:, list(window)].any(axis=1))
     longest = row = 0.0
     for heavy, is_near in zip(weight, near, strict=True):
         row = 0.0 if is_near else row + heavy
