@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
-from ragbench.evaluation.schema import plain
+from ragbench.evaluation.report_json import plain
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json
 from ragbench.service.job_queue import jobs
@@ -22,41 +22,30 @@ from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
 _RUN = (
-    "id",
-    "client_id",
-    "series",
-    "configuration",
-    "dataset",
-    "fingerprint",
-    "made_at",
-    "passed",
-    "questions",
-    "questions_passed",
-    "cost_usd",
-    "seconds",
-)
-_JOB = ("id", "client_id", "series", "state", "due_at", "ended_at", "attempts", "exit_code", "run")
+    "id client_id series configuration dataset fingerprint made_at passed questions "
+    "questions_passed cost_usd seconds"
+).split()
+_JOB = "id client_id series state due_at ended_at attempts exit_code run".split()
 
 
 def records(frame: pd.DataFrame) -> list[Json]:
     """Return the rows of a frame as JSON has them: no NaN, times as text."""
-    rows: list[Json] = json.loads(
-        frame.to_json(orient="records", date_format="iso", double_precision=15)
-    )
+    text = frame.to_json(orient="records", date_format="iso", double_precision=15)
+    rows: list[Json] = json.loads(text)
     return rows
 
 
 def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
+    missing = HTTPException(404, "there is no such run")
     try:
-        row, scores, _ = run_of(
-            run_id if len(run_id) == _ID and run_id.isalnum() else "", session.database
-        )
+        whole = len(run_id) == _ID and run_id.isalnum()
+        row, scores, _ = run_of(run_id if whole else "", session.database)
     except ConfigError as exc:
-        raise HTTPException(404, "there is no such run") from exc
+        raise missing from exc
     if session.client not in (None, row["client_id"]):
-        raise HTTPException(404, "there is no such run")
-    return dict(row), scores.drop(columns="case_values", errors="ignore")
+        raise missing
+    return dict(row), scores.drop(columns="case_values")
 
 
 def folder_of_run(session: Session, row: Json) -> Path | None:
@@ -86,7 +75,7 @@ def result_of_run(session: Session, row: Json) -> Result | None:
 def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
     """Return the cases of a run, from its files or, where they are not there, from the database."""
     if result is not None:
-        return [plain(asdict(case)) for case in result.report.cases]
+        return [plain(asdict(case)) for case in result.cases]
     _, scores, texts = scores_of(row["id"], session.database)
     wide = scores.pivot(index="query_id", columns="measure", values="value").reindex([*texts])
     unknown = {"answer": None, "passed": None}
