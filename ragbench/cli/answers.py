@@ -41,9 +41,6 @@ def answers_command(
     document_tokens: Annotated[
         int, typer.Option(min=50, help="Of a longer document, the best part of this size.")
     ] = 1000,
-    prompt: Annotated[
-        str, typer.Option(help="'reference', or a text of your own with {question} and {context}.")
-    ] = "reference",
     replace: Annotated[
         bool, typer.Option("--replace", help="Also where a model wrote an answer earlier.")
     ] = False,
@@ -80,12 +77,10 @@ def answers_command(
         )
         if dry_run:
             with llms.dry_run() as plan:
-                references.generate_references(data, sources, model, prompt=prompt)
+                references.generate_references(data, sources, model)
             options.print_plan(plan)
             raise typer.Exit(0)
-        answers = references.write_references(
-            folder, data, sources, model, prompt=prompt, concurrency=concurrency
-        )
+        answers = references.write_references(folder, data, sources, model, concurrency=concurrency)
     failed = [answer for answer in answers if answer.error is not None]
     written = sum(answer.outcome == "success" for answer in answers)
     silent = len(answers) - written - len(failed)
