@@ -93,8 +93,8 @@ def draft_command(
         str, typer.Option(help="Of the test set; default: that of the documents.")
     ] = "",
 ) -> None:
-    """Draft questions without a language model: headings, definitions and distinctive sentences,
-    with gold evidence.
+    """Draft questions without a language model: headings and distinctive sentences, with gold
+    evidence.
 
     They ask for a passage by its own words (known-item search), which favours lexical search: good
     for a first look, not for a decision. `ragbench testset generate` asks a language model. Exit

@@ -189,9 +189,8 @@ def convert_testset(
     nothing is written.
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import OTHER_FORMS, form_of, save_testset, suffix_form
+    from ragbench.testsets.forms import save_testset, suffix_form
     from ragbench.testsets.loader import load_dataset, load_testset
-    from ragbench.testsets.other_tools import matched_contexts
 
     with listed_errors():
         there = os.path.exists(expanded(source))
@@ -203,14 +202,6 @@ def convert_testset(
         if without_documents and wanted != "beir":  # which cannot do without
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
-        given = form_of(source) if there else ""
-        if documents is not None and given in OTHER_FORMS:
-            counts = matched_contexts(Path(source).expanduser(), given, documents)
-            if counts:
-                typer.echo(
-                    "Reference contexts: "
-                    + ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
-                )
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
 
 
