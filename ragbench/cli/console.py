@@ -1,53 +1,43 @@
-"""Output of the commands: one line per error, paths as short as possible."""
+"""Output of the commands: one line per error, tables, paths as short as possible."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from ragbench.errors import ConfigError, DataError, RagbenchError, printable
+from ragbench.errors import ConfigError, RagbenchError, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
-def clean_errors(*others: type[Exception]) -> Iterator[None]:
-    """Print errors and warnings of ragbench in one line each; anything else is a bug and keeps its
-    traceback.
-
-    `others` are further errors that the command expects.
+def clean_errors() -> Iterator[None]:
+    """Print errors of ragbench and of files in one line each, and one that lists several problems
+    with a line for each; anything else is a bug and keeps its traceback.
     """
-    expected: tuple[type[Exception], ...] = (RagbenchError, *others)
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
         _check_environment()
         yield
-    except expected as exc:
-        typer.echo(f"ragbench: {_one_line(exc)}", err=True)
+    except (RagbenchError, OSError) as exc:
+        text = str(exc)
+        if isinstance(exc, OSError) and exc.filename:  # without the number of the error
+            text = f"{exc.filename}: {exc.strerror}"
+        typer.echo("\n  ".join(map(printable, f"ragbench: {text}".splitlines())), err=True)
         raise typer.Exit(2) from exc
     except KeyboardInterrupt as exc:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
-
-
-@contextmanager
-def listed_errors() -> Iterator[None]:
-    """As `clean_errors`; an error that lists several problems is printed with one line for each."""
-    with clean_errors():
-        try:
-            yield
-        except DataError as exc:
-            if "\n" not in str(exc):
-                raise
-            first, *others = map(printable, str(exc).splitlines())
-            typer.echo("\n  ".join([f"ragbench: {first}", *others]), err=True)
-            raise typer.Exit(2) from exc
 
 
 def _check_environment() -> None:
@@ -59,21 +49,36 @@ def _check_environment() -> None:
         raise ConfigError(str(exc)) from exc
 
 
-def _one_line(exc: Exception) -> str:
-    if isinstance(exc, OSError) and exc.strerror and exc.filename:
-        return f"{exc.filename}: {exc.strerror}"  # without the number of the error
-    return printable(str(exc))
+def print_table(frame: pd.DataFrame, columns: Mapping[str, str]) -> None:
+    """Print columns of a frame under their headings, one line per row; times to the minute.
+
+    Columns are as wide as what they hold; the last one is cut by no terminal.
+    """
+    cells = {
+        heading: [
+            heading,
+            *(
+                text[:16].replace("T", " ") if name.endswith("_at") else text
+                for text in map(str, frame[name])
+            ),
+        ]
+        for name, heading in columns.items()
+    }
+    padded = [[text.ljust(max(map(len, texts))) for text in texts] for texts in cells.values()]
+    for line in zip(*padded, strict=True):
+        typer.echo("  ".join(line).rstrip())
 
 
 def command(name: str) -> str:
-    """How a command that came with ragbench is called here: by its path where its environment is
-    not activated.
+    """Return how a command that came with ragbench is called here: by its path where its
+    environment is not activated.
     """
-    own = Path(sys.executable).with_name(name)
-    found = shutil.which(name)
-    return name if not own.exists() or (found and Path(found) == own) else str(shown(own))
+    installed = Path(sys.executable).with_name(name)
+    first = shutil.which(name)
+    is_first = not installed.exists() or (first is not None and Path(first) == installed)
+    return name if is_first else str(shown(installed))
 
 
 def shown(path: Path) -> Path:
-    """A path as it is shown: relative to the working folder where it lies inside."""
+    """Return a path as it is shown: relative to the working folder where it lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -4,12 +4,10 @@ exit status.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,39 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragbench import evaluation, llms
-from ragbench.cli import options as shared
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
+from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, print_plan
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded
 from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
-    from ragbench.evaluation.records import Report
 
 RESULTS = Path("results", "eval")
-
-_SYSTEM = (
-    "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, "
-    "recorded answers (.jsonl, .run)."
-)
-_AA = (
-    "Evaluate N times, without stored replies, and show how often the verdict flips; no report "
-    "(costs N + 1 times)."
-)
-_OUTPUT = (
-    "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
-)
-_PANELS = {
-    "Questions": ("test_set", "corpus", "split", "query", "expected_doc"),
-    "System and measures": ("system", "yes"),
-    "Judge": ("judge_provider", "judge_model"),
-    "Targets and baseline": ("aa",),
-    "Output": ("output", "force", "save_trace", "verbose", "as_json"),
-    "Requests": ("dry_run", "max_cost", "allow_unpriced", "no_cache", "offline"),
-}
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
 
 class EvalCommand(Command):
@@ -58,65 +34,34 @@ class EvalCommand(Command):
     name the judge.
     """
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        params = super().get_params(ctx)
-        for param in params:
-            param.rich_help_panel = _PANEL_OF.get(
-                param.name, getattr(param, "rich_help_panel", None)
-            )
-        return sorted(
-            params, key=lambda param: [*_PANELS, param.rich_help_panel].index(param.rich_help_panel)
-        )
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = [*args[1:], "--"]
-        alone = [
-            arg == "--judge" and following.startswith("-")
-            for arg, following in zip(args, named, strict=True)
+        pairs = zip(args, [*args[1:], "--"], strict=True)
+        named = [
+            "--judge=env" if arg == "--judge" and following.startswith("-") else arg
+            for arg, following in pairs
         ]
-        return super().parse_args(
-            ctx, ["--judge=env" if one else arg for one, arg in zip(alone, args, strict=True)]
-        )
+        return super().parse_args(ctx, named)
 
 
-@shared.with_spec_options
 def eval_command(
-    test_set: shared.TestSetName = "pydoc",
-    corpus: shared.Corpus = "",
-    split: Annotated[
-        str, typer.Option(help="Of a dataset that has several: train, dev, test.")
-    ] = "test",
-    system: Annotated[str, typer.Option(help=_SYSTEM)] = "bm25",
-    judge_provider: Annotated[
-        str, typer.Option(help="The judge's provider: anthropic, ollama, openai.")
-    ] = "",
-    judge_model: Annotated[
-        str, typer.Option(help="The judge's model; default: that of its provider.")
-    ] = "",
-    aa: Annotated[int, typer.Option("--aa", min=0, help=_AA)] = 0,
-    save_trace: Annotated[
-        bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
-    ] = False,
-    output: Annotated[str, typer.Option(help=_OUTPUT)] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Every measure and every failed question.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")
-    ] = False,
-    query: Annotated[str, typer.Option(help="Ask this one question instead of a test set's.")] = "",
-    expected_doc: Annotated[
-        list[str] | None, typer.Option(help="With --query: the document that answers it.")
-    ] = None,
-    dry_run: shared.DryRun = False,
-    max_cost: shared.MaxCost = None,
-    allow_unpriced: shared.AllowUnpriced = False,
-    no_cache: shared.NoCache = False,
-    offline: shared.Offline = False,
-    yes: shared.Yes = False,
+    *,
+    test_set: TestSetName = "pydoc",
+    corpus: Corpus = "",
+    split: str = "test",
+    query: str = "",
+    expected_doc: list[str] | None = None,
+    system: str = "bm25",
+    yes: Yes = False,
+    judge_provider: str = "",
+    judge_model: str = "",
+    aa: Annotated[int, typer.Option(min=0)] = 0,
+    output: str = "",
+    force: Force = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    requests: Requests,
     **options: Any,
-) -> None:
+) -> int:
     """Evaluate a system from every perspective: retrieval, context, groundedness, answers,
     pipeline, safety.
 
@@ -128,51 +73,66 @@ def eval_command(
     Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
     nothing could be evaluated or the judge failed on more than 20 % of the answers, 130
     interrupted.
-    """
-    from ragbench.cli.eval_console import print_found, print_noise
-    from ragbench.report.page import is_report_file
 
-    with shared.llm_settings(max_cost, no_cache or aa > 0, offline, allow_unpriced):
-        _check_options(query, expected_doc or [], save_trace, output, options)
-        place = _place(output) if output else None
-        spec = _spec(
-            {**options, "judge": llms.named_model(options["judge"], judge_provider, judge_model)},
-            place,
-            query,
-        )
+    Questions:
+        test_set: A test-set file, a folder, or a dataset's name.
+        corpus: The documents: a folder, a corpus.jsonl or a dataset's name.
+        split: Of a dataset that has several: train, dev, test.
+        query: Ask this one question instead of a test set's.
+        expected_doc: With --query: the document that answers it.
+
+    System and measures:
+        system: A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file,
+            recorded answers (.jsonl, .run).
+
+    Judge:
+        judge_provider: The judge's provider: anthropic, ollama, openai.
+        judge_model: The judge's model; default: that of its provider.
+
+    Targets and baseline:
+        aa: Evaluate N times, without stored replies, and show how often the verdict flips; no
+            report (costs N + 1 times).
+
+    Output:
+        output: Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml
+            (JUnit).
+        force: Replace what is there.
+        verbose: Every measure and every failed question.
+        as_json: Print the report as JSON, and nothing else.
+
+    Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"
+    """
+    expected = expected_doc or []
+    with replace(requests, no_cache=requests.no_cache or aa > 0).settings():
+        _check_options(query, expected, options)
+        path = _report_path(output) if output else None
+        options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
+        spec = _spec(options, path, query)
         data = (
-            _question(test_set, corpus, query, expected_doc or [])
+            _question(test_set, corpus, query, expected)
             if query
             else load_questions(test_set, corpus, split)
         )
-        if dry_run:
+        if requests.dry_run:
             _print_requests(data, system, spec)
-            raise typer.Exit(0)
+            return 0
         if aa:
+            from ragbench.cli.eval_console import print_noise
+
             print_noise(evaluation.verdict_noise(data, system, aa, spec))
-            raise typer.Exit(0)
-        if place is None and not query:
-            place = _new_folder(data.name, Path(system).stem, spec.suite)
-        result = _evaluate(data, system, spec, place, output, force=force)
-        if place is not None:
-            _write(result, place, save_trace=save_trace, force=force)
-        _show(result.report, query=query, verbose=verbose, as_json=as_json)
-        is_found = (
-            print_found(result.report, list(data.qrels["query"]), to_errors=as_json)
-            if query
-            else True
-        )
-        if place is not None:
-            both = "" if is_report_file(place) else "/report.html (also report.md)"
-            typer.echo(f"Report: {shown(place)}{both}", err=as_json)
+            return 0
+        if path is None and not query:
+            path = _new_folder(data.name, Path(system).stem, spec.suite)
+        result = _evaluate(data, system, spec, path, output, force=force)
+        if path is not None:
+            _write(result, path, force=force)
+        _show(result, query=query, verbose=verbose, as_json=as_json)
+        is_found = _show_end(result, [*data.qrels.get("query", ())] if query else [], path, as_json)
         _check_measured(result)
-    raise typer.Exit(0 if result.passed and is_found else 1)
+    return 0 if result.passed and is_found else 1
 
 
-def _check_options(
-    query: str, expected: Sequence[str], save_trace: bool, output: str, options: Mapping[str, Any]
-) -> None:
-    from ragbench.report.page import is_report_file
+def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
 
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
@@ -180,13 +140,9 @@ def _check_options(
         raise ConfigError(
             "--query is one question: neither --baseline nor --suite nor --sample goes with it"
         )
-    if save_trace and output and is_report_file(_place(output)):
-        raise ConfigError(
-            f"--save-trace needs a folder, and --output {output} is a file; name a folder"
-        )
 
 
-def _spec(options: Mapping[str, Any], place: Path | None, query: str) -> evaluation.EvaluationSpec:
+def _spec(options: Mapping[str, Any], path: Path | None, query: str) -> evaluation.EvaluationSpec:
     """Return the spec that the options mean; a single question has no target but those of
     --fail-under.
     """
@@ -194,8 +150,8 @@ def _spec(options: Mapping[str, Any], place: Path | None, query: str) -> evaluat
     from ragbench.report.page import is_report_file
 
     spec = evaluation.EvaluationSpec(**options)
-    if place is not None and not spec.name:
-        spec = spec.replaced(name=place.stem if is_report_file(place) else place.resolve().name)
+    if path is not None and not spec.name:
+        spec = spec.replaced(name=path.stem if is_report_file(path) else path.resolve().name)
     if not query:
         return spec
     load_measures(spec.measures)
@@ -209,14 +165,14 @@ def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec)
     with llms.dry_run() as plan:
         checked = evaluation.check_evaluation(data, spec)
         evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
-    shared.print_plan(plan, str(spec.judge))
+    print_plan(plan, str(spec.judge))
 
 
 def _evaluate(
     data: Dataset,
     system: str,
     spec: evaluation.EvaluationSpec,
-    place: Path | None,
+    path: Path | None,
     output: str,
     *,
     force: bool,
@@ -227,70 +183,86 @@ def _evaluate(
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.report.page import check_output, is_report_file
 
-    if place is None:
+    if path is None:
         return evaluation.evaluate(data, system, spec)
-    check_output(place, force=force)
-    is_file = is_report_file(place)
-    journal = place.with_name(f"{place.name}.{JOURNAL}") if is_file else place / JOURNAL
+    check_output(path, force=force)
+    is_file = is_report_file(path)
+    journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
-    with _continuation_hint(journal, output):
+    try:
         result = evaluation.evaluate(data, system, spec, journal=journal)
+    except BaseException:
+        if journal.exists():
+            again = "" if output else f" with --output {shown(journal.parent)}"
+            typer.echo(
+                f"The answers that had come are in {shown(journal)}: the same command{again} asks "
+                "for the rest.",
+                err=True,
+            )
+        raise
     if is_file:
         journal.unlink(missing_ok=True)
     return result
 
 
-def _write(result: Result, place: Path, *, save_trace: bool, force: bool) -> None:
+def _write(result: Result, path: Path, *, force: bool) -> None:
     """Write the reports and the result, and record it in the history."""
-    from ragbench.evaluation.folder import TRACES
     from ragbench.report.page import is_report_file, report_html, report_markdown, write_report
     from ragbench.service import record_finished
 
-    if is_report_file(place):
-        write_report(result, place, force=force)
+    if is_report_file(path):
+        write_report(result, path, force=force)
     else:
-        views = {"report.md": report_markdown(result.report), "report.html": report_html(result)}
-        if save_trace and result.output is not None:
-            traces = evaluation.failure_traces(result.report, result.output)
-            views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)
-        evaluation.save(result, place, views=views)
+        views = {"report.md": report_markdown(result), "report.html": report_html(result)}
+        evaluation.save(result, path, views=views)
     # As it is read back, so that importing the folder later finds the same run.
-    saved = place.is_dir() or place.suffix == ".json"
-    folder = place if place.is_dir() else None
-    record_finished(lambda: [(evaluation.load_result(place) if saved else result, folder)])
+    folder = path if path.is_dir() else None
+    record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
 
 
-def _show(report: Report, *, query: str, verbose: bool, as_json: bool) -> None:
+def _show(result: Result, *, query: str, verbose: bool, as_json: bool) -> None:
     from ragbench.cli.eval_console import print_answer, print_report
-    from ragbench.evaluation.schema import report_json
+    from ragbench.evaluation.report_json import report_json
     from ragbench.report.page import report_markdown
 
     if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
         with open(summary, "a", encoding="utf-8") as page:
-            page.write(report_markdown(report))
+            page.write(report_markdown(result))
     if as_json:
-        typer.echo(report_json(report), nl=False)
+        typer.echo(report_json(result), nl=False)
         return
     if query:
-        print_answer(report)
-    print_report(report, verbose=verbose)
+        print_answer(result)
+    print_report(result, verbose=verbose)
+
+
+def _show_end(result: Result, relevant: Sequence[str], path: Path | None, as_json: bool) -> bool:
+    """Print where the report is; return False where a document of a single question is missing."""
+    from ragbench.cli.eval_console import print_found
+    from ragbench.report.page import is_report_file
+
+    is_found = print_found(result, relevant, to_errors=as_json)
+    if path is not None:
+        others = "" if is_report_file(path) else "/report.html (also report.md)"
+        typer.echo(f"Report: {shown(path)}{others}", err=as_json)
+    return is_found
 
 
 def _check_measured(result: Result) -> None:
     """End where every answer failed, the judge decides nothing, or a gate was not measured."""
-    report, answers = result.report, result.answers
+    answers = result.answers
     if answers and all(answer.failed for answer in answers):
         typer.echo(
             f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}",
             err=True,
         )
         raise typer.Exit(1)
-    if report.judge_failed:
-        [state] = [one for one in report.perspectives if one.name == "judge"]
+    if result.judge_failed:
+        [state] = [one for one in result.perspectives if one.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
-    unscored = [row.measure for row in report.measures if row.value is None]
-    evaluation.check_gates_measured(report.settings["gates"], unscored)
+    unscored = [row.measure for row in result.rows if row.value is None]
+    evaluation.check_gates_measured(result.settings["gates"], unscored)
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
@@ -327,7 +299,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     )
 
 
-def _place(output: str) -> Path:
+def _report_path(output: str) -> Path:
     """Where the report goes: a bare name is that of a folder in results/eval, everything else a
     path.
     """
@@ -338,28 +310,9 @@ def _place(output: str) -> Path:
     return RESULTS / output if bare else path
 
 
-@contextmanager
-def _continuation_hint(journal: Path | None, output: str) -> Iterator[None]:
-    """How to continue from the answers that were kept, when something stops their coming."""
-    try:
-        yield
-    except BaseException:
-        if journal is not None and journal.exists():
-            again = (
-                "the same command asks"
-                if output
-                else f"the same command with --output {shown(journal.parent)} asks"
-            )
-            typer.echo(
-                f"The answers that had come are in {shown(journal)}: {again} for the rest.",
-                err=True,
-            )
-        raise
-
-
 def _new_folder(data: str, system: str, suite: str) -> Path:
     """Return a new folder for an evaluation: readable, in order of time."""
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"
-    tried = (RESULTS / (stem if i == 0 else f"{stem}-{i + 1}") for i in count())
-    return next(path for path in tried if not path.exists())
+    names = (f"{stem}-{i}" if i > 1 else stem for i in count(1))
+    return next(RESULTS / name for name in names if not (RESULTS / name).exists())

@@ -8,33 +8,19 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.console import shown
-from ragbench.cli.options import results_at
+from ragbench.cli.options import Corpus, Force, results_at
 
 
 def explore_command(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULTS...", help="The folder of a sweep, or folders of single results."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file.")] = Path(
-        "explore.html"
-    ),
-    baseline: Annotated[
-        str, typer.Option(help="Name of the result A; the first by name unless given.")
-    ] = "",
-    contender: Annotated[
-        str, typer.Option(help="Name of the result B; the best of the others unless given.")
-    ] = "",
-    measure: Annotated[
-        str, typer.Option(help="Compared by this; what ranks the leaderboard unless given.")
-    ] = "",
-    test_set: Annotated[
-        str, typer.Option(help="The test set, where it cannot be found by its name.")
-    ] = "",
-    corpus: Annotated[str, typer.Option(help="Its documents, where the test set holds none.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o")] = Path("explore.html"),
+    baseline: str = "",
+    contender: str = "",
+    measure: str = "",
+    test_set: str = "",
+    corpus: Corpus = "",
+    force: Force = False,
 ) -> None:
     """Look at every question: what two configurations answered, from which contexts, and what each
     missed.
@@ -43,17 +29,28 @@ def explore_command(
     result), filters by category, cause, outcome and text, and for each question the contexts with
     gold evidence highlighted. Questions that you tick there are downloaded as a test set. The file
     holds documents as they are: mind whom you give it to.
+
+    Args:
+        results: The folder of a sweep, or folders of single results.
+        output: The file.
+        baseline: Name of the result A; the first by name unless given.
+        contender: Name of the result B; the best of the others unless given.
+        measure: Compared by this; what ranks the leaderboard unless given.
+        test_set: The test set, where it cannot be found by its name.
+        corpus: Its documents, where the test set holds none.
+
+    Example: ragbench explore results/quickstart -o explore.html
     """
     from ragbench.report.explorer import explore
     from ragbench.report.page import check_output
     from ragbench.testsets.loader import load_dataset
 
     check_output(output, force=force)
-    found = results_at(results)
-    if len(results) > 1 and len(found) == len(results):  # in the order that they are named
-        baseline, contender = baseline or found[0].name, contender or found[1].name
+    loaded = results_at(results)
+    if len(results) > 1 and len(loaded) == len(results):  # in the order that they are named
+        baseline, contender = baseline or loaded[0].name, contender or loaded[1].name
     dataset = load_dataset(test_set, corpus=corpus) if test_set else None
-    explorer = explore(found, baseline, contender, measure=measure, dataset=dataset)
+    explorer = explore(loaded, baseline, contender, measure=measure, dataset=dataset)
     explorer.write(output, force=force)
     for sentence in (explorer.conclusion, *explorer.data["notes"]):
         typer.echo(sentence)

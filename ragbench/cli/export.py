@@ -8,37 +8,20 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.console import shown
-from ragbench.cli.options import results_at
+from ragbench.cli.options import Force, Output, results_at
 from ragbench.errors import ConfigError
 
 
 def export_command(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULTS...", help="The folder of a sweep, or folders of single results."
-        ),
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .csv, .parquet or .xlsx file.")
-    ] = None,
-    questions: Annotated[
-        bool,
-        typer.Option(
-            "--questions", help="A row per question, with its answer, instead of one per score."
-        ),
-    ] = False,
-    otlp: Annotated[
-        str, typer.Option(metavar="URL", help="Send traces there, such as http://localhost:4318.")
-    ] = "",
-    mlflow: Annotated[
-        str, typer.Option(metavar="URI", help="Of MLflow's tracking, such as sqlite:///mlflow.db.")
-    ] = "",
-    experiment: Annotated[str, typer.Option(help="The experiment of MLflow.")] = "ragbench",
-    content: Annotated[
-        bool, typer.Option("--content", help="Traces with questions, answers, what was found.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...")],
+    *,
+    output: Output = None,
+    questions: bool = False,
+    otlp: Annotated[str, typer.Option(metavar="URL")] = "",
+    content: bool = False,
+    mlflow: Annotated[str, typer.Option(metavar="URI")] = "",
+    experiment: str = "ragbench",
+    force: Force = False,
 ) -> None:
     """Give saved results to colleagues and other tools.
 
@@ -54,20 +37,28 @@ def export_command(
     their ids.
 
     Exit status: 0 exported, 2 not.
+
+    Args:
+        results: The folder of a sweep, or folders of single results.
+        output: A .csv, .parquet or .xlsx file.
+        questions: A row per question, with its answer, instead of one per score.
+        otlp: Send traces there, such as http://localhost:4318.
+        content: Traces with questions, answers, what was found.
+        mlflow: Of MLflow's tracking, such as sqlite:///mlflow.db.
+        experiment: The experiment of MLflow.
+
+    Example: ragbench export results/quickstart -o scores.parquet
     """
     from ragbench.report import export_mlflow, export_table, export_traces
 
     if output is None and not otlp and not mlflow:
         raise ConfigError("nothing to export to; name a file with -o, or give --otlp or --mlflow")
-    found = results_at(results)
+    loaded = results_at(results)
     if output is not None:
-        typer.echo(
-            f"Written to {shown(export_table(found, output, questions=questions, force=force))}"
-        )
+        written = export_table(loaded, output, questions=questions, force=force)
+        typer.echo(f"Written to {shown(written)}")
     if otlp:
-        typer.echo(f"{export_traces(found, otlp, content=content)} spans sent")
+        typer.echo(f"{export_traces(loaded, otlp, content=content)} spans sent")
     if mlflow:
-        typer.echo(
-            f"{len(export_mlflow(found, mlflow, experiment=experiment))} runs in "
-            f"MLflow's {experiment!r}"
-        )
+        runs = export_mlflow(loaded, mlflow, experiment=experiment)
+        typer.echo(f"{len(runs)} runs in MLflow's {experiment!r}")

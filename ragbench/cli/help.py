@@ -1,19 +1,30 @@
-"""The form of every help text: paragraphs that fit the terminal, short names of types, none for
-flags.
+"""Commands as functions: options from parameters and their docstring, help texts that fit the
+terminal, errors in one line.
+
+A parameter before `*` is an argument, one after it an option; its help is its line in the
+docstring, below `Args:` or the heading of a panel. A parameter whose type is a dataclass stands for
+the options that its fields are. The docstring ends with an example.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
+from collections.abc import Callable
+from copy import copy
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ragbench.cli.console import clean_errors
 
-_TYPES: dict[Any, str] = {
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_TYPES = {
     bool: "",
     int: "N",
     float: "X",
@@ -22,6 +33,7 @@ _TYPES: dict[Any, str] = {
     list[str]: "TEXT",
     list[Path]: "PATH",
 }
+_ENTRIES = re.compile(r"^(?:(\w[\w ]*):\n)? {4}(\w+): (.+(?:\n {5,}.+)*)", re.M)
 
 FIRST_STEPS = """\
 Is RAG configuration B really better than A?
@@ -39,46 +51,141 @@ an example, and `ragbench list retrievers` the names of retrievers (also:
 datasets, measures, chunkers, models, prompts)."""
 
 
-def joined(text: str | None) -> str | None:
-    """The paragraphs of a docstring, each in one line, so that the terminal alone decides where
-    lines end.
+def joined(text: str) -> str:
+    """Return the paragraphs of a docstring before its options, each in one line, so that the
+    terminal alone decides where lines end.
 
     The exit status is a paragraph of its own.
 
-    >>> joined("One line,\\n    and another.\\n\\n    Next. Exit status: 0 done.")
+    >>> joined("One line,\\nand another.\\n\\nNext. Exit status: 0 done.\\n\\nArgs:\\n    n: Three.")
     'One line, and another.\\n\\nNext.\\n\\nExit status: 0 done.'
     """
-    if text is None:
-        return None
-    text = re.sub(r"\s+(Exit\s+status:)", r"\n\n\1", inspect.cleandoc(text))
+    text = re.split(r"\n\n(?=\w[\w ]*:\n {4}|Example: )", text)[0]
+    text = re.sub(r"\s+(Exit\s+status:)", r"\n\n\1", text)
     return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
 
 
-class _Formed:
-    """A help text in this form."""
+def _with_short_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if param.param_type_name == "option" and param.metavar is None:
+            param.metavar = _TYPES.get(param.type_descriptor.annotation)
+    return params
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.help: str | None = joined(kwargs.get("help"))
+
+class Command(TyperCommand):
+    """A command whose errors are printed in one line each; what it returns is its exit status."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return [_short(param) for param in super().get_params(ctx)]  # type: ignore[misc]
+        return _with_short_types(super().get_params(ctx))
 
-
-class Command(_Formed, TyperCommand):
-    """A command with a help text in this form, whose errors are printed in one line each."""
-
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> None:
         with clean_errors():
-            return super().invoke(ctx)
+            ctx.exit(super().invoke(ctx) or 0)
 
 
-class Group(_Formed, TyperGroup):
-    """A command with others below it, and a help text in this form."""
+class Group(TyperGroup):
+    """A command with others below it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _with_short_types(super().get_params(ctx))
 
 
-def _short(param: Any) -> Any:
-    if param.param_type_name == "option" and param.metavar is None:
-        annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
-        param.metavar = "" if getattr(param, "is_flag", False) else _TYPES.get(annotation)
-    return param
+class Commands(typer.Typer):
+    """A command with others below it, which are functions."""
+
+    def __init__(self, text: str, example: str, **options: Any) -> None:
+        super().__init__(
+            help=text,
+            epilog=f"Example: ragbench {example}",
+            **{"cls": Group, "no_args_is_help": True, **options},
+        )
+
+    def register(
+        self, name: str = "", cls: type[Command] = Command
+    ) -> Callable[[Function], Function]:
+        """Make a command of a function, whose name it has unless another is given."""
+
+        def add(function: Function) -> Function:
+            doc = inspect.getdoc(function) or ""
+            command = self.command(
+                name or function.__name__.removesuffix("_command").replace("_", "-"),
+                cls=cls,
+                help=joined(doc),
+                epilog=doc[doc.rfind("Example: ") :],
+            )
+            command(with_options(function))
+            return function
+
+        return add
+
+
+def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that typer takes: it has an option for every field of a dataclass that a
+    parameter stands for.
+    """
+    options = _options(function)
+    bundles: dict[str, Any] = {
+        name: kind
+        for name, kind in get_type_hints(function).items()
+        if is_dataclass(kind) and name in options
+    }
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        for name, kind in bundles.items():
+            values[name] = kind(**{one.name: values.pop(one.name) for one in options[name]})
+        return function(**values)
+
+    parameters = [one for group in options.values() for one in group]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
+    """Return the options of the command line that each parameter of a function stands for."""
+    panel, texts = "", {}
+    for heading, name, text in _ENTRIES.findall(inspect.getdoc(function) or ""):
+        panel = heading or panel
+        texts[name] = " ".join(text.split()), panel
+    hints, options = get_type_hints(function, include_extras=True), {}
+    for name, one in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            options[name] = [part for own in _options(hints[name]).values() for part in own]
+        elif one.kind is one.VAR_KEYWORD:
+            options[name] = _spec_options()
+        else:
+            options[name] = [_declared(one, hints[name], *texts.get(name, ("", "")))]
+    return options
+
+
+def _declared(one: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
+    """Return a parameter as typer takes it."""
+    kind, *infos = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    info = (
+        copy(infos[0])
+        if infos
+        else typer.Option()
+        if one.kind is one.KEYWORD_ONLY
+        else typer.Argument()
+    )
+    info.help = text or info.help
+    info.rich_help_panel = None if panel == "Args" else panel or None
+    if kind is bool and info.default is ...:  # without --no-...
+        info.default = f"--{one.name.replace('_', '-')}"
+    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[kind, info])
+
+
+def _spec_options() -> list[inspect.Parameter]:
+    """Return an option for each field of `EvaluationSpec`."""
+    from ragbench.evaluation import spec
+
+    options = []
+    for name, field in spec.EvaluationSpec.model_fields.items():
+        kind = spec.plain_type(field)
+        default = field.default if kind is not str else spec.plain_text(field.default)
+        one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        hint = Annotated[kind, typer.Option(spec.option_name(name, field))]  # type: ignore[valid-type]
+        text, panel = field.description or "", spec.detail(field, "panel")
+        options.append(_declared(one, hint, text, panel))
+    return options

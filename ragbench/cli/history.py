@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragbench.cli.console import clean_errors
-from ragbench.cli.help import Command, Group
+from ragbench.cli.console import clean_errors, print_table
+from ragbench.cli.help import Commands, with_options
+from ragbench.cli.options import AtLeast0, Database
 from ragbench.errors import printable
 
-history_app = typer.Typer(
-    help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, "
-    "trends, comparisons. RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends "
-    "the recording.",
-    epilog="Example: ragbench history trend nDCG@10 --series nightly",
-    cls=Group,
+if TYPE_CHECKING:
+    import pandas as pd
+
+history_app = Commands(
+    "Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, "
+    "comparisons. RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends the "
+    "recording.",
+    "history trend nDCG@10 --series nightly",
     invoke_without_command=True,
+    no_args_is_help=False,
 )
 
-Database = Annotated[
-    str,
-    typer.Option(
-        help="A file, or a URL such as postgresql://host/name; default: RAGBENCH_DATABASE."
-    ),
-]
-Client = Annotated[str | None, typer.Option(help="Only the runs of this client.")]
-Series = Annotated[
-    str, typer.Option(help="Only this series: the name of a sweep or an evaluation.")
-]
-_RUN = typer.Argument(metavar="RUN", help="The beginning of a run's id.")
-_SHORT = 10
 
-
-@history_app.callback()
 def _newest(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option(min=0, help="How many; 0 = all.")] = 20,
-    series: Series = "",
-    client: Client = None,
+    *,
+    limit: AtLeast0 = 20,
+    series: str = "",
+    client: str | None = None,
     database: Database = "",
 ) -> None:
+    """List the newest runs.
+
+    Args:
+        limit: How many; 0 = all.
+        series: Only this series: the name of a sweep or an evaluation.
+        client: Only the runs of this client.
+    """
     if ctx.invoked_subcommand is not None:
         return
     with clean_errors():
@@ -51,23 +49,27 @@ def _newest(
     if runs.empty:
         typer.echo("No run is recorded yet. `ragbench history import results/` adds earlier ones.")
         return
-    rows = [
-        [
-            row["run"][:_SHORT],
-            row["made_at"][:16].replace("T", " "),
-            row["series"],
-            "" if row["configuration"] == row["series"] else row["configuration"],
-            _passed(row),
-            row["changed"],
-        ]
-        for row in runs.to_dict("records")
-    ]
-    table(["run", "made (UTC)", "series", "configuration", "passed", "changed"], rows)
+    runs = runs.assign(
+        run=runs["run"].str[:10],
+        configuration=runs["configuration"].mask(runs["configuration"] == runs["series"], ""),
+        passed=runs.apply(_passed, axis=1),
+    )
+    headings = {name: name for name in ("series", "configuration", "passed", "changed")}
+    print_table(runs, {"run": "run", "made_at": "made (UTC)", **headings})
 
 
-@history_app.command("show", cls=Command, epilog="Example: ragbench history show 8d463f58c3")
-def show(run: Annotated[str, _RUN], database: Database = "") -> None:
-    """Show one run: what it was, its measures, where its files are."""
+history_app.callback()(with_options(_newest))
+
+
+@history_app.register()
+def show(run: str, *, database: Database = "") -> None:
+    """Show one run: what it was, its measures, where its files are.
+
+    Args:
+        run: The beginning of a run's id.
+
+    Example: ragbench history show 8d463f58c3
+    """
     from ragbench.service import WATCHED, run_of
 
     row, scores, _ = run_of(run, database)
@@ -76,93 +78,75 @@ def show(run: Annotated[str, _RUN], database: Database = "") -> None:
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
     first = {name: place for place, name in enumerate(WATCHED)}
-    scores = scores.assign(place=scores["measure"].map(first).fillna(len(first))).sort_values(
-        ["place", "measure"]
-    )
-    rows = [
-        [one["measure"], _number(one["mean"]), _interval(one), f"{one['n_scored']}/{one['n']}"]
-        for one in scores.to_dict("records")
-    ]
-    table(["measure", "mean", "95 % interval", "scored"], rows)
+    scores = scores.assign(place=scores["measure"].map(first)).sort_values(["place", "measure"])
+    _print_means(scores, {"measure": "measure"}, {})
 
 
-@history_app.command(
-    "compare", cls=Command, epilog="Example: ragbench history compare 8d463f58c3 c51fa5c6db"
-)
+@history_app.register()
 def compare(
-    before: Annotated[str, _RUN],
-    after: Annotated[str, _RUN],
-    measure: Annotated[
-        list[str] | None, typer.Option(help="May be repeated; default: the headline measures.")
-    ] = None,
-    database: Database = "",
+    before: str, after: str, *, measure: list[str] | None = None, database: Database = ""
 ) -> None:
-    """Compare two runs, question by question, on the questions that both have."""
+    """Compare two runs, question by question, on the questions that both have.
+
+    Args:
+        before: The beginning of a run's id.
+        after: That of the other.
+        measure: May be repeated; default: the headline measures.
+
+    Example: ragbench history compare 8d463f58c3 c51fa5c6db
+    """
     from ragbench.service import compare_runs
 
-    typer.echo(
-        compare_runs(before, after, measures=measure or (), database=database).to_string(
-            index=False
-        )
-    )
+    table = compare_runs(before, after, measures=measure or (), database=database)
+    typer.echo(table.to_string(index=False))
 
 
-@history_app.command(
-    "trend", cls=Command, epilog="Example: ragbench history trend nDCG@10 --series nightly"
-)
+@history_app.register()
 def trend(
-    measure: Annotated[
-        str, typer.Argument(metavar="MEASURE", help="Such as nDCG@10 or pass_rate.")
-    ],
-    series: Series = "",
-    client: Client = None,
-    database: Database = "",
+    measure: str, *, series: str = "", client: str | None = None, database: Database = ""
 ) -> None:
     """Show a measure over time, what changed between runs, and whether it drifted.
 
     Every run is compared with all earlier ones on the same data and parameters, question by
     question. With all measures of the series together there is on average at most one false alarm
     in 1,000 runs.
-    """
-    from ragbench.service import drifts
-    from ragbench.service import trend as trend_of
 
-    runs = trend_of(measure, series=series, client=client, database=database)
-    found = drifts(measure, series=series, client=client, database=database)
-    for (one, configuration), part in runs.groupby(["series", "configuration"], sort=False):
-        typer.echo(f"{one}, {configuration}" if configuration != one else one)
-        rows = [
-            [
-                row["made_at"].strftime("%Y-%m-%d %H:%M"),
-                _number(row["mean"]),
-                _interval(row),
-                _scored(row),
-                row["state"],
-                "; ".join(filter(None, [row["changed"], row["note"]])),
-            ]
-            for row in part.to_dict("records")
-        ]
-        table(["made (UTC)", "mean", "95 % interval", "scored", "state", "changed"], rows)
-        for change in (one for run in part["run"] if run in found for one in found[run].changes):
-            moved = ", ".join(
-                f"{query_id} {difference:+.2f}" for query_id, difference in change.questions.items()
-            )
+    Args:
+        measure: Such as nDCG@10 or pass_rate.
+        series: Only this series: the name of a sweep or an evaluation.
+        client: Only the runs of this client.
+
+    Example: ragbench history trend nDCG@10 --series nightly
+    """
+    from ragbench import service
+
+    options: dict[str, Any] = {"series": series, "client": client, "database": database}
+    runs, drifts = service.trend(measure, **options), service.drifts(measure, **options)
+    runs["note"] = [
+        "; ".join(filter(None, texts)) for texts in zip(runs["changed"], runs["note"], strict=True)
+    ]
+    runs["made_at"] = runs["made_at"].map(str)
+    for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
+        typer.echo(f"{name}, {configuration}" if configuration != name else name)
+        _print_means(part, {"made_at": "made (UTC)"}, {"state": "state", "note": "changed"})
+        for change in (one for run in part["run"] if run in drifts for one in drifts[run].changes):
+            moved = ", ".join(f"{name} {moved:+.2f}" for name, moved in change.questions.items())
             typer.echo(
                 f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}"
             )
 
 
-@history_app.command("import", cls=Command, epilog="Example: ragbench history import results/")
-def import_folder(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder with results: of a sweep, of evaluations, results/.")
-    ],
-    client: Annotated[str, typer.Option(help="Whose runs they are.")] = "",
-    database: Database = "",
-) -> None:
+@history_app.register("import")
+def import_folder(folder: Path, *, client: str = "", database: Database = "") -> int:
     """Add earlier results; what is known already is left as it is.
 
     Exit status: 0 done, 1 a folder could not be read.
+
+    Args:
+        folder: A folder with results: of a sweep, of evaluations, results/.
+        client: Whose runs they are.
+
+    Example: ragbench history import results/
     """
     from ragbench.service import import_results
 
@@ -170,39 +154,34 @@ def import_folder(
     for place, error in done.failed.items():
         typer.echo(f"Failed: {place}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
-    raise typer.Exit(1 if done.failed else 0)
+    return bool(done.failed)
 
 
-def _passed(row: Any) -> str:
+def _passed(run: pd.Series) -> str:
     import pandas as pd
 
-    passed, counted = row["passed"], row["questions_passed"]
-    counts = "" if pd.isna(counted) else f"{counted}/{row['questions']}"
-    return counts if pd.isna(passed) else f"{'passed' if passed else 'FAILED'} {counts}".strip()
+    counts = (
+        ""
+        if pd.isna(run["questions_passed"])
+        else f"{run['questions_passed']:.0f}/{run['questions']}"
+    )
+    word = "" if pd.isna(run["passed"]) else "passed" if run["passed"] else "FAILED"
+    return f"{word} {counts}".strip()
 
 
-def _scored(row: Any) -> str:
-    return f"{row['n_scored']}/{row['n']}"
+def _print_means(scores: pd.DataFrame, before: dict[str, str], after: dict[str, str]) -> None:
+    """Print means with their intervals, between other columns."""
+    low, high = scores["ci_low"].map(_number), scores["ci_high"].map(_number)
+    scores = scores.assign(
+        mean=scores["mean"].map(_number),
+        interval=("[" + low + ", " + high + "]").where((low != "") & (high != ""), ""),
+        scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
+    )
+    middle = {"mean": "mean", "interval": "95 % interval", "scored": "scored"}
+    print_table(scores, {**before, **middle, **after})
 
 
 def _number(value: float | None) -> str:
-    return (
-        ""
-        if value is None or value != value
-        else f"{value:.3f}"
-        if abs(value) < 100
-        else f"{value:,.0f}"
-    )
-
-
-def _interval(row: Any) -> str:
-    low, high = _number(row["ci_low"]), _number(row["ci_high"])
-    return f"[{low}, {high}]" if low and high else ""
-
-
-def table(header: list[str], rows: list[list[str]]) -> None:
-    """One line per row, columns as wide as what they hold; the last one is cut by no terminal."""
-    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        line = "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo(line.rstrip())
+    if value is None or value != value:
+        return ""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"

@@ -2,76 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from ragbench.cli.help import Command, Group
-from ragbench.cli.history import Database, table
+from ragbench.cli.console import print_table
+from ragbench.cli.help import Commands
+from ragbench.cli.options import Database
 
-key_app = typer.Typer(
-    help="Keys for the server: who may read, run or administer, and for which client.",
-    epilog="Example: ragbench key add ci --client acme --role runner --expires 90d",
-    no_args_is_help=True,
-    cls=Group,
+key_app = Commands(
+    "Keys for the server: who may read, run or administer, and for which client.",
+    "key add ci --client acme --role runner --expires 90d",
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called.")]
 
 
-@key_app.command(
-    "add",
-    cls=Command,
-    epilog="Example: ragbench key add ci --client acme --role runner --expires 90d",
-)
+@key_app.register()
 def add(
-    name: Name,
-    client: Annotated[str, typer.Option(help="Whose data it opens; '*' = everyone's.")] = "",
-    role: Annotated[
-        str,
-        typer.Option(
-            help="reader, runner (also starts evaluations), admin (also schedules, alerts, keys)."
-        ),
-    ] = "reader",
-    expires: Annotated[str, typer.Option(help="After this age, such as 90d; default: never.")] = "",
-    database: Database = "",
+    name: str, *, client: str = "", role: str = "reader", expires: str = "", database: Database = ""
 ) -> None:
-    """Make a key and print it, this once: only its SHA-256 is stored."""
+    """Make a key and print it, this once: only its SHA-256 is stored.
+
+    Args:
+        name: What the key is called.
+        client: Whose data it opens; '*' = everyone's.
+        role: reader, runner (also starts evaluations), admin (also schedules, alerts, keys).
+        expires: After this age, such as 90d; default: never.
+
+    Example: ragbench key add ci --client acme --role runner --expires 90d
+    """
     from ragbench.service import add_key
 
     typer.echo(add_key(name, client=client, role=role, expires=expires, database=database))
     typer.echo("It is not shown again; send it as X-API-Key, or Authorization: Bearer.", err=True)
 
 
-@key_app.command("list", cls=Command, epilog="Example: ragbench key list")
-def list_keys(database: Database = "") -> None:
-    """List the keys: for whom, until when, and when each was last used."""
+@key_app.register("list")
+def list_keys(*, database: Database = "") -> None:
+    """List the keys: for whom, until when, and when each was last used.
+
+    Example: ragbench key list
+    """
     from ragbench.service import api_keys
 
-    found = api_keys(database=database)
-    rows = [
-        [
-            row["id"],
-            row["name"],
-            row["client_id"],
-            row["role"],
-            row["created_at"][:16],
-            row["expires_at"][:16],
-            row["last_used_at"][:16],
-        ]
-        for row in found.to_dict("records")
-    ]
-    table(["id", "name", "client", "role", "created (UTC)", "expires", "last used"], rows)
+    headings = {"client_id": "client", "role": "role", "created_at": "created (UTC)"}
+    used = {"expires_at": "expires", "last_used_at": "last used"}
+    print_table(api_keys(database=database), {"id": "id", "name": "name", **headings, **used})
 
 
-@key_app.command("remove", cls=Command, epilog="Example: ragbench key remove ci --client acme")
-def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.")],
-    client: Annotated[
-        str | None, typer.Option(help="Whose it is, where several have this name.")
-    ] = None,
-    database: Database = "",
-) -> None:
-    """Remove a key: it opens nothing from then on."""
+@key_app.register()
+def remove(name: str, *, client: str | None = None, database: Database = "") -> None:
+    """Remove a key: it opens nothing from then on.
+
+    Args:
+        name: Its name or id.
+        client: Whose it is, where several have this name.
+
+    Example: ragbench key remove ci --client acme
+    """
     from ragbench.service import remove_key
 
     remove_key(name, client=client, database=database)

@@ -10,37 +10,22 @@ import typer
 from ragbench import evaluation, labelling
 from ragbench.cli.console import shown
 from ragbench.cli.eval import load_questions
-from ragbench.cli.options import Corpus, TestSetName
+from ragbench.cli.options import AtLeast0, Corpus, Output, TestSetName
 from ragbench.errors import ConfigError
 from ragbench.registry import measure_of
 from ragbench.types import Dataset
 
-LABEL_EXAMPLE = (
-    "label answers.jsonl --test-set tests.yaml --corpus docs/\n\n"
-    "Fill in the column verdict of labels.csv with yes or no, then:\n\n"
-    "ragbench label labels.csv -o calibration.json\n\n"
-    "ragbench eval --test-set tests.yaml --system answers.jsonl --calibration calibration.json"
-)
-
-_SOURCE = (
-    "What eval takes as --system (answers.jsonl, a retriever, a .toml), a folder by eval; "
-    "or a filled sheet (.csv)."
-)
-
 
 def label_command(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="labels.csv, or calibration.json.")
-    ] = None,
-    measure: Annotated[
-        str, typer.Option(help="The score: claim_support, semantic_similarity, ...")
-    ] = "claim_support",
+    source: str,
+    *,
+    output: Output = None,
+    measure: str = "claim_support",
     test_set: TestSetName = "pydoc",
     corpus: Corpus = "",
-    n: Annotated[int, typer.Option("-n", min=1, help="How many answers; 30 at least.")] = 60,
-    annotator: Annotated[str, typer.Option(help="Who labels.")] = "me",
-    seed: Annotated[int, typer.Option(min=0, help="Of the random draw.")] = 0,
+    n: Annotated[int, typer.Option("-n", min=1)] = 60,
+    annotator: str = "me",
+    seed: AtLeast0 = 0,
 ) -> None:
     """Find out what a heuristic score means on your texts: label some answers, get a calibration.
 
@@ -49,6 +34,23 @@ def label_command(
     top, until there are 30 verdicts and 5 of each kind; the same command again adds answers to the
     sheet. Then give the filled sheet: its labels become a calibration file, with the threshold and
     what a score means, for eval --calibration. Exit status: 0 all is well, 2 nothing could be done.
+
+    Args:
+        source: What eval takes as --system (answers.jsonl, a retriever, a .toml), a folder by
+            eval; or a filled sheet (.csv).
+        output: labels.csv, or calibration.json.
+        measure: The score: claim_support, semantic_similarity, ...
+        n: How many answers; 30 at least.
+        annotator: Who labels.
+        seed: Of the random draw.
+
+    Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/
+
+    Fill in the column verdict of labels.csv with yes or no, then:
+
+    ragbench label labels.csv -o calibration.json
+
+    ragbench eval --test-set tests.yaml --system answers.jsonl --calibration calibration.json
     """
     if Path(source).suffix.lower() == ".csv":
         _calibrate(Path(source), output or Path("calibration.json"))
@@ -62,13 +64,13 @@ def _calibrate(sheet: Path, output: Path) -> None:
         raise ConfigError(
             f"{output} would be a sheet; name a file for the calibration, such as calibration.json"
         )
-    found = labelling.calibrate_sheet(sheet)
-    found.save(output)
-    typer.echo(str(found))
-    for one in found.bins:
+    calibration = labelling.calibrate_sheet(sheet)
+    calibration.save(output)
+    typer.echo(str(calibration))
+    for part in calibration.bins:
         typer.echo(
-            f"  {one.low:.2f} to {one.high:.2f}: {one.positive} of {one.n} "
-            f"positive, {one.rate:.0%} [{one.ci_low:.0%}, {one.ci_high:.0%}]"
+            f"  {part.low:.2f} to {part.high:.2f}: {part.positive} of {part.n} "
+            f"positive, {part.rate:.0%} [{part.ci_low:.0%}, {part.ci_high:.0%}]"
         )
     typer.echo(
         f"Written to {shown(output)}; use it with: ragbench eval ... --calibration {shown(output)}"
@@ -85,17 +87,15 @@ def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **op
     recorded = Path(source, "answers.jsonl")
     system = str(recorded) if recorded.is_file() else source
     result = evaluation.evaluate(dataset, system, perspectives=[about.perspective])
-    scores, gave = result.scores, result.output
-    scores = scores[scores["measure"] == about.name].dropna(subset=["value"])
-    texts = (
-        {} if gave is None else {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(gave)}
-    )
+    chunks = [] if result.output is None else evaluation.texts_of(result.output)
+    texts = {chunk.chunk_id: chunk.text for chunk in chunks}
+    scores = result.scores[result.scores["measure"] == about.name].dropna(subset=["value"])
     count = labelling.write_score_sheet(
         dataset.cases,
         result.answers,
         dict(zip(scores["query_id"], scores["value"], strict=True)),
         {
-            answer.query_id: [texts.get(one, "") for one in answer.contexts]
+            answer.query_id: [texts.get(context, "") for context in answer.contexts]
             for answer in result.answers
         },
         output,
@@ -104,12 +104,12 @@ def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **op
         source=str(result.parameters["system"]),
         **options,
     )
-    asked = "does the answer say the same as the reference"
+    question = "does the answer say the same as the reference"
     if about.perspective == "groundedness":
-        asked = "do the documents support all that the answer says"
+        question = "do the documents support all that the answer says"
     typer.echo(
         f"{count} answers to label are in {shown(output)}; their scores are next to it, keep "
-        "both together."
+        "both together.\n"
+        f"Fill in the column verdict with yes or no ({question}?), save as CSV, then:\n"
+        f"  ragbench label {shown(output)} -o calibration.json"
     )
-    typer.echo(f"Fill in the column verdict with yes or no ({asked}?), save as CSV, then:")
-    typer.echo(f"  ragbench label {shown(output)} -o calibration.json")

@@ -11,83 +11,75 @@ import typer
 
 from ragbench.errors import ConfigError, unknown
 
-Rows = list[tuple[str, str]]
+Names = dict[str, str]  # name -> what it is
 
 
-def _datasets() -> Rows:
+def _datasets() -> Names:
     from ragbench.datasets import FORMS
     from ragbench.datasets.download import MD5
 
-    return [
-        *((name.replace("'", ""), what) for name, what in FORMS.items()),
-        *((f"beir/{name}", "") for name in MD5),
-    ]
+    forms = {name.replace("'", ""): meaning for name, meaning in FORMS.items()}
+    return {**forms, **dict.fromkeys((f"beir/{name}" for name in MD5), "")}
 
 
-def _measures() -> Rows:
+def _measures() -> Names:
     from ragbench.registry import measures
 
     table = measures()
-    described = table["meaning"] + table["better"].map(
-        {"higher": "", "lower": " (lower is better)"}
+    meanings = table["meaning"].mask(
+        table["better"] == "lower", table["meaning"] + " (lower is better)"
     )
-    return list(zip(table["measure"], described, strict=True))
+    return dict(zip(table["measure"], meanings, strict=True))
 
 
-def _chunkers() -> Rows:
+def _chunkers() -> Names:
     from ragbench.extension import FORM
     from ragbench.retrieval.chunkers import CHUNKERS
 
-    return [*((name, "") for name in CHUNKERS), (FORM, "one of your own")]
+    return {**dict.fromkeys(CHUNKERS, ""), FORM: "one of your own"}
 
 
-def _retrievers() -> Rows:
+def _retrievers() -> Names:
     from ragbench.extension import FORM
     from ragbench.retrieval.embedders import EMBEDDERS
     from ragbench.retrieval.retrievers import RETRIEVERS
 
-    rows: Rows = []
+    names = {}
     for kind in RETRIEVERS:
         if kind.startswith("bm25"):
-            rows.append(
-                (kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else "")
-            )
+            names[kind] = "index on the disk, by tantivy (extra large)" if "@" in kind else ""
             continue
-        rows += [(f"{kind}:{embedder}", "") for embedder in EMBEDDERS]
-        if kind == "dense":
-            rows.append(("dense:<embedder>@ivf", "approximate search, by faiss (extra large)"))
-        rows.append(
-            (
-                f"{kind}:<embedder>",
-                "folder or hub name of a sentence-transformers model, or one of your own",
-            )
+        names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}
+        names[f"{kind}:<embedder>"] = (
+            "folder or hub name of a sentence-transformers model, or one of your own"
         )
-    return [*rows, (FORM, "one of your own")]
+    names["dense:<embedder>@ivf"] = "approximate search, by faiss (extra large)"
+    return {**names, FORM: "one of your own"}
 
 
-def _models() -> Rows:
+def _models() -> Names:
     from ragbench.extension import FORM
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
 
-    priced = [
-        (name, f"${price.input:g} in, ${price.output:g} out per million tokens")
+    forms = {f"{name}:<model>": "" for name in PROVIDERS}
+    priced = {
+        name: f"${price.input:g} in, ${price.output:g} out per million tokens"
         for name, price in prices().items()
-    ]
-    forms = [(f"{name}:<model>", "") for name in PROVIDERS]
-    return [*forms, ("env", "the model that RAG_EVAL_* name"), (FORM, "one of your own"), *priced]
+    }
+    return {**forms, "env": "the model that RAG_EVAL_* name", FORM: "one of your own", **priced}
 
 
-def _prompts() -> Rows:
+def _prompts() -> Names:
     from ragbench.generation.prompts import PROMPTS
 
-    return [
-        (name, next(line for line in text.splitlines() if line and line[0] != "{"))
+    return {
+        name: next(line for line in text.splitlines() if line and line[0] != "{")
         for name, text in PROMPTS.items()
-    ]
+    }
 
 
-KINDS: dict[str, Callable[[], Rows]] = {
+KINDS: dict[str, Callable[[], Names]] = {
     "datasets": _datasets,
     "measures": _measures,
     "chunkers": _chunkers,
@@ -97,13 +89,8 @@ KINDS: dict[str, Callable[[], Rows]] = {
 }
 
 
-def list_names(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=lambda: [*KINDS]
-        ),
-    ],
+def list_command(
+    kind: Annotated[str, typer.Argument(autocompletion=lambda: [*KINDS])],
 ) -> None:
     """List the names that commands, grids and notebooks accept.
 
@@ -111,10 +98,15 @@ def list_names(
     families, for example nDCG@{k} for nDCG@5 and nDCG@10.
 
     Exit status: 0 listed, 2 there is no such kind.
+
+    Args:
+        kind: One of: datasets, measures, chunkers, retrievers, models, prompts.
+
+    Example: ragbench list retrievers
     """
     if kind not in KINDS:
         raise ConfigError(unknown("kind", kind, KINDS))
-    rows = KINDS[kind]()
-    width = max(len(name) for name, _ in rows)
-    for name, meaning in rows:
+    names = KINDS[kind]()
+    width = max(map(len, names))
+    for name, meaning in names.items():
         typer.echo(f"{name:<{width}}  {meaning}".rstrip())

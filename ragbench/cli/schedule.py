@@ -2,146 +2,130 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragbench.cli.help import Command, Group
-from ragbench.cli.history import Database, table
+from ragbench.cli.console import print_table
+from ragbench.cli.help import Commands
+from ragbench.cli.options import Database
 
-schedule_app = typer.Typer(
-    help="Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, "
-    "CI or a server.",
-    epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval',
-    no_args_is_help=True,
-    cls=Group,
+schedule_app = Commands(
+    "Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a "
+    "server.",
+    'schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval',
 )
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="What the schedule is called; also its runs in the history."
-    ),
-]
-Client = Annotated[
-    str, typer.Option(help="Whose it is; '*': it runs for each client in clients/ of this folder.")
-]
 
 
-@schedule_app.command(
-    "add",
-    cls=Command,
-    epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval',
-)
+@schedule_app.register()
 def add(
-    name: Name,
-    cron: Annotated[
-        str, typer.Argument(metavar="CRON", help='As in crontab; "" = EVALUATION_SCHEDULE_CRON.')
-    ],
-    command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="eval or sweep, with options.")
-    ],
-    zone: Annotated[str, typer.Option(help="Of the times, such as Europe/Vienna.")] = "UTC",
-    fresh: Annotated[
-        str,
-        typer.Option(
-            help="Such as 7d: draft the questions anew when they are older, or the documents "
-            "changed."
-        ),
-    ] = "",
-    fresh_from: Annotated[
-        str, typer.Option(help="With --fresh: the folder of the documents.")
-    ] = "",
-    client: Client = "",
+    name: str,
+    cron: str,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
+    *,
+    zone: str = "UTC",
+    fresh: str = "",
+    fresh_from: str = "",
+    client: str = "",
     database: Database = "",
 ) -> None:
-    """Add a schedule, or replace the one of this name. It runs in this folder."""
-    from datetime import UTC, datetime
+    """Add a schedule, or replace the one of this name. It runs in this folder.
 
+    Args:
+        name: What the schedule is called; also its runs in the history.
+        cron: As in crontab; "" = EVALUATION_SCHEDULE_CRON.
+        command: eval or sweep, with options.
+        zone: Of the times, such as Europe/Vienna.
+        fresh: Such as 7d: draft the questions anew when they are older, or the documents changed.
+        fresh_from: With --fresh: the folder of the documents.
+        client: Whose it is; '*': it runs for each client in clients/ of this folder.
+
+    Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
+    """
     from ragbench.service import FreshQuestions, add_schedule, next_due
 
     questions = FreshQuestions(fresh, fresh_from) if fresh or fresh_from else None
     add_schedule(name, cron, command, zone=zone, client=client, database=database, fresh=questions)
-    typer.echo(
-        f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added"
-    )
+    due = f": next due {next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
+    typer.echo(f"{name}{due}")
 
 
-@schedule_app.command("list", cls=Command, epilog="Example: ragbench schedule list")
-def list_schedules(database: Database = "") -> None:
-    """List the schedules: when each is due, and how its last job ended."""
+@schedule_app.register("list")
+def list_schedules(*, database: Database = "") -> None:
+    """List the schedules: when each is due, and how its last job ended.
+
+    Example: ragbench schedule list
+    """
     from ragbench.service import schedules
 
-    found = schedules(database=database)
-    rows = [
-        [
-            row["name"],
-            row["client_id"],
-            row["cron"],
-            row["zone"],
-            row["next_due"][:16] or "paused",
-            f"{row['last_due'][:16]} {row['last_state']}".strip(),
-            row["command"],
-        ]
-        for row in found.to_dict("records")
-    ]
-    table(["name", "client", "cron", "zone", "next (UTC)", "last (UTC)", "command"], rows)
+    table = schedules(database=database)
+    table = table.assign(
+        next=table["next_due"].str[:16].replace("", "paused"),
+        last=(table["last_due"].str[:16] + " " + table["last_state"]).str.strip(),
+    )
+    headings = {"client_id": "client", "cron": "cron", "zone": "zone", "next": "next (UTC)"}
+    print_table(table, {"name": "name", **headings, "last": "last (UTC)", "command": "command"})
 
 
-@schedule_app.command("pause", cls=Command, epilog="Example: ragbench schedule pause nightly")
-def pause(
-    name: Name,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume it.")] = False,
-    client: Client = "",
-    database: Database = "",
-) -> None:
-    """Pause a schedule, or resume it."""
+@schedule_app.register()
+def pause(name: str, *, resume: bool = False, client: str = "", database: Database = "") -> None:
+    """Pause a schedule, or resume it.
+
+    Args:
+        name: What the schedule is called.
+        resume: Resume it.
+        client: Whose it is.
+
+    Example: ragbench schedule pause nightly
+    """
     from ragbench.service import pause_schedule
 
     pause_schedule(name, paused=not resume, client=client, database=database)
 
 
-@schedule_app.command("remove", cls=Command, epilog="Example: ragbench schedule remove nightly")
-def remove(name: Name, client: Client = "", database: Database = "") -> None:
-    """Remove a schedule and its jobs; its runs stay in the history."""
+@schedule_app.register()
+def remove(name: str, *, client: str = "", database: Database = "") -> None:
+    """Remove a schedule and its jobs; its runs stay in the history.
+
+    Args:
+        name: What the schedule is called.
+        client: Whose it is.
+
+    Example: ragbench schedule remove nightly
+    """
     from ragbench.service import remove_schedule
 
     remove_schedule(name, client=client, database=database)
 
 
-@schedule_app.command("import", cls=Command, epilog="Example: ragbench schedule import cron.yaml")
+@schedule_app.register("import")
 def import_file(
-    file: Annotated[
-        Path, typer.Argument(help="YAML: cron: jobs: a list of id, schedule, handler, config.")
-    ],
-    to: Annotated[
-        list[str] | None,
-        typer.Option(help="'${NAME}': where alerts are sent, as in `alert add`; may be repeated."),
-    ] = None,
-    client: Client = "",
-    database: Database = "",
+    file: Path, *, to: list[str] | None = None, client: str = "", database: Database = ""
 ) -> None:
     """Add the schedules of a file, and an alert for each alert_threshold; one error, and nothing is
     added.
+
+    Args:
+        file: YAML: cron: jobs: a list of id, schedule, handler, config.
+        to: '${NAME}': where alerts are sent, as in `alert add`; may be repeated.
+        client: Whose they are.
+
+    Example: ragbench schedule import cron.yaml
     """
     from ragbench.service import alerts, import_schedules
 
     names = import_schedules(file, to=to or (), client=client, database=database)
     typer.echo(f"added: {', '.join(names)}")
-    rules = alerts(database=database)
-    for row in rules[rules["series"].isin(names) & (rules["client_id"] == client)].to_dict(
-        "records"
-    ):
-        where = (
-            row["to"]
-            or "the log only; --to '${NAME}' names the variable with an address, `alert test` "
-            "tries it"
-        )
-        typer.echo(f"alert of {row['series']}: {row['rule']}, sent to {where}")
+    rules = alerts(client=client, database=database)
+    for row in rules[rules["series"].isin(names)].to_dict("records"):
+        log = "the log only; --to '${NAME}' names the variable with an address"
+        typer.echo(f"alert of {row['series']}: {row['rule']}, sent to {row['to'] or log}")
 
 
-@schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")
-def run_due_jobs(database: Database = "") -> None:
+@schedule_app.register("run-due")
+def run_due_jobs(*, database: Database = "") -> int:
     """Run due jobs and jobs whose lease expired; then check alerts. May be called at any time, on
     many machines.
 
@@ -149,6 +133,8 @@ def run_due_jobs(database: Database = "") -> None:
     gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of
     fresh questions. Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was
     due.
+
+    Example: ragbench schedule run-due
     """
     from ragbench.service import run_due
 
@@ -157,4 +143,4 @@ def run_due_jobs(database: Database = "") -> None:
         typer.echo(f"{outcome.name}, due {outcome.due_at[:16]}: exit status {outcome.exit_code}")
         if outcome.exit_code:
             typer.echo(outcome.output, err=True)
-    raise typer.Exit(max((outcome.exit_code for outcome in outcomes), default=0))
+    return max((outcome.exit_code for outcome in outcomes), default=0)

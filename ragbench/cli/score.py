@@ -5,32 +5,25 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench.errors import ConfigError, unknown
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def score_command(
-    qrels: Annotated[
-        str,
-        typer.Argument(metavar="QRELS", help="Judgements: a file of TREC or BEIR, or a dataset."),
-    ],
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Runs in TREC's 6 columns, also .gz.")
-    ],
-    measures: Annotated[
-        str, typer.Option(help="As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.")
-    ] = "nDCG@10,RR@10,AP,R@100,P@10",
-    baseline: Annotated[
-        str, typer.Option(help="The run with which the others are compared; default: the first.")
-    ] = "",
-    split: Annotated[str, typer.Option(help="Of a dataset.")] = "test",
-    csv: Annotated[Path | None, typer.Option(help="Write the value of every query there.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: means and comparisons.")
-    ] = False,
+    qrels: str,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...")],
+    *,
+    measures: str = "nDCG@10,RR@10,AP,R@100,P@10",
+    baseline: str = "",
+    split: str = "test",
+    csv: Path | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Score runs of any retrieval tool: means with intervals, and the difference of each run from
     the first.
@@ -38,12 +31,22 @@ def score_command(
     A run is named by its file. Judged@k is added next to nDCG@k where documents of the first k have
     no judgement: they count as not relevant, which punishes a retriever that was not part of the
     pool. Exit status: 0 scored, 2 a file cannot be read.
-    """
-    import pandas as pd
 
+    Args:
+        qrels: Judgements: a file of TREC or BEIR, or a dataset.
+        runs: Runs in TREC's 6 columns, also .gz.
+        measures: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.
+        baseline: The run with which the others are compared; default: the first.
+        split: Of a dataset.
+        csv: Write the value of every query there.
+        as_json: Print JSON: means and comparisons.
+
+    Example: ragbench score qrels.txt bm25.run dense.run --measures nDCG@10,AP
+    """
     from ragbench.metrics import read_qrels, read_run, score_run
     from ragbench.metrics.retrieval import parse_measures
-    from ragbench.statistics import compare_all, summarise
+    from ragbench.statistics import compare_all
+    from ragbench.testsets.loader import load_dataset
 
     names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
     if len(set(names)) < len(names):
@@ -51,62 +54,50 @@ def score_command(
     first = baseline or names[0]
     if first not in names:
         raise ConfigError(unknown("run", first, names))
-    wanted = [str(one) for one in parse_measures(_split(measures))]
-    added = [name.replace("nDCG", "Judged") for name in wanted if name.startswith("nDCG")]
-    both = list(
-        dict.fromkeys(one for name in wanted for one in (name, name.replace("nDCG", "Judged")))
-    )
-    if Path(qrels).is_file():
-        judged = read_qrels(qrels)
-    else:
-        from ragbench.testsets.loader import load_dataset
-
-        judged = load_dataset(qrels, split).qrels
+    # A comma in parentheses is part of a name.
+    named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measures))]
+    judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]
+    labels = read_qrels(qrels) if Path(qrels).is_file() else load_dataset(qrels, split).qrels
     scores = {
-        name: score_run(judged, read_run(path), both)
+        name: score_run(labels, read_run(path), list(dict.fromkeys([*named, *judged])))
         for name, path in zip(names, runs, strict=True)
     }
-    means = pd.concat([summarise(frame).assign(run=name) for name, frame in scores.items()])
-    complete = set(
-        means.groupby("measure")["mean"].min().loc[lambda least: least == 1].index
-    ) & set(added)
-    hidden = complete - set(wanted)
-    means = means[~means["measure"].isin(hidden)].set_index("run").reset_index()
-    others = compare_all(scores, first, measures=wanted) if len(scores) > 1 else None
+    means = _means(scores, {*judged} - {*named})
+    others = compare_all(scores, first, measures=named) if len(scores) > 1 else None
     if csv is not None:
-        from ragbench.files import write_durably
-        from ragbench.text import shielded
-
-        table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
-        table["query_id"] = table["query_id"].map(shielded)
-        write_durably(csv, table[["run", "query_id", "measure", "value"]].to_csv(index=False))
+        _write_csv(scores, csv)
     if as_json:
-        parts = {"means": means, "comparison": others}
-        plain = {
-            key: json.loads(part.to_json(orient="records"))
-            for key, part in parts.items()
-            if part is not None
-        }
-        typer.echo(json.dumps(plain, indent=2))
+        parts = {"means": means, **({} if others is None else {"comparison": others})}
+        records = {key: json.loads(part.to_json(orient="records")) for key, part in parts.items()}
+        typer.echo(json.dumps(records, indent=2))
         return
     typer.echo(means.round(4).to_string(index=False))
-    for name in sorted(set(added) & set(means["measure"]) - set(wanted)):
+    for name in sorted({*judged} & {*means["measure"]} - {*named}):
         typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
     if others is not None:
         typer.echo(f"\nDifferences from {first}, paired by query; p adjusted by Holm:")
-        columns = [
-            "name",
-            "measure",
-            "difference",
-            "ci_low",
-            "ci_high",
-            "p_value",
-            "p_adjusted",
-            "n",
-        ]
-        typer.echo(pd.DataFrame(others)[columns].round(4).to_string(index=False))
+        columns = "name measure difference ci_low ci_high p_value p_adjusted n".split()
+        typer.echo(others[columns].round(4).to_string(index=False))
 
 
-def _split(text: str) -> list[str]:
-    """Names separated by commas, not by those in parentheses."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
+def _means(scores: dict[str, pd.DataFrame], optional: set[str]) -> pd.DataFrame:
+    """Return the means of each run, without `optional` measures that are 1 in all of them."""
+    import pandas as pd
+
+    from ragbench.statistics import summarise
+
+    means = pd.concat({name: summarise(frame) for name, frame in scores.items()}, names=["run", ""])
+    lowest = means.groupby("measure")["mean"].transform("min")
+    means = means[~means["measure"].isin(optional) | (lowest < 1)]
+    return means.reset_index("run").reset_index(drop=True)
+
+
+def _write_csv(scores: dict[str, pd.DataFrame], path: Path) -> None:
+    import pandas as pd
+
+    from ragbench.files import write_durably
+    from ragbench.text import shielded
+
+    table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
+    table["query_id"] = table["query_id"].map(shielded)
+    write_durably(path, table[["run", "query_id", "measure", "value"]].to_csv(index=False))

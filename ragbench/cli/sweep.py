@@ -8,92 +8,73 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragbench.cli.console import command, shown
-from ragbench.cli.options import AllowUnpriced, NoCache, Yes, print_plan, replies_mode
+from ragbench.cli.options import Requests, Yes, print_plan
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
 
-_JOBS = typer.Option(
-    min=1, help="Runs side by side; default: one per core, as far as memory allows."
-)
-_MAX_COST = typer.Option(
-    "--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before."
-)
-_NO_FORK = typer.Option(
-    "--no-fork",
-    help="Start a fresh Python for each run instead of forking one that has imported what they "
-    "need.",
-)
-_ONLY = typer.Option(
-    "--only",
-    metavar="NAME",
-    help="Run these configurations and compare none: a name, a pattern, or a number from 0 (as "
-    "for an array of jobs).",
-)
-_EXECUTOR = typer.Option(
-    metavar="URL",
-    help="Run on a Dask cluster: dask://host:8786, tls://host:8786, or dask://local?workers=4 "
-    "(extra `dask`).",
-)
-_GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows."),
+]
+NoFork = Annotated[
+    bool,
+    typer.Option(
+        "--no-fork",
+        help="Start a fresh Python for each run instead of forking one that has imported what "
+        "they need.",
+    ),
+]
 
-_MANY = 20  # differences of one configuration that are printed
+_MAX_SHOWN = 20  # differences of one configuration
 
 
 def sweep_command(
-    grid: Annotated[Path, typer.Argument(metavar="GRID", help=_GRID)] = Path("grid.toml"),
-    jobs: Annotated[int | None, _JOBS] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run finished configurations again too.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder that holds the sweep's folder.")] = Path(
-        "results"
-    ),
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show runs, requests and cost; run and send nothing.")
-    ] = False,
-    max_cost: Annotated[float | None, _MAX_COST] = None,
-    allow_unpriced: AllowUnpriced = False,
-    no_cache: NoCache = False,
-    offline: Annotated[
-        bool,
-        typer.Option(
-            "--offline",
-            help="Send nothing: replies come from the store, a missing one is an error.",
-        ),
-    ] = False,
-    allow_failed: Annotated[
-        bool,
-        typer.Option(
-            "--allow-failed", help="Take a run as finished although requests of it failed."
-        ),
-    ] = False,
-    no_fork: Annotated[bool, _NO_FORK] = False,
-    only: Annotated[str, _ONLY] = "",
-    executor: Annotated[str, _EXECUTOR] = "",
+    grid: Path = Path("grid.toml"),
+    *,
+    jobs: Jobs = None,
+    force: bool = False,
+    out: Path = Path("results"),
+    allow_failed: bool = False,
+    no_fork: NoFork = False,
+    only: Annotated[str, typer.Option(metavar="NAME")] = "",
+    executor: Annotated[str, typer.Option(metavar="URL")] = "",
+    requests: Requests,
     yes: Yes = False,
-) -> None:
+) -> int:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
 
     What is finished is skipped and what was interrupted is run again; no reply of a language model
     is paid for twice. Exit status: 0 all is well, 1 a run failed, 2 the grid or its data is wrong
     and nothing was run, 3 the maximum cost stopped it, 130 interrupted.
+
+    Args:
+        grid: A grid file, a folder with a grid.toml, or quickstart (built in).
+        force: Run finished configurations again too.
+        out: Folder that holds the sweep's folder.
+        allow_failed: Take a run as finished although requests of it failed.
+        only: Run these configurations and compare none: a name, a pattern, or a number from 0 (as
+            for an array of jobs).
+        executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
+            dask://local?workers=4 (extra `dask`).
+
+    Example: ragbench sweep quickstart --jobs 2
     """
     from ragbench.evaluation import load_results
     from ragbench.service import record_finished
     from ragbench.sweep import plan, sweep
 
     options: dict[str, Any] = {
-        "max_cost": max_cost,
-        "allow_unpriced": allow_unpriced,
+        "max_cost": requests.max_cost,
+        "allow_unpriced": requests.allow_unpriced,
         "force": force,
         "out": out,
+        "only": only,
+        "replies": requests.replies,
     }
-    options["only"] = only
-    options["replies"] = replies_mode(no_cache, offline)
-    if dry_run:
-        _print_plan(plan(grid, **options), max_cost, offline)
-        raise typer.Exit(0)
+    if requests.dry_run:
+        _print_plan(plan(grid, **options), requests)
+        return 0
     result = sweep(
         grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options
     )
@@ -102,7 +83,7 @@ def sweep_command(
             lambda: [(run, result.folder / run.name) for run in load_results(result.folder)]
         )
     _print_result(result)
-    raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
+    return 3 if result.stopped else 1 if result.failed else 0
 
 
 def _print_result(result: SweepResult) -> None:
@@ -113,80 +94,80 @@ def _print_result(result: SweepResult) -> None:
         notebook = result.folder / f"{name}.failed.ipynb"
         if notebook.is_file():  # not when its process never came so far
             typer.echo(f"        {shown(notebook)}", err=True)
-    counts = (
-        f"{len(result.finished)} run, {len(result.skipped)} finished "
-        f"before, {len(result.failed)} failed"
+    left = f", {len(result.left)} not begun" if result.left else ""
+    typer.echo(
+        f"{len(result.finished)} run, {len(result.skipped)} finished before, "
+        f"{len(result.failed)} failed{left}, in {result.seconds:.0f} s."
     )
-    if result.left:
-        counts += f", {len(result.left)} not begun"
-    typer.echo(f"{counts}, in {result.seconds:.0f} s.")
     if result.skipped and not (result.finished or result.failed or result.left):
         typer.echo(
             "Nothing was left to do; --force computes everything afresh, --out FOLDER elsewhere."
         )
     typer.echo(f"Notebooks:   {shown(result.folder)}")
-    if result.leaderboard:
-        typer.echo(
-            f"Leaderboard: {shown(result.leaderboard.with_suffix('.md'))} "
-            f"and {result.leaderboard.name}"
-        )
+    if board := result.leaderboard:
+        typer.echo(f"Leaderboard: {shown(board.with_suffix('.md'))} and {board.name}")
     if result.comparison:
         typer.echo(f"Comparison:  {shown(result.comparison)}")
     if result.stopped:
         typer.echo(f"Stopped: {result.stopped}.", err=True)
     else:
-        typer.echo(
-            f"Next:        {command('jupyter')} lab {shown(result.comparison or result.folder)}"
-        )
+        opened = shown(result.comparison or result.folder)
+        typer.echo(f"Next:        {command('jupyter')} lab {opened}")
 
 
-def _print_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
-    for note in found.notes:
+def _print_plan(plan: SweepPlan, requests: Requests) -> None:
+    for note in plan.notes:
         typer.echo(f"Note: {note}")
     typer.echo(
-        f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, "
-        f"in {shown(found.folder)}"
+        f"Notebooks: {len(plan.to_run)} to run, {len(plan.finished)} finished already, "
+        f"in {shown(plan.folder)}"
     )
-    print_plan(found)
-    if any(one.to_send for one in found.models):
-        if max_cost is not None:
-            typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")
-        if offline:
+    print_plan(plan)
+    if any(model.to_send for model in plan.models):
+        if requests.max_cost is not None:
+            typer.echo(f"Maximum: ${requests.max_cost:.2f}, of which ${plan.spent:.4f} are spent")
+        if requests.offline:
             typer.echo("Offline, so nothing is sent: the runs that need these replies would fail")
 
 
 def verify_command(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS/SWEEP", help="The folder of a sweep.")],
-    jobs: Annotated[int | None, _JOBS] = None,
-    online: Annotated[
-        bool, typer.Option("--online", help="Send the requests whose replies are not in the store.")
-    ] = False,
-    max_cost: Annotated[float | None, _MAX_COST] = None,
-    tolerance: Annotated[float, typer.Option(min=0, help="By how much numbers may differ.")] = 0.0,
-    no_fork: Annotated[bool, _NO_FORK] = False,
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS/SWEEP")],
+    *,
+    jobs: Jobs = None,
+    online: bool = False,
+    max_cost: Annotated[float | None, typer.Option(min=0)] = None,
+    no_fork: NoFork = False,
     yes: Yes = False,
-) -> None:
+) -> int:
     """Execute the configurations of a sweep again and compare every number in scores.csv and
     run.trec.
 
     It works in a temporary folder and changes no result. Exit status: 0 all numbers are the same, 1
     some differ or could not be had again, 2 there is nothing to verify.
+
+    Args:
+        folder: The folder of a sweep.
+        online: Send the requests whose replies are not in the store.
+        max_cost: US dollars that this may cost; stops before.
+
+    Example: ragbench verify results/quickstart
     """
     from ragbench.sweep import verify
 
-    options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
-    verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
-    for one in verified:
-        for note in one.notes:
-            typer.echo(f"Note: {one.name}: {note}")
-        for line in one.differences[:_MANY]:
-            typer.echo(f"{one.name}: {line}")
-        if len(one.differences) > _MANY:
-            typer.echo(f"{one.name}: and {len(one.differences) - _MANY} other differences")
-    differing = sum(bool(one.differences) for one in verified)
-    numbers = sum(one.compared for one in verified)
+    replies = "on" if online else "offline"
+    verified = verify(folder, jobs=jobs, fork=not no_fork, replies=replies, max_cost=max_cost)
+    for result in verified:
+        for note in result.notes:
+            typer.echo(f"Note: {result.name}: {note}")
+        lines = list(result.differences)
+        if rest := lines[_MAX_SHOWN:]:
+            lines[_MAX_SHOWN:] = [f"and {len(rest)} other differences"]
+        for line in lines:
+            typer.echo(f"{result.name}: {line}")
+    differing = sum(bool(result.differences) for result in verified)
+    numbers = sum(result.compared for result in verified)
     typer.echo(
         f"{len(verified)} results, {numbers:,} numbers compared: {len(verified) - differing} "
         f"verified, {differing} differ."
     )
-    raise typer.Exit(1 if differing else 0)
+    return bool(differing)

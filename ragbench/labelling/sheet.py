@@ -12,18 +12,18 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import locked, read_json, write_durably
@@ -41,19 +41,8 @@ from ragbench.types import Answer, Case
 _WAIT_S = 30.0
 
 COLUMNS = [
-    "item",
-    "question",
-    "reference",
-    "answer",
-    "context",
-    "verdict",
-    "note",
-    "annotator",
-    "criterion",
-    "query_id",
-    "category",
-    "picked",
-    "source",
+    *("item", "question", "reference", "answer", "context", "verdict", "note", "annotator"),
+    *("criterion", "query_id", "category", "picked", "source"),
 ]
 
 MAX_CELL = 32_000
@@ -66,16 +55,8 @@ _TURNED = re.compile(
     r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE
 )
 _WORDS = {
-    "yes": 1.0,
-    "y": 1.0,
-    "true": 1.0,
-    "right": 1.0,
-    "correct": 1.0,
-    "no": 0.0,
-    "n": 0.0,
-    "false": 0.0,
-    "wrong": 0.0,
-    "incorrect": 0.0,
+    **dict.fromkeys(("yes", "y", "true", "right", "correct"), 1.0),
+    **dict.fromkeys(("no", "n", "false", "wrong", "incorrect"), 0.0),
 }
 
 
@@ -97,16 +78,17 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
     if not items:
         raise ConfigError("there is nothing to label; choose some items first")
     with _locked(path):
-        sheet = _read(path) if path.exists() else _Sheet(list(COLUMNS), [], ",")
-        there = {row["item"]: row for row in sheet.rows if row["annotator"] == annotator}
-        added = [_row(item, annotator) for item in items if item.item_id not in there]
-        drawn = [there[i.item_id] for i in items if i.item_id in there and i.picked == "random"]
+        sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
+        is_mine = sheet["annotator"] == annotator
+        labelled = {*sheet.loc[is_mine, "item"]}
+        added = [_row(item, annotator) for item in items if item.item_id not in labelled]
         # An item that was informative earlier and is drawn now belongs to the random sample.
-        changed = [row for row in drawn if row["picked"] != "random"]
-        for row in changed:
-            row["picked"] = "random"
-        if added or changed:
-            _write(path, sheet.columns, [*sheet.rows, *added], sheet.delimiter)
+        drawn = [item.item_id for item in items if item.picked == "random"]
+        changed = is_mine & sheet["item"].isin(drawn) & (sheet["picked"] != "random")
+        sheet.loc[changed, "picked"] = "random"
+        if added or changed.any():
+            rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
+            _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
     return path
 
 
@@ -122,10 +104,10 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
         DataError: no such file, not a sheet, not UTF-8, or an unreadable verdict; with its line.
     """
     sheet = _read(Path(path))
-    rows = [row for row in sheet.rows if annotator is None or row["annotator"] == annotator]
-    frame = pd.DataFrame(rows, columns=sheet.columns, dtype=object)
-    values = [None if row["verdict"] == "" else verdict_of(row["verdict"]) for row in rows]
-    return frame.assign(value=pd.Series(values, index=frame.index, dtype="Float64"))
+    if annotator is not None:
+        sheet = sheet[sheet["annotator"] == annotator].reset_index(drop=True)
+    values = [verdict_of(text) if text else None for text in sheet["verdict"]]
+    return sheet.assign(value=pd.Series(values, dtype="Float64"))
 
 
 def save_label(
@@ -148,19 +130,16 @@ def save_label(
     path = Path(path)
     with _locked(path):
         sheet = _read(path)
-        row = next(
-            (row for row in sheet.rows if (row["item"], row["annotator"]) == (item_id, annotator)),
-            None,
-        )
-        if row is None:
+        rows = (sheet["item"] == item_id) & (sheet["annotator"] == annotator)
+        if not rows.any():
             raise DataError(
                 f"{path.name} has no item {item_id!r} for {annotator!r}; write it with "
                 "label_sheet first"
             )
-        row["verdict"] = "" if verdict is None else f"{verdict:g}"
+        sheet.loc[rows, "verdict"] = "" if verdict is None else f"{verdict:g}"
         if note is not None:
-            row["note"] = note
-        _write(path, sheet.columns, sheet.rows, sheet.delimiter)
+            sheet.loc[rows, "note"] = note
+        _write(path, sheet, sheet.attrs["delimiter"])
 
 
 def load_labels(
@@ -171,11 +150,11 @@ def load_labels(
     """The labels of one or several sheets, for `judge_agreement` and `calibrate`.
 
     Args:
-        paths: sheets, such as one for each annotator. answers: configuration -> its answers. Their
-        names replace the codes in the column `source`; labels of other
-            configurations are left out, and so are, with a warning, those of texts that are no
-            longer the answer. None keeps the codes, which is enough where the judgements are of one
-            system.
+        paths: sheets, such as one for each annotator.
+        answers: configuration -> its answers. Their names replace the codes in the column `source`;
+            labels of other configurations are left out, and so are, with a warning, those of texts
+            that are no longer the answer. None keeps the codes, which is enough where the
+            judgements are of one system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per
@@ -185,58 +164,43 @@ def load_labels(
         DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the
         configurations.
     """
-    names = None if answers is None else {source_code(name): name for name in answers}
-    texts = {
-        (name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own
-    }
-    rows, seen, changed = [], set(), []
-    for path in [paths] if isinstance(paths, str | Path) else paths:
-        sheet = read_sheet(path)
-        for row in sheet[sheet["value"].notna()].to_dict("records"):
-            key = (row["item"], row["annotator"])
-            if key in seen:
-                raise DataError(
-                    f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows"
-                )
-            seen.add(key)
-            for code in row["source"].split() or [""]:
-                name = code if names is None else names.get(code)
-                if name is None:
-                    continue
-                if names is not None and texts.get((name, row["query_id"])) != _normal(
-                    row["answer"]
-                ):
-                    changed.append(f"{row['query_id']!r} of {name!r}")
-                    continue
-                about = [
-                    row.get(column, "") for column in ("annotator", "category", "picked", "note")
-                ]
-                rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
-    if changed and rows:
-        warnings.warn(
-            f"{len(changed)} labels belong to texts that are no longer the answer, "
-            f"first {changed[0]}; they are left out. Label the new answers",
-            DataWarning,
-            stacklevel=2,
+    paths = [paths] if isinstance(paths, str | Path) else paths
+    labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
+    if len(twice := labels[labels.duplicated(["item", "annotator"])]):
+        item, annotator = twice.iloc[0][["item", "annotator"]]
+        raise DataError(f"{annotator!r} labelled {item!r} twice; keep one of the two rows")
+    n_labels = len(labels)
+    labels = labels.assign(configuration=labels["source"].str.split()).explode("configuration")
+    labels["configuration"] = labels["configuration"].fillna("")
+    if answers is not None:
+        codes = {source_code(name): name for name in answers}
+        labels["configuration"] = labels["configuration"].map(codes)
+        labels = labels.dropna(subset="configuration")
+        texts = {(name, a.query_id): _normal(a.text) for name in answers for a in answers[name]}
+        keys = zip(labels["configuration"], labels["query_id"], strict=True)
+        current = labels["answer"].map(_normal) == pd.Series(
+            [texts.get(key) for key in keys], labels.index, dtype=object
         )
-    if seen and not rows:
-        raise DataError(
-            f"none of {len(seen)} labels belongs to an answer "
-            f"of {', '.join(map(repr, (answers or {})))}"
-            + (f"; {len(changed)} belong to texts that have changed since" if changed else "")
-            + "; pass the results that were labelled, or label these"
-        )
-    columns = [
-        "configuration",
-        "query_id",
-        "criterion",
-        "value",
-        "annotator",
-        "category",
-        "picked",
-        "note",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+        changed, labels = labels[~current], labels[current]
+        if n_labels and labels.empty:
+            since = f"; {len(changed)} belong to texts that have changed since" * (len(changed) > 0)
+            raise DataError(
+                f"none of {n_labels} labels belongs to an answer of "
+                f"{', '.join(map(repr, answers))}{since}; pass the results that were labelled, or "
+                "label these"
+            )
+        if len(changed):
+            first = changed.iloc[0]
+            warnings.warn(
+                f"{len(changed)} labels belong to texts that are no longer the answer, first "
+                f"{first['query_id']!r} of {first['configuration']!r}; they are left out. Label the "
+                "new answers",
+                DataWarning,
+                stacklevel=2,
+            )
+    columns = "configuration query_id criterion value annotator category picked note".split()
+    labels = labels.astype({"value": float}).reindex(columns=columns, fill_value="")
+    return labels.reset_index(drop=True)
 
 
 def _normal(text: str) -> str:
@@ -288,13 +252,10 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    firsts = {text.lstrip(" \xa0\u3000")[:1], text.lstrip()[:1]} - {
-        ""
-    }  # some spreadsheets drop control characters
-    risky = any(first in STARTS_FORMULA for first in firsts) or (
-        is_id and _TURNED.match(text) is not None
-    )
-    return f"'{text}" if risky or text[:1] == "'" else text
+    # Some spreadsheets drop control characters.
+    starts = (text, text.lstrip(" \xa0\u3000"), text.lstrip())
+    risky = any(start.startswith(tuple(STARTS_FORMULA)) for start in starts)
+    return f"'{text}" if risky or (is_id and _TURNED.match(text)) else text
 
 
 def bare(cell: str) -> str:
@@ -302,32 +263,18 @@ def bare(cell: str) -> str:
     return cell[1:] if cell.startswith("'") else cell
 
 
-class _Sheet(NamedTuple):
-    columns: list[str]
-    rows: list[dict[str, str]]
-    delimiter: str
-
-
 def _row(item: LabelItem, annotator: str) -> dict[str, str]:
-    contexts = "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1))
-    sources = " ".join(source_code(name) for name in item.sources)
-    cells = [
-        item.item_id,
-        item.question,
-        item.reference,
-        item.answer,
-        contexts,
-        "",
-        "",
-        annotator,
-        item.criterion,
-    ]
-    return dict(
-        zip(COLUMNS, [*cells, item.query_id, item.category, item.picked, sources], strict=True)
-    )
+    return {
+        **{name: getattr(item, name, "") for name in COLUMNS},
+        "item": item.item_id,
+        "context": "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1)),
+        "annotator": annotator,
+        "source": " ".join(map(source_code, item.sources)),
+    }
 
 
-def _read(path: Path) -> _Sheet:
+def _read(path: Path) -> pd.DataFrame:
+    """Return a sheet as texts without the apostrophes; its `attrs` hold the delimiter."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
@@ -338,8 +285,7 @@ def _read(path: Path) -> _Sheet:
         raise DataError(
             f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet'
         ) from exc
-    head = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=head.count)
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     columns = [name.strip() for name in next(reader, [])]
@@ -349,41 +295,35 @@ def _read(path: Path) -> _Sheet:
             f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
         )
     rows = []
-    for cells in reader:
-        if not any(cells):
-            continue
+    for cells in filter(any, reader):
         place = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
             raise DataError(f"{place}: {len(cells)} cells, expected {len(columns)}")
-        row = {name: bare(cell) for name, cell in zip(columns, cells, strict=True)}
+        row = dict(zip(columns, map(bare, cells), strict=True))
         row["verdict"] = row["verdict"].strip()
         if row["criterion"] not in LABELLED:
             raise DataError(f"{place}: {unknown('criterion', row['criterion'], LABELLED)}")
-        if row["verdict"]:
-            try:
-                verdict_of(row["verdict"])
-            except ValueError as exc:
-                why = (
-                    f"the verdict {row['verdict']!r} cannot be read; expected a number from 0 "
-                    "to 1, yes, no, or nothing"
-                )
-                raise DataError(f"{place}: {why}") from exc
+        try:
+            verdict_of(row["verdict"] or "no")
+        except ValueError as exc:
+            raise DataError(
+                f"{place}: the verdict {row['verdict']!r} cannot be read; expected a number from "
+                "0 to 1, yes, no, or nothing"
+            ) from exc
         rows.append(row)
-    return _Sheet(columns, rows, delimiter)
+    sheet = pd.DataFrame(rows, columns=columns, dtype=object)
+    sheet.attrs["delimiter"] = delimiter
+    return sheet
 
 
-def _write(
-    path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], delimiter: str
-) -> None:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(
-            row[c] if c == "verdict" else escaped(row[c], is_id=c in _IDS) for c in columns
-        )
+def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
+    cells = {
+        name: column if name == "verdict" else column.map(partial(escaped, is_id=name in _IDS))
+        for name, column in sheet.items()
+    }
+    text = pd.DataFrame(cells).to_csv(index=False, sep=delimiter, lineterminator="\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(path, "\ufeff" + out.getvalue())
+    write_durably(path, "\ufeff" + text)
 
 
 @contextmanager
@@ -398,13 +338,27 @@ def _locked(path: Path) -> Iterator[None]:
         ) from exc
 
 
-_SCHEMA = 1
 _GOLDEN = 0.6180339887498949
 _YES = 0.5  # the smallest positive label, where a person gave a number instead of yes or no
 
 
+class _Score(BaseModel):
+    score: FiniteFloat
+    rank: int
+
+
+class _Scores(BaseModel):
+    """The scores of the answers in a sheet, in a file next to it."""
+
+    measure: str
+    model: str
+    version: str
+    seed: int
+    items: dict[str, _Score] = {}
+
+
 def scores_file(sheet: str | Path) -> Path:
-    """The file with the scores of a sheet: labels.scores.json next to labels.csv."""
+    """Return the file with the scores of a sheet: labels.scores.json next to labels.csv."""
     return Path(sheet).with_suffix(".scores.json")
 
 
@@ -431,12 +385,14 @@ def write_score_sheet(
     half of the draws have fewer than 5; of 60, 2 %.)
 
     Args:
-        cases: the questions. answers: of one system, one per question. scores: query_id -> score of
-        the answer; answers without one are not drawn. contexts: query_id -> the texts that the
-        answer was made from. path: the sheet, ending in .csv; one that exists must hold answers
-        scored by the same measure and model. measure: the score. For a groundedness measure the
-        question is whether the documents support the answer, else
-            whether it agrees with the reference answer.
+        cases: the questions.
+        answers: of one system, one per question.
+        scores: query_id -> score of the answer; answers without one are not drawn.
+        contexts: query_id -> the texts that the answer was made from.
+        path: the sheet, ending in .csv; one that exists must hold answers scored by the same
+            measure and model.
+        measure: the score. For a groundedness measure the question is whether the documents support
+            the answer, else whether it agrees with the reference answer.
         model: the model that computed the scores, kept for the calibration.
         source: the system's name.
         n: number of answers.
@@ -445,116 +401,87 @@ def write_score_sheet(
 
     Raises:
         ConfigError: the file does not end in .csv, or holds answers with other scores; `n` is below
-        30 in a new one. DataError: fewer than 30 answers have a score, or all of them are in the
-        sheet.
+            30 in a new one.
+        DataError: fewer than 30 answers have a score, or all of them are in the sheet.
     """
     file = Path(path)
     if file.suffix.lower() != ".csv":
         raise ConfigError(f"{file} does not end in .csv; name a sheet, such as labels.csv")
-    about = {
-        "ragbench_scores": _SCHEMA,
-        "measure": measure,
-        "model": model,
-        "version": score_version(measure, model),
-        "picked": "stratified by score",
-    }
-    kept: dict[str, Any] = {}
+    version = score_version(measure, model)
+    sheet = _Scores(measure=measure, model=model, version=version, seed=seed)
     if file.exists():
         before = _scores_of(file)
-        if other := {key for key in about if before.get(key) != about[key]}:
-            raise ConfigError(
-                f"{file} holds answers with other scores ({', '.join(sorted(other))}); name a "
-                "new sheet"
-            )
-        kept, seed = before["items"], int(before["seed"])
-    if not kept and n < MIN_LABELS:
+        if before != sheet.model_copy(update={"seed": before.seed, "items": before.items}):
+            raise ConfigError(f"{file} holds answers with other scores; name a new sheet")
+        sheet = before
+    if not sheet.items and n < MIN_LABELS:
         raise ConfigError(
             f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better"
         )
     criterion = "support" if measure_of(measure).perspective == "groundedness" else "correctness"
-    case_of, answer_of = (
-        {case.query_id: case for case in cases},
-        {answer.query_id: answer for answer in answers},
-    )
-    scored = sorted(
+    texts = {answer.query_id: answer.text for answer in answers}
+    questions = {case.query_id: case for case in cases if case.query_id in texts}
+    ranked = sorted(
         (score, query_id)
         for query_id, score in scores.items()
-        if query_id in case_of and query_id in answer_of and math.isfinite(score)
+        if query_id in questions and math.isfinite(score)
     )
-    if len(scored) < MIN_LABELS:
+    if len(ranked) < MIN_LABELS:
         raise DataError(
-            f"{len(scored)} of {len(cases)} answers have a {measure}; a calibration "
+            f"{len(ranked)} of {len(cases)} answers have a {measure}; a calibration "
             f"needs {MIN_LABELS} labels or more"
         )
-    # multiples of the golden ratio: the first ones of any number are spread over the whole range
-    order = np.argsort(
-        (np.random.default_rng(seed).random() + np.arange(len(scored)) * _GOLDEN) % 1, kind="stable"
-    )
+    # Multiples of the golden ratio: the first ones of any number are spread over the whole range.
+    places = np.random.default_rng(sheet.seed).random() + np.arange(len(ranked)) * _GOLDEN
     items: list[LabelItem] = []
-    for rank in order.tolist():
-        score, query_id = scored[rank]
-        where = (source, tuple(contexts.get(query_id, ())))
-        item = make_item(case_of[query_id], criterion, [answer_of[query_id].text], [where])
-        if item.item_id not in kept and len(items) < n:
-            kept[item.item_id] = {"score": score, "rank": rank + 1}
+    for rank in np.argsort(places % 1, kind="stable").tolist():
+        score, query_id = ranked[rank]
+        origin = (source, tuple(contexts.get(query_id, ())))
+        item = make_item(questions[query_id], criterion, [texts[query_id]], [origin])
+        if item.item_id not in sheet.items and len(items) < n:
+            sheet.items[item.item_id] = _Score(score=score, rank=rank + 1)
             items.append(item)
     if not items:
         raise DataError(
-            f"all {len(scored)} answers with a {measure} are in {file.name}; answer more questions"
+            f"all {len(ranked)} answers with a {measure} are in {file.name}; answer more questions"
         )
     label_sheet(items, file, annotator=annotator)
-    about |= {"seed": seed, "scored": len(scored), "items": kept}
-    write_durably(scores_file(file), json.dumps(about, indent=1) + "\n")
+    write_durably(scores_file(file), sheet.model_dump_json(indent=1) + "\n")
     return len(items)
 
 
 def calibrate_sheet(path: str | Path) -> Calibration:
-    """The calibration from a completed sheet; rows without a verdict are left out.
+    """Return the calibration from a completed sheet; rows without a verdict are left out.
 
     Yes, or a number from 0.5, is positive; labels of several people are averaged.
 
     Raises:
         DataError: no such sheet, no file with its scores, or too few labels; see
-        `calibrate_threshold`.
+            `calibrate_threshold`.
     """
-    sheet = read_sheet(path)
-    file, about = scores_file(path), _scores_of(path)
-    scores = {item: float(own["score"]) for item, own in about["items"].items()}
-    labelled = sheet[sheet["value"].notna()]
-    if foreign := sorted(set(labelled["item"]) - set(scores)):
+    labels, scores = read_sheet(path).dropna(subset="value"), _scores_of(path)
+    if foreign := sorted({*labels["item"]} - {*scores.items}):
         raise DataError(
-            f"{Path(path).name} holds {foreign[0]!r}, of which {file.name} has no score; keep "
-            "them together"
+            f"{Path(path).name} holds {foreign[0]!r}, of which {scores_file(path).name} has no "
+            "score; keep them together"
         )
-    means = (
-        labelled.assign(value=labelled["value"].astype(float))
-        .groupby("item", sort=True)["value"]
-        .mean()
-    )
-    values = [scores[str(item)] for item in means.index]
+    means = labels.astype({"value": float}).groupby("item")["value"].mean()
+    values = [scores.items[item].score for item in means.index]
     calibration = calibrate_threshold(
-        values, means.to_numpy() >= _YES, measure=str(about["measure"]), model=str(about["model"])
+        values, means.to_numpy() >= _YES, measure=scores.measure, model=scores.model
     )
-    return replace(
-        calibration, version=str(about["version"])
-    )  # of the scores in the sheet, which may be older
+    # The version of the scores in the sheet, which may be older.
+    return replace(calibration, version=scores.version)
 
 
-def _scores_of(sheet: str | Path) -> dict[str, Any]:
+def _scores_of(sheet: str | Path) -> _Scores:
     """Return what `write_score_sheet` wrote next to a sheet."""
     file, again = scores_file(sheet), "make the sheet again with `ragbench label`"
-    there = (
-        f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench "
-        "label` wrote both: keep "
+    missing = (
+        f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench label` "
+        "wrote both: keep them together"
     )
-    about = read_json(file, again, missing=f"{there}them together")
     try:
-        values = [float(own["score"]) for own in about["items"].values()]
-        lacking = {"measure", "model", "version", "seed"} - set(about)
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise DataError(f"{file.name} is damaged ({exc!r}); {again}") from exc
-    if lacking or not all(map(math.isfinite, values)):
-        raise DataError(
-            f"{file.name} is damaged (no {', '.join(sorted(lacking)) or 'finite scores'}); {again}"
-        )
-    return dict(about)
+        return _Scores.model_validate(read_json(file, again, missing=missing))
+    except ValidationError as exc:
+        raise DataError(f"{file.name} is damaged ({exc.errors()[0]['loc']}); {again}") from exc

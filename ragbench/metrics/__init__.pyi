@@ -31,9 +31,6 @@ from .pipeline import (
     outcome_table,
     score_pipeline,
 )
-from .retrieval import (
-    evaluate,
-)
 from .retrieval_scores import (
     ceilings,
     score_retrieval,
@@ -65,7 +62,6 @@ __all__ = [
     "claim_support",
     "claim_table",
     "correctness_estimate",
-    "evaluate",
     "gold_fact_coverage",
     "injection_score",
     "latency_table",

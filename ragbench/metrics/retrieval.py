@@ -23,17 +23,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.registry import KS, is_ranking_measure, measure_of
-from ragbench.types import Qrels, Run
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 """The measures that are reported at several depths."""
@@ -48,14 +45,6 @@ _OPTIONS = {
 }  # of the others: rel
 _DEFAULTS = {"beta": 1.0, "p": 0.8}
 _FORM = re.compile(r"(\w+)(?:\((.*)\))?(?:@(\d+))?")
-
-MAX_GRADE = 1_000_000  # trec_eval keeps an array as long as the highest grade, for each query
-
-
-NAMES: dict[type, tuple[str, str]] = {int: ("qrels", "relevance"), float: ("run", "score")}
-"""Of judgements and of runs, by the type of their numbers: what errors call them, and the name of
-the column.
-"""
 
 
 class RankingMeasure(NamedTuple):
@@ -138,39 +127,6 @@ def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
     return measures
 
 
-def evaluate(
-    qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES
-) -> dict[str, dict[str, float]]:
-    """Return measure -> query_id -> value in [0, 1], for every judged query, in the order of
-    `qrels`.
-
-    nDCG is that of Jarvelin & Kekalainen (2002), with linear gain; AP that of trec_eval (`map`,
-    `map_cut`), divided by the number of *all* relevant documents; RR@k is RR where the first
-    relevant document is among the first k, else 0; Success@k is 1 if any of the first k is
-    relevant; F1@k = 2PR / (P + R) of P@k and R@k, 0 where both are 0. SetP and SetR are precision
-    and recall of all that was retrieved, SetF is (1 + beta) P R / (beta P + R) of them (beta = 1),
-    as trec_eval has it. RBP is the sum of (1 - p) p^(rank - 1) over the relevant documents (Moffat
-    & Zobel 2008; p = 0.8, relevance is binary). Judged@k is the fraction of the first k that has a
-    judgement. Rankings shorter than k are not padded: P@k divides by k all the same, but Judged@k
-    by their length. Pandas is not loaded.
-
-    >>> scores = evaluate({"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "R@2", "RR"])
-    >>> scores["P@2"], scores["RR"]
-    ({'q1': 0.5, 'q2': 0.0}, {'q1': 0.5, 'q2': 0.0})
-
-    Raises:
-        ConfigError: a measure is not known. DataError: ids that are not text, scores that are not
-        finite numbers, grades that are not whole numbers.
-    """
-    parsed = parse_measures(measures)
-    data = judged_run(qrels, run)
-    table = value_table(data, parsed).tolist()
-    return {
-        str(m): dict(zip(data.query_ids, row, strict=True))
-        for m, row in zip(parsed, table, strict=True)
-    }
-
-
 def ranking(scores: Mapping[str, float]) -> list[str]:
     """Return the ids of one query's documents in trec_eval's order, best first.
 
@@ -197,119 +153,13 @@ class JudgedRun(NamedTuple):
     """A run and its judgements. Query i is `query_ids[i]`; unjudged queries of the run have higher
     numbers.
 
-    `documents` is an array of ids, or an Index of pandas.
+    `documents` is an Index of pandas.
     """
 
     query_ids: list[str]
     documents: Any
     qrels: Pairs
     run: Pairs
-
-
-def judged_run(qrels: Qrels, run: Run) -> JudgedRun:
-    """Number the ids of nested dictionaries, once they are checked.
-
-    >>> judged_run({"q": {"a": 1, "z": 1}}, {"q": {"b": 2.0, "a": 1.0}}).qrels.document.tolist()
-    [1, 2]
-    """
-    judged = checked_records(qrels, int)
-    if not judged:
-        raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    scores = checked_run(run)
-    ranked = [scores.get(query_id, {}) for query_id in judged]
-    documents = [
-        *chain.from_iterable(ranked),
-        "",
-    ]  # one for each rank of each query, and one for what was not found
-    numbers: list[int] = []
-    start = 0
-    for row, grades in zip(ranked, judged.values(), strict=True):
-        number = dict(zip(row, range(start, start + len(row)), strict=True))
-        numbers += [number.get(doc_id, len(documents) - 1) for doc_id in grades]
-        start += len(row)
-    query = np.arange(len(judged))
-    values = (
-        np.array([*chain.from_iterable(row.values() for row in rows)])
-        for rows in (judged.values(), ranked)
-    )
-    grade, score = (
-        column.astype(kind) for column, kind in zip(values, (np.int64, np.float64), strict=True)
-    )
-    qrels_pairs = Pairs(
-        np.repeat(query, [*map(len, judged.values())]), np.array(numbers, dtype=np.int64), grade
-    )
-    run_pairs = Pairs(np.repeat(query, [*map(len, ranked)]), np.arange(start), score)
-    return JudgedRun([*judged], np.array(documents, dtype=object), qrels_pairs, run_pairs)
-
-
-def checked_run(run: Run) -> Run:
-    """Return the run with plain floats, or raise a DataError that names the query and the document."""
-    return checked_records(run, float)
-
-
-def checked_records(records: Any, kind: type) -> dict[str, dict[str, Any]]:
-    """Return judgements (`kind` int) or a run (float) with plain numbers, or raise a DataError that
-    names the entry.
-    """
-    what, value = NAMES[kind]
-    if not isinstance(records, Mapping):
-        raise DataError(
-            f"{what} must be {{query_id: {{doc_id: {value}}}}} or a DataFrame, "
-            f"not {type(records).__name__}"
-        )
-    checked = {}
-    for query_id, row in records.items():
-        if not isinstance(query_id, str):
-            raise DataError(
-                f"{what}: query id {query_id!r} is {type(query_id).__name__}; ids are text: use "
-                "str(query_id)"
-            )
-        if not isinstance(row, Mapping):
-            raise DataError(
-                f"{what}: query {query_id!r} holds {type(row).__name__}, expected "
-                f"{{doc_id: {value}}}"
-            )
-        if (
-            wrong := []
-            if set(map(type, row)) <= {str}
-            else [d for d in row if not isinstance(d, str)]
-        ):
-            raise DataError(
-                f"{what}: document id {wrong[0]!r} of query {query_id!r} "
-                f"is {type(wrong[0]).__name__}; ids are text: use str(doc_id)"
-            )
-        numbers = row.values()
-        # a sum is finite only if each part is; where it overflows, each value is checked
-        if set(map(type, numbers)) <= {kind} and (
-            math.isfinite(sum(numbers))
-            if kind is float
-            else max(map(abs, numbers), default=0) <= MAX_GRADE
-        ):
-            checked[query_id] = dict(row)
-        else:
-            checked[query_id] = {
-                doc_id: checked_number(v, kind, query_id, doc_id) for doc_id, v in row.items()
-            }
-    return checked
-
-
-def checked_number(number: Any, kind: type, query_id: str, doc_id: str, row: str = "") -> Any:
-    """Return a plain grade (`kind` int) or score (float), or raise a DataError that names the
-    entry.
-    """
-    try:
-        plain = kind(number) if isinstance(number, Integral if kind is int else Real) else math.nan
-    except OverflowError:
-        plain = math.inf
-    if math.isfinite(plain) if kind is float else abs(plain) <= MAX_GRADE:
-        return plain
-    what, value = NAMES[kind]
-    whole = f"whole number up to {MAX_GRADE:,}" if kind is int else "finite number"
-    raise DataError(
-        f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r}{row} is not "
-        f"a {whole}; convert text with {kind.__name__}(), and leave out what was "
-        f"not {'judged' if kind is int else 'found'}"
-    )
 
 
 class _Hits(NamedTuple):
@@ -334,8 +184,11 @@ def value_table(
 
     A query without judgements is unscored (NaN).
 
-    >>> value_table(judged_run({"q": {"a": 1, "b": 1}}, {}), parse_measures(["R@1", "P@4"]), ideal=True).tolist()
-    [[0.5], [0.5]]
+    >>> judged = Pairs(np.array([0, 0]), np.array([0, 1]), np.array([1, 1]))
+    >>> ranked = Pairs(np.array([0]), np.array([1]), np.array([0.5]))
+    >>> data = JudgedRun(["q"], np.array(["a", "b"]), judged, ranked)
+    >>> value_table(data, parse_measures(["R@1", "P@4"])).tolist()
+    [[0.5], [0.25]]
     """
     n, judged = len(data.query_ids), data.qrels
     order = np.lexsort((-judged.value, judged.query))
@@ -354,19 +207,13 @@ def value_table(
 
 def _hits(data: JudgedRun) -> _Hits:
     judged, run, n = data.qrels, data.run, len(data.documents)
-    is_judged = np.zeros(n, dtype=bool)
-    is_judged[judged.document] = True
-    row = np.flatnonzero(
-        is_judged[run.document]
-    )  # few documents are judged: look up the pairs of those only
+    # few documents are judged: look up the pairs of those only
+    row = np.flatnonzero(np.isin(run.document, judged.document))
     keys, pairs = judged.query * n + judged.document, run.query[row] * n + run.document[row]
-    order = np.argsort(keys)
-    match = order.take(np.searchsorted(keys, pairs, sorter=order), mode="clip")
-    same = keys[match] == pairs
-    row, match = row[same], match[same]
-    rank = _ranks(data, row)
-    order = np.lexsort((rank, run.query[row]))
-    return _Hits(run.query[row][order], rank[order], judged.value[match][order])
+    _, match, hit = np.intersect1d(keys, pairs, assume_unique=True, return_indices=True)
+    query, rank = run.query[row[hit]], _ranks(data)[row[hit]]
+    order = np.lexsort((rank, query))
+    return _Hits(query[order], rank[order], judged.value[match[order]])
 
 
 def _single(scores: Floats) -> npt.NDArray[np.float32]:
@@ -376,47 +223,21 @@ def _single(scores: Floats) -> npt.NDArray[np.float32]:
         return scores.astype(np.float32) + np.float32(0)  # -0.0 becomes 0.0
 
 
-def _ranks(data: JudgedRun, row: Ints) -> Ints:
-    """Return the rank of these rows of the run among all rows of their query, from 0."""
-    run = data.run
-    bits = _single(run.value).view(np.int32)
-    rising = bits ^ (
-        (bits >> 31) & 0x7FFFFFFF
-    )  # IEEE 754: the bits of negative numbers are in reverse order
-    place = (run.query << 32) + (
-        0x7FFFFFFF - rising.astype(np.int64)
-    )  # by query, then score, best first
-    ordered = np.sort(place, kind="stable")
-    first = np.searchsorted(ordered, place[row])
-    size = np.searchsorted(ordered, place[row], side="right") - first
-    rank: Ints = first - np.searchsorted(ordered, run.query[row] << 32)
-    tied = size > 1
-    if tied.any():
-        starts, which = np.unique(first[tied], return_index=True)
-        rank[tied] += _ranks_in_ties(
-            data, np.argsort(place, kind="stable"), starts, size[tied][which]
-        )[row[tied]]
-    return rank
-
-
-def _ranks_in_ties(data: JudgedRun, order: Ints, starts: Ints, sizes: Ints) -> Ints:
-    """Return for the rows of these groups of equal query and score their rank in it, by id
-    descending; else 0.
-    """
-    ends = np.cumsum(sizes)
-    group = np.repeat(np.arange(len(starts)), sizes)
-    within = np.arange(ends[-1]) - (ends - sizes)[group]
-    rows = order[within + starts[group]]
-    document, n = data.run.document[rows], len(data.documents)
-    is_tied = np.zeros(n, dtype=bool)
-    is_tied[document] = True
-    tied = np.flatnonzero(is_tied)
-    by_id = np.empty(n, dtype=np.int64)
-    by_id[tied[data.documents.take(tied).argsort()]] = np.arange(
-        len(tied)
-    )  # code points sort as trec_eval's bytes do
-    ranks = np.zeros(len(order), dtype=np.int64)
-    ranks[rows[np.lexsort((-by_id[document], group))]] = within
+def _ranks(data: JudgedRun) -> Ints:
+    """Return the rank of each row of the run among those of its query, from 0."""
+    query, document, value = data.run
+    bits = _single(value).view(np.int32)
+    # IEEE 754: the bits of negative numbers are in reverse order
+    falling = 0x7FFFFFFF - (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
+    place = (query << 32) + falling  # one number sorts faster than two keys
+    order = np.argsort(place, kind="stable")
+    if (np.diff(place[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
+        by_id = np.empty(len(data.documents), dtype=np.int64)
+        by_id[data.documents.argsort()] = np.arange(len(by_id))
+        order = np.lexsort((-by_id[document], place))
+    ranks = np.empty(len(order), dtype=np.int64)
+    ordered = query[order]
+    ranks[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return ranks
 
 

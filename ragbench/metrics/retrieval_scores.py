@@ -4,7 +4,6 @@ the best scores.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,22 +13,17 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning, unknown_chunk
-from ragbench.metrics.array_types import Ints
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
-    MAX_GRADE,
-    NAMES,
     JudgedRun,
     Pairs,
-    checked_number,
-    checked_records,
-    judged_run,
     parse_measure,
     parse_measures,
     value_table,
 )
 from ragbench.metrics.spans import evidence_chunks
 from ragbench.metrics.tidy import tidy
+from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.types import Chunk, Dataset, Qrels, Run
 
@@ -73,29 +67,31 @@ def score_run(
         score or grade that is not a number, a repeated row.
     """
     parsed = parse_measures(measures)
-    qrels, run = _records(qrels, "relevance"), _records(run, "score")
-    data = _joined(qrels, run)
+    judged, ranked = to_frame(qrels, int), to_frame(run, float)
+    data = _joined(_query_ids(qrels, judged), judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
-        _warn_of_foreign_ids(qrels, run)
+        _warn_of_foreign_ids(data.query_ids, judged, ranked)
     return tidy(data.query_ids, [str(measure) for measure in parsed], table)
 
 
-def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
+def _warn_of_foreign_ids(
+    query_ids: Sequence[str], judged: pd.DataFrame, ranked: pd.DataFrame
+) -> None:
     """Warn that no query of the run is judged, or that its ids are those of chunks where documents
     are judged.
     """
-    judged, scored = ([*_ids(records, "query_id")] for records in (qrels, run))
-    if scored and set(judged).isdisjoint(scored):
+    scored = ranked["query_id"].unique().tolist()
+    if scored and set(query_ids).isdisjoint(scored):
         warnings.warn(
             f"no query of the run is judged, so every measure is 0: the run has {len(scored)} "
-            f"queries such as {scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are "
-            "both of the same dataset and split?",
+            f"queries such as {scored[0]!r}, the qrels {len(query_ids)} such as {query_ids[0]!r}; "
+            "are both of the same dataset and split?",
             DataWarning,
             stacklevel=3,
         )
-    documents = _ids(qrels, "doc_id")
-    foreign = [doc_id for doc_id in _ids(run, "doc_id") if doc_id not in documents]
+    documents = set(judged["doc_id"])
+    foreign = set(ranked["doc_id"]) - documents
     if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
         warnings.warn(
             f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every "
@@ -103,15 +99,6 @@ def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
             DataWarning,
             stacklevel=3,
         )
-
-
-def _ids(records: Any, column: str) -> dict[str, None]:
-    """Return the ids of a column, each once, in their order."""
-    if _is_frame(records):
-        return dict.fromkeys(records[column])
-    return dict.fromkeys(
-        records if column == "query_id" else (doc_id for row in records.values() for doc_id in row)
-    )
 
 
 def ceilings(
@@ -132,116 +119,44 @@ def ceilings(
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    data = _joined(_records(qrels, "relevance"), {})
+    judged = to_frame(qrels, int)
+    data = _joined(_query_ids(qrels, judged), judged, to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )
 
 
-def _records(source: Any, value: str) -> Any:
-    """Return a frame with our names of columns, or nested dictionaries, also of what other tools
-    have.
-    """
-    if isinstance(source, Mapping):
-        return source
-    from ragbench.metrics.trec import read_qrels, read_run, renamed
-
-    if _is_frame(source):
-        return source.rename(columns=renamed(source.columns, value))
-    if not (hasattr(source, "to_dict") or isinstance(source, str | Path)):
-        return source
-    return read_run(source) if value == "score" else read_qrels(source)
-
-
-def _is_frame(records: object) -> bool:
-    return hasattr(records, "columns") and hasattr(records, "iloc")
-
-
-def _joined(qrels: Any, run: Any) -> JudgedRun:
-    """Number the ids of both, each a frame or nested dictionaries."""
-    if not (_is_frame(qrels) or _is_frame(run)):
-        return judged_run(qrels, run)
-    frames = [_frame(qrels, int), _frame(run, float)]
-    judged = (
-        qrels["query_id"] if _is_frame(qrels) else pd.Series([*qrels], dtype=object)
-    )  # also those without rows
-    query_ids = judged.unique().tolist()
+def _query_ids(qrels: Any, judged: pd.DataFrame) -> list[str]:
+    """Return the queries in their order, also those of a dictionary that have no judgement."""
+    query_ids: list[str] = list(qrels) if isinstance(qrels, Mapping) else []
+    query_ids = query_ids or judged["query_id"].unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
+    return query_ids
+
+
+def _joined(query_ids: list[str], judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
+    """Number the ids of both."""
+    frames = (judged, ranked)
     queries, _ = pd.factorize(
-        pd.concat([pd.Series(query_ids, dtype=judged.dtype), *(f["query_id"] for f in frames)])
+        pd.concat(
+            [pd.Series(query_ids, dtype=judged["query_id"].dtype), *(f["query_id"] for f in frames)]
+        )
     )
-    codes, documents = pd.factorize(pd.concat([f["doc_id"] for f in frames]))
-    queries, codes = (column.astype(np.int64, copy=False) for column in (queries, codes))
-    bounds, first = np.cumsum([0, *map(len, frames)]), len(query_ids)
+    codes, documents = pd.factorize(pd.concat([frame["doc_id"] for frame in frames]))
+    border = len(judged)
+    queries = queries[len(query_ids) :].astype(np.int64)
     parts = []
-    for frame, what, low, high in zip(
-        frames, ("qrels", "run"), bounds[:-1], bounds[1:], strict=True
+    for frame, what, rows in zip(
+        frames, ("qrels", "run"), (slice(border), slice(border, None)), strict=True
     ):
-        values = frame[frame.columns[2]].to_numpy()
-        pairs = Pairs(queries[first + low : first + high], codes[low:high], values)
-        _refuse_duplicates(frame, what, pairs.query * len(documents) + pairs.document)
+        pairs = Pairs(queries[rows], codes[rows].astype(np.int64), frame.iloc[:, 2].to_numpy())
+        # faster than hashing; most runs are sorted almost, and timsort uses that
+        ordered = np.sort(pairs.query * len(documents) + pairs.document, kind="stable")
+        if np.any(ordered[1:] == ordered[:-1]):
+            refuse_duplicates(frame, what)
         parts.append(pairs)
     return JudgedRun(query_ids, documents, *parts)
-
-
-def _refuse_duplicates(frame: pd.DataFrame, what: str, key: Ints) -> None:
-    ordered = np.sort(
-        key, kind="stable"
-    )  # faster than hashing; most runs are sorted almost, and timsort uses that
-    if np.any(ordered[1:] == ordered[:-1]):
-        row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
-        raise DataError(
-            f"{what}: document {frame['doc_id'].iloc[row]!r} is repeated for "
-            f"query {frame['query_id'].iloc[row]!r} (row {row}); keep one row per query and "
-            "document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
-        )
-
-
-def _frame(records: Any, kind: type) -> pd.DataFrame:
-    """Return the validated columns of a table, or those of nested dictionaries; errors name the
-    row.
-    """
-    what, value = NAMES[kind]
-    columns = ["query_id", "doc_id", value]
-    if not _is_frame(records):
-        checked = checked_records(records, kind)
-        rows = [
-            (query_id, doc_id, number)
-            for query_id, row in checked.items()
-            for doc_id, number in row.items()
-        ]
-        return pd.DataFrame(rows, columns=columns).astype({value: kind})
-    if lacking := [name for name in columns if name not in records.columns]:
-        raise DataError(
-            f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, "
-            f"found {list(map(str, records.columns))}; rename with frame.rename(columns={{...}})"
-        )
-    frame = records[columns]
-    for name in columns[:2]:
-        ids = frame[name]
-        labels = ids.cat.categories if isinstance(ids.dtype, pd.CategoricalDtype) else ids
-        # a column of the type `str` need not be checked item by item
-        text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
-        if ids.hasnans or not (text or set(map(type, labels)) <= {str}):
-            for row, item in enumerate(ids):
-                if not isinstance(item, str):
-                    raise DataError(
-                        f"{what}: {name} {item!r} in row {row} is not text; drop rows without an "
-                        f"id and make the others text with frame.astype({{{name!r}: str}})"
-                    )
-    numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
-    fits = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
-    if not (
-        fits(numbers)
-        and (numbers.abs() <= (MAX_GRADE if kind is int else sys.float_info.max)).all()
-    ):
-        for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
-            checked_number(number, kind, query_id, doc_id, f" (row {row})")
-    table: pd.DataFrame = frame.assign(
-        **{value: numbers.astype(np.int64 if kind is int else np.float64)}
-    )
-    return table
 
 
 def score_retrieval(

@@ -28,8 +28,8 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.array_types import Bools, Floats, Ints
-from ragbench.metrics.retrieval import checked_run
 from ragbench.metrics.tidy import tidy
+from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
@@ -291,7 +291,7 @@ def _rankings(
     dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]
 ) -> list[list[Chunk]]:
     """Return the ranked chunks of each case, best first."""
-    run = checked_run(run)
+    run = read_run(run)
     if run and not any(query_id in run for query_id in dataset.queries):
         raise DataError(
             f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a "

@@ -1,32 +1,46 @@
-"""Runs and judgements of TREC tools: files of trec_eval, frames of PyTerrier, objects of ranx and
-ir_measures.
+"""Runs and judgements in every form: nested dictionaries, frames, files of trec_eval, objects of
+PyTerrier, ranx and ir_measures.
 """
 
 from __future__ import annotations
 
-import gzip
-import math
-from collections.abc import Callable, Iterable, Mapping
+import csv
+import sys
+from collections.abc import Mapping
+from itertools import chain
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
+
+import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.files import expanded
 from ragbench.types import Qrels, Run
 
-V = TypeVar("V", int, float)
-
 SUFFIXES = (".trec", ".run")
 """How the name of a run's file ends, where a system is expected."""
 
-COLUMNS = {
-    "query_id": ("qid", "query-id", "q_id"),
-    "doc_id": ("docno", "corpus-id"),
-    "relevance": ("label", "rel", "grade", "score"),
-    "score": ("score",),
+MAX_GRADE = 1_000_000  # trec_eval keeps an array as long as the highest grade, for each query
+
+_NAMES: dict[type, tuple[str, str]] = {int: ("qrels", "relevance"), float: ("run", "score")}
+# what other tools call the columns; of judgements also "score" (BEIR)
+_ALIASES = {
+    "qid": "query_id",
+    "query-id": "query_id",
+    "q_id": "query_id",
+    "docno": "doc_id",
+    "corpus-id": "doc_id",
+    "label": "relevance",
+    "rel": "relevance",
+    "grade": "relevance",
 }
-"""What other tools call the columns of runs and judgements."""
+_PLACES = {6: [0, 2, 4], 4: [0, 2, 3], 3: [0, 1, 2]}
+_FORM: dict[type, str] = {
+    float: "6 columns: query Q0 document rank score tag",
+    int: "4 columns: query 0 document grade",
+}
 
 
 def read_run(source: Any) -> Run:
@@ -44,7 +58,7 @@ def read_run(source: Any) -> Run:
         DataError: a line without six columns, a score that is not a number, or a document that is
         ranked twice.
     """
-    return _read(source, "score", 6, float)
+    return _nested(to_frame(source, float), "run")
 
 
 def read_qrels(source: Any) -> Qrels:
@@ -62,100 +76,142 @@ def read_qrels(source: Any) -> Qrels:
         DataError: a line without these columns, a grade that is not a whole number, or a document
         judged twice.
     """
-    return _read(source, "relevance", 4, int)
+    return _nested(to_frame(source, int), "qrels")
 
 
-def _read(
-    source: Any, value: str, columns: int, number: Callable[[Any], V]
-) -> dict[str, dict[str, V]]:
-    if isinstance(source, str | Path):
-        return _nested(_lines(expanded(source), columns), number, str(source))
-    if hasattr(source, "columns"):
-        frame = source.rename(columns=renamed(source.columns, value))
-        if lacking := {"query_id", "doc_id", value} - set(frame.columns):
-            raise DataError(
-                f"no column {', '.join(sorted(lacking))}; "
-                f"found {', '.join(map(str, source.columns))}"
-            )
-        rows: Iterable[Any] = zip(frame["query_id"], frame["doc_id"], frame[value], strict=True)
-    elif isinstance(source, Mapping) or hasattr(source, "to_dict"):  # ranx
-        nested = source if isinstance(source, Mapping) else source.to_dict()
-        rows = ((query, doc, own) for query, found in nested.items() for doc, own in found.items())
-    else:
-        rows = [(given[0], given[1], getattr(given, value, given[2])) for given in source]
-    placed = [("", query, doc, own) for query, doc, own in rows]
-    return _nested(placed, number, type(source).__name__)
+def _nested(frame: pd.DataFrame, what: str) -> dict[str, dict[str, Any]]:
+    records: dict[str, dict[str, Any]] = {}
+    for query_id, doc_id, value in zip(*(frame[name].tolist() for name in frame), strict=True):
+        records.setdefault(query_id, {})[doc_id] = value
+    if sum(map(len, records.values())) < len(frame):
+        refuse_duplicates(frame, what)
+    return records
 
 
-def renamed(columns: Iterable[str], value: str) -> dict[str, str]:
-    """Return column -> our name for it, where that is not there already.
+def refuse_duplicates(frame: pd.DataFrame, what: str) -> None:
+    """Raise a DataError that names the first row whose query and document were there before."""
+    repeated = frame.duplicated(["query_id", "doc_id"]).to_numpy()
+    if repeated.any():
+        row = int(repeated.argmax())
+        query_id, doc_id = frame.iloc[row, :2]
+        raise DataError(
+            f"{what}: document {doc_id!r} is repeated for query {query_id!r} (row {row}); keep one "
+            "row per query and document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
+        )
 
-    >>> renamed(["qid", "docno", "score", "rank"], "score")
-    {'qid': 'query_id', 'docno': 'doc_id'}
+
+def to_frame(source: Any, kind: type) -> pd.DataFrame:
+    """Return judgements (`kind` int) or a run (float) in any form as query_id, doc_id and relevance
+    or score, checked.
+
+    >>> to_frame({"q": {"a": 1}}, int).to_dict("records")
+    [{'query_id': 'q', 'doc_id': 'a', 'relevance': 1}]
+
+    Raises:
+        DataError: ids that are not text, a score that is not finite or a grade that is not a whole
+        number, with its query and document; another type.
     """
-    there, found = list(columns), {}
-    for own in ("query_id", "doc_id", value):
-        known = next((other for other in COLUMNS[own] if other in there), own)
-        if own not in there and known != own:
-            found[known] = own
-    return found
-
-
-def _nested(
-    rows: Iterable[tuple[Any, ...]], number: Callable[[Any], V], where: str
-) -> dict[str, dict[str, V]]:
-    found: dict[str, dict[str, V]] = {}
-    for place, query_id, doc_id, given in rows:
-        try:
-            one = number(given)
-            if not math.isfinite(one) or one != float(given):
-                raise ValueError
-        except (ValueError, TypeError, OverflowError):
-            kind = "a whole number" if number is int else "a finite number"
+    what, value = _NAMES[kind]
+    columns = ["query_id", "doc_id", value]
+    if isinstance(source, str | Path):
+        frame = _read_file(expanded(source), kind, columns)
+    elif hasattr(source, "columns"):
+        aliases = _ALIASES | ({"score": value} if kind is int else {})
+        known = {name: own for name, own in aliases.items() if own not in source.columns}
+        frame = source.rename(columns=known)
+        if lacking := [name for name in columns if name not in frame.columns]:
             raise DataError(
-                f"{where}{place}: {given!r} of document {doc_id!r} is not {kind}"
-            ) from None
-        inner = found.setdefault(str(query_id), {})
-        if str(doc_id) in inner:
-            raise DataError(
-                f"{where}{place}: document {doc_id!r} is there twice for query {query_id!r}"
+                f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, found "
+                f"{list(map(str, source.columns))}; rename with frame.rename(columns={{...}})"
             )
-        inner[str(doc_id)] = one
-    if not found:
-        raise DataError(f"{where} holds nothing; expected lines of TREC's columns")
-    return found
+        frame = frame[columns]
+    else:
+        frame = _from_records(source, columns, what)
+    for name in columns[:2]:
+        _check_ids(frame[name], what)
+    return _with_numbers(frame, kind)
 
 
-def _lines(path: Path, columns: int) -> Iterable[tuple[Any, ...]]:
-    """Yield the place, query, document and number of each line."""
+def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
+    value = columns[2]
+    nested = source.to_dict() if hasattr(source, "to_dict") else source
     try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8") as file
-        ):
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise DataError(f"{path} could not be read: {exc}") from exc
-    header = lines[0].split() if lines else []
-    three = columns == 4 and len(header) == 3  # BEIR's, with a header
-    for count, line in enumerate(lines, 1):
-        parts = line.split("\t" if three else None)
-        if not parts or (count == 1 and header[:1] in (["query-id"], ["query_id"], ["qid"])):
-            continue
-        if len(parts) != (3 if three else columns):
-            raise DataError(
-                f"{path}, line {count}: {len(parts)} columns; expected {columns}: {_FORM[columns]}"
-            )
-        if three:
-            yield f", line {count}", *parts
-        elif columns == 6 and parts[5] == "ragbench":
-            yield f", line {count}", unquoted(parts[0]), unquoted(parts[2]), parts[4]
+        if isinstance(nested, Mapping):
+            rows = list(nested.values())
+            lists = [
+                [query_id for query_id, row in nested.items() for _ in row],
+                list(chain.from_iterable(rows)),
+                [number for row in rows for number in row.values()],
+            ]
         else:
-            yield f", line {count}", parts[0], parts[2], parts[columns - 2 if columns == 6 else 3]
+            rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
+            lists = [list(column) for column in zip(*rows, strict=True)] or [[]] * 3
+    except (AttributeError, TypeError, IndexError, KeyError):
+        raise DataError(
+            f"{what} must be {{query_id: {{doc_id: {value}}}}}, a DataFrame, rows of three or a "
+            f"file, not {type(source).__name__}; {what} of query and document holds "
+            f"{str(source)[:60]!r}"
+        ) from None
+    return pd.DataFrame(dict(zip(columns, lists, strict=True)), dtype=object)
 
 
-_FORM = {6: "query Q0 document rank score tag", 4: "query 0 document grade"}
+def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(
+            path, sep=r"\s+", header=None, dtype=str, quoting=csv.QUOTE_NONE, na_filter=False
+        )
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{path} could not be read: {exc}; expected {_FORM[kind]}") from exc
+    if table.iat[0, 0] in ("query_id", *_ALIASES):
+        table = table.iloc[1:]
+    n = table.shape[1]
+    short = (table == "").any(axis=1).to_numpy()
+    if n not in ((6,) if kind is float else (4, 3)) or short.any():
+        row = " ".join(table.iloc[int(short.argmax())]) if len(table) else ""
+        raise DataError(f"{path}: expected {_FORM[kind]}, not {row.strip()!r}")
+    frame = table[_PLACES[n]].set_axis(columns, axis=1)
+    if n == 6:
+        own = (table[5] == "ragbench").to_numpy()
+        for name in columns[:2]:
+            frame[name] = frame[name].where(~own, frame[name].map(unquoted))
+    try:
+        return frame.astype({columns[2]: kind})
+    except ValueError:
+        return frame  # its check names the row
+
+
+def _check_ids(ids: pd.Series[Any], what: str) -> None:
+    labels = ids.cat.categories if isinstance(ids.dtype, pd.CategoricalDtype) else ids
+    # a column of the type `str` need not be checked item by item
+    text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
+    if not ids.hasnans and (text or set(map(type, labels)) <= {str}):
+        return
+    for row, item in enumerate(ids):
+        if not isinstance(item, str):
+            raise DataError(
+                f"{what}: {ids.name} {item!r} in row {row} is not text; drop rows without an id "
+                f"and make the others text with str() or frame.astype({{{ids.name!r}: str}})"
+            )
+
+
+def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
+    what, value = _NAMES[kind]
+    numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
+    is_kind = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
+    limit = MAX_GRADE if kind is int else sys.float_info.max
+    if not (is_kind(numbers) and (numbers.abs() <= limit).all()):
+        for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
+            if not isinstance(number, Integral if kind is int else Real) or not (
+                -limit <= number <= limit  # type: ignore[operator]
+            ):
+                expected = f"whole number up to {limit:,}" if kind is int else "finite number"
+                raise DataError(
+                    f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r} "
+                    f"(row {row}) is not a {expected}; convert text with {kind.__name__}(), and "
+                    "leave out what was not judged or found"
+                )
+    checked: pd.DataFrame = frame.assign(**{value: numbers.astype(kind)})
+    return checked
 
 
 def unquoted(column: str) -> str:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,7 @@ from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
 from ragbench.files import parse_json, write_durably
 
-_TYPES: dict[str, type] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list,
-    "dict": dict,
-}
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
@@ -76,40 +69,30 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of a notebook: its default, and the values that it may have."""
-
-    name: str
-    default: Any
-    types: tuple[type, ...]
-
-    def accept(self, value: Any) -> Any:
-        """The value as the notebook expects it: `ragbench.evaluation.typed`."""
-        return typed(self.name, value, self.types)
-
-
-@dataclass(frozen=True)
 class Notebook:
-    """A source notebook: where it is, its parameters, its text and the digest of its cells."""
+    """A source notebook: where it is, the default and the types of each parameter, its text and the
+    digest of its cells.
+    """
 
     path: Path
-    parameters: Mapping[str, Parameter]
+    defaults: Mapping[str, Any]
+    types: Mapping[str, Sequence[type]]
     text: str
     digest: str
 
     def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters of the notebook: its defaults, and `values` over them.
+        """Return all parameters of the notebook: its defaults, and `values` over them.
 
         Raises:
             ConfigError: if a name is unknown or a value has the wrong type.
         """
         for name in values:
-            if name not in self.parameters:
-                raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.parameters))
-        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
-        return defaults | {
-            name: self.parameters[name].accept(value) for name, value in values.items()
+            if name not in self.defaults:
+                raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.defaults))
+        typed_values = {
+            name: typed(name, value, self.types[name]) for name, value in values.items()
         }
+        return {**self.defaults, **typed_values}
 
 
 def read_notebook(path: Path) -> Notebook:
@@ -124,11 +107,7 @@ def read_notebook(path: Path) -> Notebook:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        cells = parse_json(text)["cells"]
-        sources = [
-            (cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", []))
-            for cell in cells
-        ]
+        digest, sources = digest_of(parse_json(text))
     except FileNotFoundError as exc:
         raise ConfigError(
             f"there is no notebook {path}; name one with `notebook` under [sweep], or put the "
@@ -143,56 +122,53 @@ def read_notebook(path: Path) -> Notebook:
         raise ConfigError(
             f"{path} has no code cell tagged `parameters`; tag the one that sets them"
         )
-    # Outputs, counters and kernel names are no part of the source: opening a notebook must not
-    # outdate its results.
-    digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
-    return Notebook(path, _parameters(tagged[0], path), text, digest)
+    defaults, types = _parameters(tagged[0], path)
+    return Notebook(path, defaults, types, text, digest)
 
 
-def _parameters(source: str, path: Path) -> dict[str, Parameter]:
+def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, list[str]]]]:
+    """Return the SHA-256 of a notebook's cells, and the kind, text and tags of each.
+
+    Outputs, counters and kernel names are no part of it: opening a notebook must not outdate its
+    results.
+    """
+    sources = [
+        (cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", []))
+        for cell in notebook["cells"]
+    ]
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest(), sources
+
+
+def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
+    """Return the default and the types of each name that a cell sets; no types where it may have
+    any.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError as exc:
         raise ConfigError(
             f"{path}: line {exc.lineno} of the parameters cell is not Python: {exc.msg}"
         ) from exc
-    found = {}
+    defaults, types = {}, {}
     for node in tree.body:
-        if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and node.value is not None
-        ):
-            name, value, annotation = node.target.id, node.value, ast.unparse(node.annotation)
-        elif (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Name)
-        ):
-            name, value, annotation = node.targets[0].id, node.value, ""
-        else:
-            continue
+        match node:
+            case ast.AnnAssign(ast.Name(name), annotation, ast.expr() as value):
+                kinds = re.sub(r"\[.*\]", "", ast.unparse(annotation))
+            case ast.Assign([ast.Name(name)], value):
+                kinds = ""
+            case _:
+                continue
         try:
-            default = ast.literal_eval(value)
+            defaults[name] = ast.literal_eval(value)
         except ValueError as exc:
             raise ConfigError(
                 f"{path}: the default of {name} is `{ast.unparse(value)}` (line {node.lineno} of "
                 "the parameters cell); expected a plain value, because it is part of the "
                 "configuration"
             ) from exc
-        found[name] = Parameter(name, default, _allowed(annotation, default))
-    return found
-
-
-def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
-    named = tuple(
-        _TYPES[word]
-        for word in re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation))
-        if word in _TYPES
-    )
-    if named:
-        return named
-    return (type(default),) if type(default) in _TYPES.values() and not annotation else ()
+        words = re.findall(r"\w+", kinds or type(defaults[name]).__name__)
+        types[name] = [_TYPES[word] for word in words if word in _TYPES]
+    return defaults, types
 
 
 def in_place(source: str, cwd: Path, folder: Path) -> str:

@@ -16,16 +16,15 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
-    Grid,
     chosen,
     load_named,
-    located,
     read_grid,
+    resolved_name,
     sources_of,
-    system_path,
     working_folder,
 )
 from ragbench.systems import Pipeline
+from ragbench.systems.loader import RECORDED
 
 # A notebook with these parameters is taken to work as evaluate.ipynb does.
 _NEEDED = ("dataset", "retriever", "chunker", "llm")
@@ -76,94 +75,80 @@ def plan(
     grid = read_grid(grid_file, settings)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = budget.on_account(settings, folder.path)
-    grid = replace(grid, runs={name: grid.runs[name] for name in chosen(grid, only)})
-    sources = sources_of(grid)
+    runs = {name: grid.runs[name] for name in chosen(grid, only)}
+    sources = sources_of(replace(grid, runs=runs))
     finished = [
         name
-        for name, own in grid.runs.items()
+        for name, own in runs.items()
         if not force and folder.is_finished(name, own, sources[name])
     ]
-    there = set(finished)
-    to_run = {name: parameters for name, parameters in grid.runs.items() if name not in there}
-    asking = [p for p in to_run.values() if _asks(p)]
-    if asking and (lacking := [name for name in _NEEDED if name not in grid.notebook.parameters]):
-        note = (
-            f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot "
-            "be foreseen"
+    to_run = {name: own for name, own in runs.items() if name not in {*finished}}
+    asking = [own for own in to_run.values() if _asks(own)]
+    lacking = [name for name in _NEEDED if name not in grid.notebook.defaults]
+    requests, notes = DryRun(), list(grid.notes)
+    if asking and lacking:
+        notes.append(
+            f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "
+            "foreseen"
         )
-        return SweepPlan(
-            folder.path,
-            tuple(to_run),
-            tuple(finished),
-            (),
-            (*grid.notes, note),
-            budget.spent(settings),
-        )
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        found = _dry_run(grid, asking, settings)
-    notes = dict.fromkeys(
-        str(one.message) for one in warned if issubclass(one.category, JudgeWarning)
-    )
+    else:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            requests = _dry_run(working_folder(grid), asking, settings)
+        texts = [str(one.message) for one in caught if issubclass(one.category, JudgeWarning)]
+        notes += dict.fromkeys(texts)
     return SweepPlan(
         folder.path,
         tuple(to_run),
         tuple(finished),
-        found.models,
-        (*grid.notes, *notes),
+        requests.models,
+        tuple(notes),
         budget.spent(settings),
-        found.questions,
+        requests.questions,
     )
 
 
 def _asks(parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration asks a language model or another system."""
+    """Return True if a configuration asks a language model or another system."""
     named = (parameters.get("system"), parameters.get("judge"))
     return any(named) or parameters.get("llm", "extractive") != "extractive"
 
 
-def _dry_run(grid: Grid, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
-    """Everything that evaluate.ipynb asks with these parameters; what is computed is in the cache
-    for the sweep.
+def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
+    """Return everything that evaluate.ipynb asks with these parameters; what is computed is in the
+    cache for the sweep.
     """
-    folder, kept = working_folder(grid), ""
-    with dry_run() as found, searched(folder), in_force(settings):
-        # Configurations that share chunks and run follow each other, so that one of each is kept at
-        # a time.
-        for p in sorted(asking, key=_retrieval):
-            if _retrieval(p) != kept:
-                kept, data = _retrieval(p), load_named(p, folder)
-                if p.get("max_queries"):
-                    data = data.select(list(data.queries)[: p["max_queries"]])
-                system = system_of(_from_here(p, folder), data)
-            if isinstance(system, Pipeline) and p.get("llm", "extractive") != "extractive":
-                options = {
-                    name: p[name]
-                    for name in ("prompt", "k", "max_tokens", "temperature")
-                    if name in p
-                }
-                options["max_context_tokens"] = p.get("max_context_tokens") or None
-                system = system.with_llm(load_llm(p["llm"], settings), **options)
-            ask_all(select_questions(data, spec_of(p)), system, spec_of(p))
-    return found
+    built = ""
+    with dry_run() as requests, searched(folder), in_force(settings):
+        # Configurations that share chunks and run follow each other, so that one of each is in
+        # memory at a time.
+        for own in sorted(asking, key=_retrieval):
+            if _retrieval(own) != built:
+                built, data = _retrieval(own), load_named(own, folder)
+                if own.get("max_queries"):
+                    data = data.select(list(data.queries)[: own["max_queries"]])
+                system = system_of(
+                    {name: _from_here(name, own[name], folder) for name in own}, data
+                )
+            if isinstance(system, Pipeline) and own.get("llm", "extractive") != "extractive":
+                names = ("prompt", "k", "max_tokens", "temperature")
+                options = {name: own[name] for name in names if name in own}
+                options["max_context_tokens"] = own.get("max_context_tokens") or None
+                system = system.with_llm(load_llm(own["llm"], settings), **options)
+            ask_all(select_questions(data, spec_of(own)), system, spec_of(own))
+    return requests
 
 
 def _retrieval(parameters: Mapping[str, Any]) -> str:
     return str([parameters.get(name) for name in ("system", *_RETRIEVAL)])
 
 
-def _from_here(parameters: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The parameters with their files and folders as this process finds them."""
-    own = {
-        name: _found(value, folder) if name in _RETRIEVAL else value
-        for name, value in parameters.items()
-    }
-    return {**own, **({"system": system_path(own["system"], folder)} if own.get("system") else {})}
-
-
-def _found(value: Any, folder: Path) -> Any:
-    """A parameter whose text ends in a folder, such as "dense:models/mine", with that folder as the
-    run finds it.
+def _from_here(name: str, value: Any, folder: Path) -> Any:
+    """Return a parameter with its file or folder as this process finds it: a system's file, or a
+    folder at the end of a text such as "dense:models/mine".
     """
-    kind, colon, rest = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return f"{kind}{colon}{located(rest, folder)}" if "/" in rest else value
+    if name == "system" and value.endswith((".toml", *RECORDED)):
+        return resolved_name(value, folder)
+    kind, colon, path = str(value).rpartition(":")
+    is_folder = name in _RETRIEVAL and "/" in path
+    return f"{kind}{colon}{resolved_name(path, folder)}" if is_folder else value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
-from ragbench.evaluation import check_models, load_results, own_version, save_baseline
+from ragbench.evaluation import check_models, load_results, save_baseline
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
@@ -25,6 +25,7 @@ from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.text import shielded
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
 
     from ragbench.sweep.cluster import DaskExecutor
@@ -70,37 +71,41 @@ def sweep(
     on standard error.
 
     Args:
-        grid_file: a TOML file such as notebooks/quickstart.toml. jobs: how many runs side by side;
-        None = one per core, as far as there are 1.5 GB of memory for each. force: run finished
-        configurations again too. out: folder that holds the sweep's own folder. replies: what of
-        the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
+        grid_file: a TOML file such as notebooks/quickstart.toml.
+        jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory
+            for each.
+        force: run finished configurations again too.
+        out: folder that holds the sweep's own folder.
+        replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline"
+            (nothing is sent).
         max_cost: US dollars that the requests of all sweeps into this folder may cost together, as
-        RAGBENCH_MAX_COST.
-            No request is sent that might pass it. What needs one is not finished, and no other run
-            is begun.
+            RAGBENCH_MAX_COST. No request is sent that might pass it. What needs one is not
+            finished, and no other run is begun.
         allow_unpriced: models without a known price are not refused under a maximum cost, and not
-        counted. allow_failed: take a run as finished although requests of it failed. Otherwise it
-        is a failed run, because what
-            came back is stored and running it again asks for the rest only.
-        fork: on Linux, import what the notebooks import once, and fork each run and its kernel from
-        that process. only: run the configurations of this name, pattern ("bm25*") or number in the
-        grid (from 0), and compare none.
-            Several such calls may work in one folder at once; a last one without `only` compares
-            what they left.
+            counted.
+        allow_failed: take a run as finished although requests of it failed. Otherwise it is a
+            failed run, because what came back is stored and running it again asks for the rest
+            only.
+        fork: on Linux, import what the notebooks import once, and fork each run from that process.
+        only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0),
+            and compare none. Several such calls may work in one folder at once; a last one without
+            `only` compares what they left.
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
-        "tls://host:8786"
-            the workers of a Dask scheduler, "dask://local?workers=4" some of them started here.
+            "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
+            started here.
 
     Returns:
         What was run, skipped and failed, and where things are.
 
     Raises:
         ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been
-        run then. DataError: the dataset cannot be loaded; nothing has been run then. ModelError:
-        the server of a model that would be asked cannot be reached; nothing has been run then.
+            run then.
+        DataError: the dataset cannot be loaded; nothing has been run then.
+        ModelError: the server of a model that would be asked cannot be reached; nothing has been
+            run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
-        call continues.
+            call continues.
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
@@ -119,37 +124,38 @@ def sweep(
     settings = budget.on_account(settings, folder.path)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked():
-        notes = [*grid.notes, *_foreign(folder, grid, next(iter(session.sources.values())))]
+        notes = [*grid.notes, *session.check_others()]
         skipped = [name for name in names if not force and session.is_finished(name)]
-        notes += _older(folder, skipped)
         to_run = session.jobs(
-            [name for name in names if name not in set(skipped)], force, allow_failed
+            [name for name in names if name not in {*skipped}], force, allow_failed
         )
         packages = packages_of(grid.runs[name] for name in to_run)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
         local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
+        on_cluster = executor and to_run
         with (
-            session.executor(executor, to_run, jobs, packages)
-            if executor and to_run
-            else nullcontext(local) as runs
-        ):
-            ended = session.run(to_run, runs, skipped)
-        unfinished = {*ended.failed, *ended.left}
-        finished = tuple(name for name in to_run if name not in unfinished)
+            session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
+        ) as runs:
+            outcomes = session.run(to_run, runs, skipped)
+        unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
-            folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left)
+            folder.path,
+            tuple(name for name in to_run if name not in unfinished),
+            tuple(skipped),
+            outcomes.failed,
+            left=tuple(outcomes.left),
+            stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
         )
-        if ended.budget:
-            result = replace(result, stopped=budget.stopped(settings, len(unfinished)))
+        is_any = result.finished or skipped
         if only:
             notes.append(
                 f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
                 "without --only"
             )
-        elif not finished and not skipped:
+        elif not is_any:
             notes.append("no configuration succeeded, so there is nothing to compare")
         result = replace(result, notes=tuple(notes))
-        if not only and (finished or skipped):
+        if is_any and not only:
             result = _compare(session, result, local)
     return replace(result, seconds=time.monotonic() - began)
 
@@ -171,6 +177,25 @@ class _Session:
 
     def log(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def check_others(self) -> list[str]:
+        """Return a note on results that are not of this grid; they are compared too, so they must
+        be on the same data.
+        """
+        others = self.folder.others(self.grid.runs)
+        fingerprint = next(iter(self.sources.values()))["dataset_fingerprint"]
+        for name in others:
+            source = self.folder.config(name).get("source", {})
+            other = source.get("dataset_fingerprint", fingerprint)
+            if other != fingerprint:
+                raise SweepError(
+                    f"{self.folder.path} holds {name}, which is not in this grid and was measured "
+                    f"on other data (fingerprint {str(other)[:12]}); delete it, or use another "
+                    "--out or another name"
+                )
+        names = ", ".join(others)
+        note = f"compared too, though not in this grid: {names}; delete what should not be"
+        return [note] if others else []
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
@@ -199,7 +224,7 @@ class _Session:
             )
         return jobs
 
-    def executor(
+    def cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
     ) -> DaskExecutor:
         from ragbench.sweep.cluster import DaskExecutor
@@ -249,40 +274,32 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
     """Write the leaderboard and execute the comparison notebook; return the result, completed."""
     from ragbench.evaluation import leaderboard
     from ragbench.evaluation.results import ranking_measure
-    from ragbench.report import leaderboard_markdown
 
-    grid, folder = session.grid, session.folder
+    grid, folder, notes = session.grid, session.folder, list(result.notes)
     try:
         save_baseline(folder.path, grid.baseline)
         results = load_results(folder.path)
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-    path = folder.path / "leaderboard.csv"
-    result = replace(result, leaderboard=path)
-    main = ranking_measure(results)
-    baseline, note = grid.baseline, ""
-    if baseline and baseline not in {other.name for other in results}:
-        baseline, note = (
-            "",
-            f"the baseline {baseline} failed; the comparison takes the first configuration by name",
+    baseline = grid.baseline if grid.baseline in {own.name for own in results} else ""
+    if grid.baseline != baseline:
+        notes.append(
+            f"the baseline {grid.baseline} failed; the comparison takes the first configuration "
+            "by name"
         )
-    if len(results) < 2:
-        note = "one finished configuration only, so there is nothing to compare it with"
-    result = replace(result, notes=(*result.notes, note)) if note else result
-    compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
-    rows = table.assign(
-        **{name: table[name].map(shielded) for name in ("label", "retriever", "chunking")}
+    measure, is_one = ranking_measure(results), len(results) < 2
+    if is_one:
+        notes.append("one finished configuration only, so there is nothing to compare it with")
+    board = folder.path / "leaderboard.csv"
+    result = replace(result, leaderboard=board, notes=tuple(notes))
+    texts = _board_texts(
+        board,
+        table,
+        measure,
+        None if is_one else results.compare(baseline, measures=[measure]),
     )
-    texts = {
-        path: rows.to_csv(
-            index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
-        ),
-        path.with_suffix(
-            ".md"
-        ): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
-    }
-    if grid.compare is None or len(results) < 2:
+    if grid.compare is None or is_one:
         _write_all(texts)
         return result
     stamp = {
@@ -290,12 +307,12 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         "notebook_sha256": grid.compare.digest,
         "results_sha256": folder.digest(),
     }
-    current = not result.finished and _stamp_of(folder.notebook(COMPARISON)) == stamp
-    if not (
-        current and all(file.is_file() for file in texts)
-    ):  # another machine's last digits are no reason to write
+    notebook = folder.notebook(COMPARISON)
+    is_current = not result.finished and _stamp_of(notebook) == stamp
+    # Another machine's last digits are no reason to write.
+    if not (is_current and all(file.is_file() for file in texts)):
         _write_all(texts)
-    if not current:
+    if not is_current:
         # It works where it will lie, so that opened there "Run All" works too.
         place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
@@ -305,45 +322,30 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         progress = Progress(session.console, 1)
         if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
             return replace(result, failed={**result.failed, **failed})
-    return replace(result, comparison=folder.notebook(COMPARISON))
+    return replace(result, comparison=notebook)
 
 
-def _foreign(folder: SweepFolder, grid: Grid, source: Mapping[str, str]) -> list[str]:
-    """A note on results that are not of this grid; they are compared too, so they must be on the
-    same data.
-    """
-    others = folder.others(grid.runs)
-    for name in others:
-        fingerprint = folder.config(name).get("source", source).get("dataset_fingerprint")
-        if fingerprint != source["dataset_fingerprint"]:
-            raise SweepError(
-                f"{folder.path} holds {name}, which is not in this grid and was measured on "
-                f"other data (fingerprint {str(fingerprint)[:12]}); delete it, or use another "
-                "--out or another name"
-            )
-    if not others:
-        return []
-    return [
-        f"compared too, though not in this grid: {', '.join(others)}; delete what should not be"
-    ]
+def _board_texts(
+    path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
+) -> dict[Path, str]:
+    """Return the texts of leaderboard.csv and leaderboard.md."""
+    from ragbench.report import leaderboard_markdown
+
+    names = ("label", "retriever", "chunking")
+    rows = table.assign(**{name: table[name].map(shielded) for name in names})
+    markdown = leaderboard_markdown(table, measure, compared)
+    return {
+        path: rows.to_csv(
+            index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
+        ),
+        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
+    }
 
 
-def _older(folder: SweepFolder, skipped: list[str]) -> list[str]:
-    versions = {str(folder.config(name).get("environment", {}).get("ragbench")) for name in skipped}
-    others = sorted(versions - {own_version()})
-    return (
-        [f"finished results of ragbench {', '.join(others)} were kept; --force runs them again"]
-        if others
-        else []
-    )
-
-
-def _stamp_of(notebook: Path) -> dict[str, Any] | None:
-    try:
-        stamp: dict[str, Any] | None = read_json(notebook, "")["metadata"].get("ragbench")
-    except (DataError, KeyError, TypeError, AttributeError):
-        return None
-    return stamp
+def _stamp_of(notebook: Path) -> Any:
+    with suppress(DataError, KeyError, TypeError):
+        return read_json(notebook, "")["metadata"].get("ragbench")
+    return None
 
 
 def _write_all(texts: Mapping[Path, str]) -> None:

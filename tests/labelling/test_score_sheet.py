@@ -47,7 +47,7 @@ def test_the_sheet_spans_the_score_and_does_not_show_it(tmp_path: Path) -> None:
     assert set(np.histogram(drawn, bins=10, range=(0, 1))[0].tolist()) <= {3, 4, 5}
     assert "0.5" not in path.read_text(encoding="utf-8-sig")
     about = json.loads(scores_file(path).read_text())
-    assert (about["measure"], about["scored"]) == ("claim_support", 100)
+    assert (about["measure"], len(about["items"])) == ("claim_support", len(sheet))
     ranks = sorted(own["rank"] for own in about["items"].values())
     assert set(np.diff(ranks)) <= {1, 2, 3}
 

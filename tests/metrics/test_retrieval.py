@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.metrics import ceilings, score_run
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
     RankingMeasure,
-    evaluate,
     parse_measure,
     parse_measures,
     ranking,
@@ -40,6 +38,17 @@ TREC_NAMES = {
     "RR": "recip_rank",
     "AP": "map",
 }
+
+
+def evaluate(qrels: Any, run: Any, measures: Any = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
+    """`score_run` as measure -> query_id -> value."""
+    values: dict[str, dict[str, float]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        table = score_run(qrels, run, measures)
+    for query_id, measure, value in table.itertuples(index=False):
+        values.setdefault(measure, {})[query_id] = value
+    return values
 
 
 def one(measure: str, grades: dict[str, int], scores: dict[str, float]) -> float:
@@ -274,16 +283,6 @@ def test_the_ideal_ranking_reaches_the_ceiling_and_no_more(grades: dict[str, int
         assert best[names.index("P@5")] == min(n, 5) / 5 if rel == 1 else True
 
 
-def test_scoring_dictionaries_does_not_load_pandas() -> None:
-    code = (
-        "import sys, ragbench as rb; print(rb.metrics.evaluate({'q': {'a': 1}}, {'q': {'b': 2.0, "
-        "'a': 1.0}}, ['RR']), [name for name in ('pandas', 'scipy', 'pytrec_eval') if name in "
-        "sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "{'RR': {'q': 0.5}} []"
-
-
 @pytest.mark.parametrize(("name", "canonical"), ALIASES.items())
 def test_well_known_names_are_understood(name: str, canonical: str) -> None:
     assert (
@@ -339,17 +338,17 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
     ("qrels", "run", "message"),
     [
         ({}, {"q": {"a": 1.0}}, "qrels are empty"),
-        ([("q", "a", 1)], {}, "qrels must be .* not list"),
+        ([1], {}, "qrels must be .* not list"),
         ({"q": {"a": 1}}, None, "run must be .* not NoneType"),
-        ({"q": ["a"]}, {}, "query 'q' holds list"),
-        ({"q": {"a": 1}}, {"q": [("a", 1.0)]}, "run: query 'q' holds list"),
-        ({1: {"a": 1}}, {}, r"query id 1 is int; ids are text: use str\(query_id\)"),
-        ({"q": {7: 1}}, {}, r"document id 7 of query 'q' is int"),
-        ({"q": {"a": 1}}, {"q": {3: 1.0}}, r"run: document id 3 of query 'q' is int"),
+        ({"q": ["a"]}, {}, r"qrels must be .* holds .*\['a'\]"),
+        ({"q": {"a": 1}}, {"q": [("a", 1.0)]}, r"run must be .* holds .*\[\('a', 1.0\)\]"),
+        ({1: {"a": 1}}, {}, r"qrels: query_id 1 .* not text; .* str\(\)"),
+        ({"q": {7: 1}}, {}, r"qrels: doc_id 7 .* not text"),
+        ({"q": {"a": 1}}, {"q": {3: 1.0}}, r"run: doc_id 3 .* not text"),
         (
             {"q": {"a": 1.0}},
             {},
-            r"relevance 1.0 of document 'a' for query 'q' is not a whole number",
+            r"relevance 1.0 of document 'a' for query 'q' .* not a whole number",
         ),
         ({"q": {"a": "1"}}, {}, "relevance '1'"),
         ({"q": {"a": None}}, {}, "relevance None"),
@@ -357,7 +356,7 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
         (
             {"q": {"a": 1}},
             {"q": {"a": math.nan}},
-            "score nan of document 'a' for query 'q' is not a finite number",
+            "score nan of document 'a' for query 'q' .* not a finite number",
         ),
         ({"q": {"a": 1}}, {"q": {"b": 0.0, "a": math.inf}}, "score inf of document 'a'"),
         ({"q": {"a": 1}}, {"q": {"a": "0.5"}}, "score '0.5' of document 'a'"),

@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 from ragbench import store
 from ragbench.cli import app
-from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
 from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
@@ -255,7 +254,7 @@ def test_the_cost_of_a_plan_without_a_price_is_unknown(
     monkeypatch.delenv("RAGBENCH_PRICES")
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
     done = runner.invoke(app, ["sweep", str(grid), "--dry-run"])
-    assert "unknown: no table of prices has this model" in done.output
+    assert "unknown: no table of prices has a model" in done.output
     assert "$" not in done.output
     refused = runner.invoke(app, ["sweep", str(grid), "--dry-run", "--max-cost", "1"])
     assert refused.exit_code == 2
@@ -637,8 +636,6 @@ def test_verify_of_nothing_is_refused(tmp_path: Path) -> None:
     done = runner.invoke(app, ["verify", str(tmp_path)])
     assert done.exit_code == 2
     assert "holds no results" in done.output
-    with pytest.raises(ConfigError, match="tolerance is -1"):
-        verify(tmp_path, tolerance=-1)
 
 
 # --- the cache's commands
