@@ -107,7 +107,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
             return case
         number, line = gold[case.query_id]
         answers = line.answers or []
-        grounded = next((answer for answer in answers if answer.answer), Piece())
+        grounded = next((answer for answer in answers if answer.answer), Piece.model_validate({}))
         short = [piece for piece in answers if (piece.content or "").strip()]
         aliases = tuple(dict.fromkeys(piece.content or "" for piece in short))
         quotes = [*line.references, *(piece for piece in short if piece.start is not None)]

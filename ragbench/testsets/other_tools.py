@@ -36,7 +36,7 @@ from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
-from ragbench.testsets.parser import Record, UnreadableError, parse
+from ragbench.testsets.parser import Keys, Record, UnreadableError, parse
 from ragbench.types import Case, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
@@ -212,7 +212,11 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     lost: list[str] = []
     doubtful: list[str] = []
     for number, row in records(path, form):
-        record, labels = Record(row, path.name, (), lambda keys, line=number: line), labels_of(row)
+
+        def line_of(_: Keys, line: int = number) -> int:
+            return line
+
+        record, labels = Record(row, path.name, (), line_of), labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
             content.problems.append(
