@@ -226,8 +226,8 @@ def printable(text: str) -> str:
     >>> printable("red: \x1b[31m!\nnext")
     'red: ! next'
     """
-    shown = (sign if sign.isprintable() or sign in _JOINERS else " " for sign in without_ansi(text))
-    return " ".join("".join(shown).split())
+    signs = (sign if sign.isprintable() or sign in _JOINERS else " " for sign in without_ansi(text))
+    return " ".join("".join(signs).split())
 
 
 _ANSI = re.compile(

@@ -66,14 +66,14 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
         raise ConfigError(f"{what} {name!r} names no attribute; write '{FORM}'")
     with searched(folder):
         try:
-            found: Any = import_module(module)
+            value: Any = import_module(module)
             for part in attribute.split("."):
-                found = getattr(found, part)
+                value = getattr(value, part)
         except Exception as exc:  # a user's module may fail in any way
             raise ConfigError(
                 f"{what} {name!r} could not be loaded: {type(exc).__name__}: {exc}"
             ) from exc
-    return found
+    return value
 
 
 @contextmanager
@@ -81,15 +81,15 @@ def searched(folder: str | Path = "") -> Iterator[None]:
     """Modules are also looked for in this folder, after all other places; "" means the working
     directory.
     """
-    place = os.path.abspath(folder or os.getcwd())
-    sys.path.append(place)
+    directory = os.path.abspath(folder or os.getcwd())
+    sys.path.append(directory)
     try:
         yield
     finally:
         for index in range(
             len(sys.path) - 1, -1, -1
         ):  # the last one, which is ours unless an import changed the list
-            if sys.path[index] == place:
+            if sys.path[index] == directory:
                 del sys.path[index]
                 break
 

@@ -87,16 +87,16 @@ def parse_json(text: str, **options: Any) -> Any:
     {'a': [1]}
     """
     try:
-        found = json.loads(text, **options)
+        value = json.loads(text, **options)
         if _MAYBE_SURROGATE.search(text):  # which no encoder takes later
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
         raise UnicodeError(
             "a \\ud... escape is half of a surrogate pair; write the character itself"
         ) from exc
     except RecursionError as exc:
         raise ValueError("it nests too deeply") from exc
-    return found
+    return value
 
 
 def _parsed(
@@ -205,10 +205,10 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        whole, end, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-        self.lines = whole.split(b"\n") if end else []
+        complete, end, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+        self.lines = complete.split(b"\n") if end else []
         self._appending = threading.Lock()
-        self._size = len(whole) + len(end)
+        self._size = len(complete) + len(end)
 
     def append(self, line: str) -> None:
         """Add a line; the folder is created with the first."""

@@ -122,13 +122,14 @@ def _read(table: str) -> Iterator[Measure]:
     for group in tomllib.loads(table)["group"]:
         rows = group.pop("measures")
         for name, row in rows.items():
-            own = row if isinstance(row, dict) else {"meaning": row}
-            known = {"source": "ragbench", "headline": True, **group, **own}
+            fields = row if isinstance(row, dict) else {"meaning": row}
+            options = {"source": "ragbench", "headline": True, **group, **fields}
             low, high = (
-                None if math.isinf(bound) else bound for bound in known.pop("bounds", (0.0, 1.0))
+                None if math.isinf(bound) else bound for bound in options.pop("bounds", (0.0, 1.0))
             )
             yield Measure(
-                name, **{**known, "bounds": (low, high), "labels": tuple(known.get("labels", ()))}
+                name,
+                **{**options, "bounds": (low, high), "labels": tuple(options.get("labels", ()))},
             )
 
 
@@ -136,7 +137,7 @@ _TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encodin
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
 _OPTIONS = re.compile(r"\(([^()]*)\)")
-_DOCUMENTS = tuple(one for one in _TABLE if one.name.partition("@")[0] in _RANKING)
+_DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
 _LEVELS = {  # level -> the label that defines relevance, and what is ranked
     "span": ("evidence", "chunks that hold gold evidence"),
@@ -147,23 +148,23 @@ _BUILT_IN = (
     *_DOCUMENTS,
     *(
         replace(
-            one,
-            name=f"{level}:{one.name}",
+            measure,
+            name=f"{level}:{measure.name}",
             level=level,
             labels=(label,),
-            meaning=f"{what}: {one.meaning}",
-            headline=one.headline and level == "chunk",
+            meaning=f"{what}: {measure.meaning}",
+            headline=measure.headline and level == "chunk",
         )
         for level, (label, what) in _LEVELS.items()
-        for one in _DOCUMENTS
+        for measure in _DOCUMENTS
     ),
-    *(one for one in _TABLE if one not in _DOCUMENTS),
+    *(measure for measure in _TABLE if measure not in _DOCUMENTS),
 )
 
 _own: dict[str, Measure] = {}
 
-HEADLINE = tuple(one.name.replace("{k}", "5") for one in _BUILT_IN if one.headline)
-"""The measures that a table shows first; any other one is shown where it has a target, or where all
+HEADLINE = tuple(measure.name.replace("{k}", "5") for measure in _BUILT_IN if measure.headline)
+"""The measures that a table shows first; any other measure is shown where it has a target, or where all
 are wanted.
 """
 
@@ -211,9 +212,11 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(name, re.IGNORECASE)
 
 
-_FAMILIES = tuple((_pattern(re.escape(one.name)), one) for one in _BUILT_IN if "{" in one.name)
-_SINGLE = {one.name.casefold(): one for one in _BUILT_IN if "{" not in one.name}
-_ALIASES = {other.casefold(): own for other, own in ALIASES.items()}
+_FAMILIES = tuple(
+    (_pattern(re.escape(measure.name)), measure) for measure in _BUILT_IN if "{" in measure.name
+)
+_SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
+_ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
 
 
 CALIBRATED = "calibrated:"
@@ -261,16 +264,21 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
         if isinstance(given, str)
         else [*given]
     )
-    found: list[Measure] = []
+    loaded: list[Measure] = []
     for item in items:
-        one = imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
-        if isinstance(one, Measure) and one.function is not None:
-            found.append(one)
-        elif callable(one) and not isinstance(one, Measure):
-            doc = (one.__doc__ or "").strip().partition("\n")[0]
-            found.append(
+        candidate = (
+            imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
+        )
+        if isinstance(candidate, Measure) and candidate.function is not None:
+            loaded.append(candidate)
+        elif callable(candidate) and not isinstance(candidate, Measure):
+            doc = (candidate.__doc__ or "").strip().partition("\n")[0]
+            loaded.append(
                 Measure(
-                    getattr(one, "__name__", type(one).__name__), one, meaning=doc, source="user"
+                    getattr(candidate, "__name__", type(candidate).__name__),
+                    candidate,
+                    meaning=doc,
+                    source="user",
                 )
             )
         elif not isinstance(item, str) or item.strip():
@@ -278,7 +286,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
                 f"{item!r} is not a measure; expected rb.Measure(name, function), or "
                 "'package.module:attribute'"
             )
-    return tuple(found)
+    return tuple(loaded)
 
 
 def measures() -> pd.DataFrame:
@@ -292,17 +300,17 @@ def measures() -> pd.DataFrame:
 
     rows = [
         (
-            one.name,
-            one.level,
-            one.perspective,
-            one.meaning,
-            *one.bounds,
-            "higher" if one.higher_is_better else "lower",
-            ", ".join(one.labels),
-            one.judged,
-            one.source,
+            measure.name,
+            measure.level,
+            measure.perspective,
+            measure.meaning,
+            *measure.bounds,
+            "higher" if measure.higher_is_better else "lower",
+            ", ".join(measure.labels),
+            measure.judged,
+            measure.source,
         )
-        for one in (*_BUILT_IN, *_own.values())
+        for measure in (*_BUILT_IN, *_own.values())
     ]
     names = [
         "measure",
@@ -383,7 +391,9 @@ def find_measure(name: str) -> Measure | None:
                 meaning=meaning,
                 headline=False,
             )
-    return next((one for own, one in _own.items() if own.casefold() == folded), None)
+    return next(
+        (measure for declared, measure in _own.items() if declared.casefold() == folded), None
+    )
 
 
 def measure_of(name: str) -> Measure:
@@ -398,26 +408,28 @@ def measure_of(name: str) -> Measure:
     Raises:
         ConfigError: no measure has this name; the nearest names are given.
     """
-    found = find_measure(name) if isinstance(name, str) else None
-    if found is None:
+    measure = find_measure(name) if isinstance(name, str) else None
+    if measure is None:
         depth = re.search(r"@([1-9]\d{0,8})", str(name))
         k = depth[1] if depth else "5"
         names = [
             *(f"{alias}@{k}" for alias in ALIASES),
-            *(re.sub(r"\{\w+\}", k, one.name) for one in _BUILT_IN),
+            *(re.sub(r"\{\w+\}", k, candidate.name) for candidate in _BUILT_IN),
             *_own,
         ]
-        folded = {one.casefold(): one for one in names}
+        folded = {candidate.casefold(): candidate for candidate in names}
         near = [
-            folded[one]
-            for one in difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
+            folded[candidate]
+            for candidate in difflib.get_close_matches(
+                str(name).casefold(), folded, n=1, cutoff=0.5
+            )
         ]
         member = find_measure(f"{name}@{k}")  # a depth is missing
         hint = (
             f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
         )
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
-    return found
+    return measure
 
 
 def named_among(name: str, known: Iterable[str]) -> str:
@@ -434,12 +446,12 @@ def named_among(name: str, known: Iterable[str]) -> str:
     if name in names:
         return name
     if isinstance(name, str):
-        found = find_measure(name)
-        if found is not None and found.name in names:
-            return found.name
-        for one in names:
-            if one.casefold() == name.casefold():
-                return one
+        measure = find_measure(name)
+        if measure is not None and measure.name in names:
+            return measure.name
+        for candidate in names:
+            if candidate.casefold() == name.casefold():
+                return candidate
     raise ConfigError(unknown("measure", name, names))
 
 
@@ -449,8 +461,8 @@ def higher_is_better(name: str) -> bool:
     >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
     [True, False, False, True]
     """
-    found = find_measure(name)
-    return found is None or found.higher_is_better
+    measure = find_measure(name)
+    return measure is None or measure.higher_is_better
 
 
 def is_ranking_measure(name: str) -> bool:
@@ -459,9 +471,11 @@ def is_ranking_measure(name: str) -> bool:
     >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "recall@5", "claim_support")]
     [True, True, True, False]
     """
-    found = find_measure(name) if isinstance(name, str) else None
+    measure = find_measure(name) if isinstance(name, str) else None
     name = (
-        "" if found is None else _OPTIONS.sub("", found.name.rpartition(":")[2]).partition("@")[0]
+        ""
+        if measure is None
+        else _OPTIONS.sub("", measure.name.rpartition(":")[2]).partition("@")[0]
     )
     return name in (*_RANKING, *_OF_DOCUMENTS)
 
@@ -472,8 +486,8 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
     >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
     ((0.0, 1.0), (0.0, None), (None, None))
     """
-    found = find_measure(name)
-    return (None, None) if found is None else found.bounds
+    measure = find_measure(name)
+    return (None, None) if measure is None else measure.bounds
 
 
 def perspective_of(name: str) -> str:
@@ -482,8 +496,8 @@ def perspective_of(name: str) -> str:
     >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "oracle_token_f1")]
     ['retrieval', 'groundedness', 'judge', '']
     """
-    found = find_measure(name)
-    return "" if found is None else found.perspective
+    measure = find_measure(name)
+    return "" if measure is None else measure.perspective
 
 
 def meaning_of(name: str) -> str:
@@ -492,5 +506,5 @@ def meaning_of(name: str) -> str:
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'
     """
-    found = find_measure(name)
-    return "" if found is None else found.meaning
+    measure = find_measure(name)
+    return "" if measure is None else measure.meaning

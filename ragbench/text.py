@@ -179,8 +179,8 @@ def _tokenizer_file(name: str) -> Path | None:
         return path
     looks_like_a_path = path.suffix == ".json" or path.is_absolute()
     if not name.strip() or looks_like_a_path or ("/" not in name and nearest(name, _BUNDLED)):
-        known = unknown("tokenizer", name, _BUNDLED)
-        raise ConfigError(f"{known}, a tokenizer.json, a folder with one, or a hub repository")
+        message = unknown("tokenizer", name, _BUNDLED)
+        raise ConfigError(f"{message}, a tokenizer.json, a folder with one, or a hub repository")
     return None
 
 
@@ -341,16 +341,16 @@ def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
         [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts
     ]
     n_tokens, first, offsets = _encode_words(list(numbers), tokenizer)
-    found = []
-    for text, own in zip(texts, words, strict=True):
+    arrays = []
+    for text, word_numbers in zip(texts, words, strict=True):
         codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         letter = (codes != ord(" ")) & (codes != ord("\n"))
         starts = np.flatnonzero(letter & ~np.concatenate([[False], letter[:-1]]))
-        word = np.array(own, dtype=np.int64)
+        word = np.array(word_numbers, dtype=np.int64)
         count = n_tokens[word]
         token = np.arange(count.sum()) + np.repeat(first[word] - np.cumsum(count) + count, count)
-        found.append(_tidy(offsets[token] + np.repeat(starts, count).astype(np.int32)[:, None]))
-    return found
+        arrays.append(_tidy(offsets[token] + np.repeat(starts, count).astype(np.int32)[:, None]))
+    return arrays
 
 
 def _encode_words(words: Sequence[str], tokenizer: str) -> tuple[IntArray, IntArray, Offsets]:
@@ -398,8 +398,8 @@ def _tidy(offsets: Offsets) -> Offsets:
     many = np.maximum(-(-(offsets[:, 1] - offsets[:, 0]) // _TOKEN_CHARACTERS), 1)
     if many.sum() == len(many):
         return offsets
-    place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    starts = np.repeat(offsets[:, 0], many) + place * _TOKEN_CHARACTERS
+    position = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    starts = np.repeat(offsets[:, 0], many) + position * _TOKEN_CHARACTERS
     ends = np.minimum(starts + _TOKEN_CHARACTERS, np.repeat(offsets[:, 1], many))
     return np.stack([starts, ends], axis=1).astype(np.int32)
 

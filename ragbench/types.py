@@ -207,12 +207,12 @@ class Dataset:
             the queries.
         """
         documents, cases, judged = as_documents(corpus), _cases(queries), _qrels(qrels)
-        known = {case.query_id for case in cases}
+        query_ids = {case.query_id for case in cases}
         for query_id in (*judged, *(answers or ())):
-            if query_id not in known:
+            if query_id not in query_ids:
                 raise DataError(
-                    f"{query_id!r} is not among the {len(known)} queries, whose ids "
-                    f"are {_shown(known)}"
+                    f"{query_id!r} is not among the {len(query_ids)} queries, whose ids "
+                    f"are {_shown(query_ids)}"
                 )
         if answers:
             cases = [
@@ -315,12 +315,12 @@ def as_documents(corpus: Any) -> dict[str, Document]:
     Raises:
         DataError: something has another form.
     """
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for key, item in _items(corpus, "corpus", "{doc_id: text}"):
         if isinstance(item, Document):
-            one = item
+            document = item
         elif isinstance(item, str):
-            one = Document(as_id(key), item)
+            document = Document(as_id(key), item)
         else:
             text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
             doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
@@ -328,18 +328,18 @@ def as_documents(corpus: Any) -> dict[str, Document]:
                 raise DataError(
                     f"the text of document {doc_id!r} is {_brief(text)}; expected a string"
                 )
-            one = Document(
+            document = Document(
                 as_id(doc_id),
                 text,
                 title if isinstance(title, str) else "",
                 _rest(item, _DOC_ID, _TEXT),
             )
-        if one.doc_id in found:
+        if document.doc_id in documents:
             raise DataError(
-                f"two documents of the corpus have the id {one.doc_id!r}; ids must be unique"
+                f"two documents of the corpus have the id {document.doc_id!r}; ids must be unique"
             )
-        found[one.doc_id] = one
-    return found
+        documents[document.doc_id] = document
+    return documents
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
@@ -376,12 +376,12 @@ def as_queries(queries: Any) -> Mapping[str, str]:
 
 
 def _cases(queries: Any) -> list[Case]:
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for key, item in _items(queries, "queries", "{query_id: text}"):
         if isinstance(item, Case):
-            one = item
+            case = item
         elif isinstance(item, str):
-            one = Case(as_id(key), item)
+            case = Case(as_id(key), item)
         else:
             text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
             query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
@@ -389,20 +389,20 @@ def _cases(queries: Any) -> list[Case]:
                 raise DataError(
                     f"the text of query {query_id!r} is {_brief(text)}; expected a string"
                 )
-            one = Case(
+            case = Case(
                 as_id(query_id),
                 text,
                 reference_answer=answer if isinstance(answer, str) else None,
                 metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
             )
-        if one.query_id in found:
-            raise DataError(f"two queries have the id {one.query_id!r}; ids must be unique")
-        found[one.query_id] = one
-    return list(found.values())
+        if case.query_id in cases:
+            raise DataError(f"two queries have the id {case.query_id!r}; ids must be unique")
+        cases[case.query_id] = case
+    return list(cases.values())
 
 
 def _qrels(qrels: Any) -> Qrels:
-    found: Qrels = {}
+    judgements: Qrels = {}
     if isinstance(qrels, Mapping):
         for query_id, judged in qrels.items():
             if isinstance(judged, str) or not isinstance(judged, Iterable):
@@ -411,19 +411,19 @@ def _qrels(qrels: Any) -> Qrels:
                     "doc_ids"
                 )
             grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
-            found[as_id(query_id)] = {
+            judgements[as_id(query_id)] = {
                 as_id(doc_id): grade(value) for doc_id, value in grades.items()
             }
-        return found
+        return judgements
     for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id, doc_id = (
             _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"),
             _field(item, _DOC_ID, "it"),
         )
-        found.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(
+        judgements.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(
             _field(item, _GRADE, "a judgement", 1)
         )
-    return found
+    return judgements
 
 
 def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
@@ -513,7 +513,7 @@ def _brief(value: Any) -> str:
 
 
 def _shown(ids: Iterable[str]) -> str:
-    return ", ".join(repr(one) for one in sorted(ids)[:3])
+    return ", ".join(repr(identifier) for identifier in sorted(ids)[:3])
 
 
 Corpus = Mapping[str, Any] | Iterable[Any]
@@ -551,14 +551,14 @@ class Chunk:
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
     """chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
-    found: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
-    return {chunk.chunk_id: chunk for chunk in chunks} if found is None else found
+    mapping: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
+    return {chunk.chunk_id: chunk for chunk in chunks} if mapping is None else mapping
 
 
 def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     """chunk_id -> its place in `chunks`, as `chunks_by_id`."""
-    found: Mapping[str, int] | None = getattr(chunks, "places", None)
-    return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if found is None else found
+    mapping: Mapping[str, int] | None = getattr(chunks, "places", None)
+    return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if mapping is None else mapping
 
 
 @dataclass(frozen=True, slots=True)

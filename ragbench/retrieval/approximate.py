@@ -71,13 +71,13 @@ class DenseIVF(Dense):
         return f"{super().name}@ivf"
 
     def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
-        found = self._rank(queries, asked, k, self._nearest)
+        run = self._rank(queries, asked, k, self._nearest)
         if len(queries) > 1:  # one question alone does not wait for it
             exact = self._rank(
                 dict(islice(queries.items(), _COMPARED)), asked[:_COMPARED], k, self._candidates
             )
-            self.ann_recall[k] = round(_recall(exact, found), 4)
-        return found
+            self.ann_recall[k] = round(_recall(exact, run), 4)
+        return run
 
     def _nearest(self, asked: FloatArray, k: int) -> tuple[Rows, Rows]:
         _, columns = self._index.search(np.ascontiguousarray(asked), min(k, len(self._vectors)))
@@ -112,7 +112,7 @@ def _recall(exact: Run, found: Run) -> float:
     counts.
     """
     shares = []
-    for query_id, own in exact.items():
-        worst = min(own.values())
-        shares.append(sum(score >= worst for score in found[query_id].values()) / len(own))
+    for query_id, scores in exact.items():
+        worst = min(scores.values())
+        shares.append(sum(score >= worst for score in found[query_id].values()) / len(scores))
     return float(np.mean(shares))

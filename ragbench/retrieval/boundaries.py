@@ -146,15 +146,15 @@ def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Win
         return split(first, last, levels[1:], size)
     edges = [first, *inner, last]
     windows: list[Window] = []
-    here = 0
-    while here < len(edges) - 1:
-        there = bisect_right(edges, edges[here] + size) - 1
-        if there > here:
-            windows.append((edges[here], edges[there]))
+    current = 0
+    while current < len(edges) - 1:
+        following = bisect_right(edges, edges[current] + size) - 1
+        if following > current:
+            windows.append((edges[current], edges[following]))
         else:
-            there = here + 1
-            windows += split(edges[here], edges[there], levels[1:], size)
-        here = there
+            following = current + 1
+            windows += split(edges[current], edges[following], levels[1:], size)
+        current = following
     return windows
 
 

@@ -115,9 +115,9 @@ def chunk(
     if isinstance(dataset.corpus, LargeCorpus):
         chunks = cast("list[Chunk]", LargeChunks(dataset.corpus))
     if not isinstance(name, str) or name == "document":
-        whole = dataset.corpus.values()
+        corpus = dataset.corpus.values()
         for pieces in (
-            map(_whole, whole) if isinstance(name, str) else _own(whole, name, size, overlap)
+            map(_whole, corpus) if isinstance(name, str) else _own(corpus, name, size, overlap)
         ):
             chunks.extend(pieces)
         return chunks
@@ -177,17 +177,17 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
         ConfigError: there is no such chunker.
     """
     if isinstance(chunker, str) and chunker not in CHUNKERS and is_import(chunker):
-        found = imported(chunker, "chunker")
-        if not callable(found):
+        attribute = imported(chunker, "chunker")
+        if not callable(attribute):
             raise ConfigError(
                 f"chunker {chunker!r} cannot be called; expected a function of a document's text"
             )
-        return check_chunker(found)
+        return check_chunker(attribute)
     if callable(chunker):
         if not inspect.isclass(chunker):
             return chunker
-        made: Any = chunker()
-        return check_chunker(made)
+        instance: Any = chunker()
+        return check_chunker(instance)
     if chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker
@@ -198,24 +198,24 @@ def _own(
 ) -> Iterator[Iterable[Chunk]]:
     """The pieces that a user's function makes of each document."""
     try:
-        taken = inspect.signature(chunker).parameters
+        parameters = inspect.signature(chunker).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
-        taken = {}  # type: ignore[assignment]
+        parameters = {}  # type: ignore[assignment]
     options = {
         key: value
         for key, value in (("chunk_size", size), ("chunk_overlap", overlap))
-        if key in taken
+        if key in parameters
     }
     what = f"chunker {object_name(chunker)}"
     for document in documents:
         chunks: dict[str, Chunk] = {}
         text, begin = document.full_text, 0
-        found = chunker(text, **options)
-        if isinstance(found, str) or not isinstance(found, Iterable):
+        pieces = chunker(text, **options)
+        if isinstance(pieces, str) or not isinstance(pieces, Iterable):
             raise ConfigError(
-                f"{what} returned {type(found).__name__} for {document.doc_id!r}; expected a list"
+                f"{what} returned {type(pieces).__name__} for {document.doc_id!r}; expected a list"
             )
-        for piece in found:
+        for piece in pieces:
             if isinstance(piece, str):
                 start = text.find(piece, begin)
                 start = (
@@ -242,8 +242,8 @@ def _own(
                     )
             start, end = trim(text, start, end)
             if start < end:
-                one = Chunk.cut(document.doc_id, text, start, end)
-                chunks[one.chunk_id] = one
+                chunk_ = Chunk.cut(document.doc_id, text, start, end)
+                chunks[chunk_.chunk_id] = chunk_
         yield chunks.values()
 
 
@@ -309,12 +309,12 @@ def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]
         return
     spans = [sentence_spans(text) for text in texts]
     vectors = model.encode(
-        [text[a:b] for text, own in zip(texts, spans, strict=True) for a, b in own]
+        [text[a:b] for text, sentences in zip(texts, spans, strict=True) for a, b in sentences]
     )
     done = 0
-    for own in spans:
-        rows = np.asarray(vectors[done : done + len(own)], dtype=np.float32)
-        done += len(own)
+    for sentences in spans:
+        rows = np.asarray(vectors[done : done + len(sentences)], dtype=np.float32)
+        done += len(sentences)
         pairs = rows.copy()
         pairs[1:] += rows[:-1]
         before = pairs[:-1]

@@ -80,14 +80,14 @@ class Dense:
         if not queries or not self._chunk_ids:
             return {query_id: {} for query_id in queries}
         encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
-        asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
+        vectors = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
-        run = self._ranked(queries, asked, k)
+        run = self._ranked(queries, vectors, k)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be
         # no answer to it.
         return {
-            query_id: found if asked[row].any() else {}
-            for row, (query_id, found) in enumerate(run.items())
+            query_id: scores if vectors[row].any() else {}
+            for row, (query_id, scores) in enumerate(run.items())
         }
 
     def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:

@@ -70,15 +70,19 @@ class BM25Disk:
         """
         check_k(k)
         queries = as_queries(queries)
-        asked = list(self._split(list(queries.values())))
+        word_lists = list(self._split(list(queries.values())))
         searcher = self._index.searcher()
 
         def candidates(start: int, end: int) -> Candidates:
-            found = [self._best(searcher, words, k) for words in asked[start:end]]
-            hits = [hit for own in found for hit in own]
-            rows = np.repeat(np.arange(end - start), [len(own) for own in found])
+            hit_lists = [self._best(searcher, words, k) for words in word_lists[start:end]]
+            hits = [hit for hits_of_query in hit_lists for hit in hits_of_query]
+            rows = np.repeat(
+                np.arange(end - start), [len(hits_of_query) for hits_of_query in hit_lists]
+            )
             numbers = (
-                searcher.fast_field_values("number", [place for _, place in hits]) if hits else []
+                searcher.fast_field_values("number", [address for _, address in hits])
+                if hits
+                else []
             )
             scores = np.array([score for score, _ in hits], dtype=np.float64).round(_DECIMALS)
             return rows.astype(np.int64), np.array(numbers, dtype=np.int64), scores
@@ -105,8 +109,8 @@ class BM25Disk:
 
     def _split(self, texts: list[str]) -> Iterator[list[str]]:
         tokenised, words = self._words.of(texts)
-        for own in tokenised:
-            yield [word for number in own if (word := words[number])]
+        for numbers in tokenised:
+            yield [word for number in numbers if (word := words[number])]
 
     def _build(self, folder: Path) -> None:
         folder.mkdir()

@@ -63,8 +63,8 @@ class LargeChunks(Sequence[Chunk]):
         for i in numbers:
             if self._documents[i] != last:
                 last = self._documents[i]
-                found = self._corpus.at(last)
-                doc_id, text = found.doc_id, found.full_text
+                document = self._corpus.at(last)
+                doc_id, text = document.doc_id, document.full_text
             yield Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
 
     def number(self, chunk_id: object) -> int:

@@ -50,7 +50,7 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     signs: list[tuple[int, int, int]] = []
     underlined: list[tuple[int, int, str]] = []
     fence = ""
-    taken = -1  # the last line of the heading before
+    last_title = -1  # the last line of the heading before
     for i, line in enumerate(lines):
         if match := _FENCE.match(line.text):
             mark, rest = match.groups()
@@ -58,13 +58,13 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
                 fence = mark
             elif mark.startswith(fence) and not rest.strip():
                 fence = ""
-        elif fence or i <= taken:
+        elif fence or i <= last_title:
             continue
         elif match := _ATX.match(line.text):
             signs.append((i, i, len(match.group(1))))
-        elif found := _underlined(lines, i):
-            underlined.append(found)
-            taken = found[1]
+        elif heading := _underlined(lines, i):
+            underlined.append(heading)
+            last_title = heading[1]
     if signs:
         fixed = {"=": 1, "-": 2}
         return sorted(

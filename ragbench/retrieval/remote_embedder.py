@@ -102,19 +102,21 @@ class Remote:
         """One row for each text, from the store, and from the server where it is not there."""
         self.check()
         requests = [self._request(text) for text in texts]
-        known = self._llm.lookup_many(requests)
-        asked = [i for i, text in enumerate(texts) if text.strip()]
-        missing = [i for i in asked if known[i] is None]
+        stored = self._llm.lookup_many(requests)
+        with_text = [i for i, text in enumerate(texts) if text.strip()]
+        missing = [i for i in with_text if stored[i] is None]
         if plan := active_dry_run():
-            given = [requests[i] for i in asked]
+            planned = [requests[i] for i in with_text]
             plan.complete(
                 self._llm.name,
-                given,
-                [known[i] for i in asked],
+                planned,
+                [stored[i] for i in with_text],
                 shared=self._llm.settings.replies != "off",
             )
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
-        vectors = {i: _vector(found.text) for i in asked if (found := known[i]) is not None}
+        vectors = {
+            i: _vector(vectors_of.text) for i in with_text if (vectors_of := stored[i]) is not None
+        }
         if missing and self._llm.settings.replies == "offline":
             self._llm.fetch(requests[missing[0]])  # raises, and names it
         if missing:
@@ -143,11 +145,11 @@ class Remote:
         sizes = [len(request.prompt.encode()) for request in requests]
         for request, vector, size in zip(requests, vectors, sizes, strict=True):
             part = round(reply.input_tokens * size / sum(sizes))
-            own = Reply(
+            single = Reply(
                 _text(vector), reply.served, part, 0, reply.latency_s / len(requests), "stop"
             )
             if self._llm.settings.replies == "on":
-                replies.store(request, own)
+                replies.store(request, single)
         return [np.array(vector, dtype=np.float32) for vector in vectors]
 
 
@@ -170,18 +172,18 @@ class _Client:
             local = self._server.read(OllamaEmbeddings, body)
             vectors, read, served = local.embeddings, local.prompt_eval_count, local.model
         else:
-            found = self._server.read(EmbeddingReply, body)
-            vectors, served = [row.embedding for row in found.data], found.model
-            read = found.usage.prompt_tokens if found.usage else 0
+            parsed = self._server.read(EmbeddingReply, body)
+            vectors, served = [row.embedding for row in parsed.data], parsed.model
+            read = parsed.usage.prompt_tokens if parsed.usage else 0
         sizes = sorted({len(vector) for vector in vectors})
         if len(vectors) != len(texts) or len(sizes) != 1:
-            given = (
+            received = (
                 f"{len(vectors)} vectors of {', '.join(map(str, sizes))} components "
                 f"for {len(texts)} texts"
             )
             failed = unreadable(self._server.name, self._server.clean(json.dumps(body)))
             raise failed.reworded(
-                f"{self._server.name}: the server's reply cannot be read: {given}"
+                f"{self._server.name}: the server's reply cannot be read: {received}"
             )
         return Reply(
             json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop"

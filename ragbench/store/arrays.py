@@ -126,13 +126,13 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     if limit == 0 or _bypassed.get():
         return compute()
     path = _folder() / "arrays" / kind / f"{key}.npz"
-    found = _read(path, kind, key)
-    if found is not None:
-        return found
+    entry = _read(path, kind, key)
+    if entry is not None:
+        return entry
     with _alone(path, key):
-        found = _read(path, kind, key)  # another process may have written it while we waited
-        if found is not None:
-            return found
+        entry = _read(path, kind, key)  # another process may have written it while we waited
+        if entry is not None:
+            return entry
         computed = compute()
         _keep(path, kind, key, computed, limit)
     return computed
@@ -307,19 +307,19 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in stored.files}
+            entry = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         return None
     except Exception:
         # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
         # for all memory, "encrypted"): what cannot be read as it was written is computed again.
         return None
-    written_for = found.pop(_KEY_MEMBER, None)
+    written_for = entry.pop(_KEY_MEMBER, None)
     if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
         return None
     with suppress(OSError):
         os.utime(path)  # used now: the last to be evicted
-    return found
+    return entry
 
 
 @contextmanager

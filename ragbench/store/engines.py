@@ -34,17 +34,17 @@ def database_url(database: str = "") -> URL:
     Raises:
         ConfigError: not the URL of a database that ragbench knows.
     """
-    given = database or os.environ.get("RAGBENCH_DATABASE", "")
-    if not given:
+    address = database or os.environ.get("RAGBENCH_DATABASE", "")
+    if not address:
         from platformdirs import user_data_path
 
         return URL.create(
             "sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite")
         )
-    if "://" not in given:
-        return URL.create("sqlite", database=str(expanded(given)))
+    if "://" not in address:
+        return URL.create("sqlite", database=str(expanded(address)))
     try:
-        url = make_url(given)
+        url = make_url(address)
     except (SQLAlchemyError, ValueError) as exc:
         raise ConfigError(
             "the database's URL cannot be read; expected such as sqlite:///runs.sqlite"

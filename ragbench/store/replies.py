@@ -31,6 +31,7 @@ from typing import IO, Any, NamedTuple
 from ragbench.files import locked, parse_json, staged
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
+from ragbench.store.schema import Connection, StoreError
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
@@ -156,7 +157,7 @@ def store(request: Request, reply: Reply) -> Reply:
     faster.
     """
 
-    def work(connection: database.Connection) -> Reply:
+    def work(connection: Connection) -> Reply:
         row = connection.execute(
             f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)
         ).fetchone()
@@ -194,7 +195,7 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         except InterruptedError:
             raise
         except OSError as exc:
-            raise database.StoreError(
+            raise StoreError(
                 f"the lock {file} cannot be had ({exc}): {database.advice(exc)}"
             ) from exc
         yield
@@ -238,7 +239,7 @@ def import_file(path: Path | str) -> Imported:
     for _ in _checked_lines(path):
         pass  # all of it before any of it, and without making others wait
 
-    def work(connection: database.Connection) -> Imported:
+    def work(connection: Connection) -> Imported:
         added = known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(
@@ -297,7 +298,7 @@ def clear(models: Collection[str] | None = None) -> int:
     if not database.exists():
         return 0
 
-    def work(connection: database.Connection) -> int:
+    def work(connection: Connection) -> int:
         if models is None:
             return connection.execute("DELETE FROM reply").rowcount
         deleted = 0
@@ -309,15 +310,13 @@ def clear(models: Collection[str] | None = None) -> int:
 
     deleted = database.write(work)
     if deleted and not database.is_shared():
-        with suppress(
-            database.StoreError
-        ):  # another process reads now: the space is freed another time
+        with suppress(StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
     return deleted
 
 
 def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
-    found: dict[str, list[Reply]] = {}
+    rows_by_key: dict[str, list[Reply]] = {}
     damaged = 0
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
@@ -327,27 +326,27 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
         )
         rows = database.rows(query, some)
         if database.is_shared() and len(rows) < len(some) and database.path().exists():
-            there = {
+            matching = {
                 row[0] for row in rows
             }  # what was paid for before this machine shared its replies is not lost
-            rows += [row for row in database.rows(query, some, local=True) if row[0] not in there]
+            rows += [
+                row for row in database.rows(query, some, local=True) if row[0] not in matching
+            ]
         for row in rows:
             reply = Reply(*row[2:-1])
             if row[-1] == _proof(row[1], reply):
-                found.setdefault(row[0], []).append(reply)
+                rows_by_key.setdefault(row[0], []).append(reply)
             else:
                 damaged += 1
     _warn_of_damage(damaged)
-    return found
+    return rows_by_key
 
 
 def _proof(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(
-    connection: database.Connection, request: Request, reply: Reply, created: float
-) -> None:
+def _insert(connection: Connection, request: Request, reply: Reply, created: float) -> None:
     row = (
         request.key,
         request.portable,
@@ -377,10 +376,10 @@ def _all_rows() -> Iterator[dict[str, Any]]:
     damaged = 0
     for start in range(0, len(order), _AT_ONCE):
         some = order[start : start + _AT_ONCE]
-        found = {
+        rows = {
             row[0]: row[1:] for row in database.rows(query.format(",".join("?" * len(some))), some)
         }
-        for values in [found[row] for row in some if row in found]:
+        for values in [rows[row] for row in some if row in rows]:
             named = dict(zip(columns, values, strict=True))
             try:
                 named["schema"] = None if named["schema"] is None else json.loads(named["schema"])
@@ -432,14 +431,14 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     if not line.endswith("\n"):
         raise ValueError(f"{where} is cut short or too long; nothing was imported")
     try:
-        found = parse_json(line)
+        value = parse_json(line)
     except ValueError as exc:
         raise ValueError(f"{where} is not JSON ({exc}); nothing was imported") from exc
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError(
-            f"{where} is {type(found).__name__}, expected an object; nothing was imported"
+            f"{where} is {type(value).__name__}, expected an object; nothing was imported"
         )
-    return found
+    return value
 
 
 def _checked(fields: dict[str, Any], where: str) -> tuple[Request, Reply, float]:

@@ -19,8 +19,8 @@ import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragbench.errors import ConfigError
-from ragbench.store.database import TABLES, Connection, StoreError
 from ragbench.store.engines import database_url, engine_of
+from ragbench.store.schema import TABLES, Connection, StoreError
 
 Result = TypeVar("Result")
 
@@ -137,8 +137,8 @@ class _Statements:
     def execute(self, query: str, values: Sequence[Any] = (), /) -> _Rows:
         """What a statement found or did; rows are identified by their keys."""
         query = query.replace("rowid", "key").replace("?", "%s")
-        found = self._connection.exec_driver_sql(query, tuple(map(_escaped, values)))
-        return _Rows(self._connection, found)
+        cursor = self._connection.exec_driver_sql(query, tuple(map(_escaped, values)))
+        return _Rows(self._connection, cursor)
 
 
 class _Rows:
