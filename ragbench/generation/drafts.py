@@ -184,8 +184,8 @@ class Draft:
 
     @property
     def query_id(self) -> str:
-        """Return the id that the question has in a test set: the same for the same question about the same
-        document.
+        """Return the id that the question has in a test set: the same for the same question
+        about the same document.
         """
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
