@@ -294,7 +294,7 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
-    """One question about the documents of a corpus, or of a test set."""
+    """Return one question about the documents of a corpus, or of a test set."""
     from ragbench.testsets.assembly import resolve_doc_id
 
     if not query.strip():
@@ -316,8 +316,8 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
 
 def _report_path(output: str) -> Path:
-    """Where the report goes: a bare name is that of a folder in results/eval, everything else a
-    path.
+    """Return where the report goes: a bare name is that of a folder in results/eval, everything
+    else a path.
     """
     from ragbench.report.page import is_report_file
 

@@ -228,8 +228,8 @@ class QuestionWidget(anywidget.AnyWidget):
         ]
 
     def _head(self) -> dict[str, str]:
-        """The first line of a new file: its documents are found from there, or by the name of their
-        dataset.
+        """Return the first line of a new file: its documents are found from there, or by the name
+        of their dataset.
         """
         there = os.path.exists(expanded(self._from))
         place = Path(os.path.relpath(expanded(self._from), self._path.absolute().parent)).as_posix()

@@ -223,7 +223,7 @@ _CODE = re.compile(
 
 
 def _with_code(text: str) -> str:
-    """The text as HTML, code in it monospaced.
+    """Return the text as HTML, code in it monospaced.
 
     >>> _with_code("Use `a < b`.")
     'Use <code style="white-space: pre-wrap">`a &lt; b`</code>.'

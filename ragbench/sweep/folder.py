@@ -98,8 +98,8 @@ class SweepFolder:
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
     ) -> bool:
-        """Whether a whole notebook and all result files are there, made from these parameters and
-        this source.
+        """Return True if a whole notebook and all result files are there, made from these
+        parameters and this source.
         """
         config = self.config(name)
         return (
@@ -153,8 +153,9 @@ class SweepFolder:
         shutil.rmtree(self.staging(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
-        """The answers of a service that came before a run was stopped; those of another system or
-        other data are not taken for them."""
+        """Return the answers of a service that came before a run was stopped; those of another
+        system or other data are not taken for them.
+        """
         made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
         return (
             self.path
@@ -186,7 +187,7 @@ class SweepFolder:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file is there and whole, as far as its form can tell."""
+    """Return True if a file is there and whole, as far as its form can tell."""
     try:
         read_json(path, "")
     except (OSError, ValueError):

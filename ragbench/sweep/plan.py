@@ -65,8 +65,8 @@ def plan(
     allow_unpriced: bool = False,
     only: str = "",
 ) -> SweepPlan:
-    """What `sweep` with the same arguments would run, send and pay; nothing is run, sent or written
-    to `out`.
+    """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
+    written to `out`.
 
     Raises:
         ConfigError, DataError: as `sweep` does before it runs anything.

@@ -60,8 +60,8 @@ class Packer:
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
-        """What `execute` takes; with the journal of the job, where there is one in its staging
-        folder.
+        """Return what `execute` takes; with the journal of the job, where there is one in its
+        staging folder.
         """
         journal = job.results / JOURNAL
         return {
@@ -79,7 +79,7 @@ class Packer:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on a worker."""
+    """Return what must be the same on a worker."""
     return {"ragbench": own_version(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
@@ -134,7 +134,7 @@ def execute(
 
 
 def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
-    """How a run ended, after its files have been written to its staging folder.
+    """Return how a run ended, after its files have been written to its staging folder.
 
     Raises:
         SweepError: a file does not belong there.
@@ -204,7 +204,7 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
 
 
 def _inputs(job: Job) -> list[Path]:
-    """The files and folders next to the grid that the parameters of a job name."""
+    """Return the files and folders next to the grid that the parameters of a job name."""
     found: list[str] = []
     for name, value in job.configuration.items():
         kind, colon, path = str(value).rpartition(":")

@@ -61,7 +61,8 @@ class LabelledCase:
 
 
 def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
-    """Each question of a dataset with its relevant documents, those of grade `min_grade` and above.
+    """Return each question of a dataset with its relevant documents, those of grade `min_grade` and
+    above.
 
     >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
     >>> labelled_cases(data, min_grade=2)[0].relevant
@@ -248,7 +249,9 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
 
 
 def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
-    """The result of a system as an answer, kept for the report; one that failed fails the test."""
+    """Return the result of a system as an answer, kept for the report; one that failed fails the
+    test.
+    """
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
     if reports.active is not None:
@@ -260,7 +263,7 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """The result of a system as an answer."""
+    """Return the result of a system as an answer."""
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.retrieval import ranking
     from ragbench.systems import read_answer
@@ -288,13 +291,13 @@ def _as_answer(query_id: str, results: Any) -> Answer:
 
 
 def _documents(answer: Answer) -> list[str]:
-    """The different documents of an answer's contexts, best first."""
+    """Return the different documents of an answer's contexts, best first."""
     named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
     return list(dict.fromkeys(named or map(_document, answer.contexts)))
 
 
 def _document(chunk_id: str) -> str:
-    """The document of a chunk: "doc#0-330" and "doc#3" without the suffix.
+    """Return the document of a chunk: "doc#0-330" and "doc#3" without the suffix.
 
     >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
     ('d', 'a#b', 'c#', 'd')

@@ -182,14 +182,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
-    """The dataset that the marker or the options name, with the questions that they choose."""
+    """Return the dataset that the marker or the options name, with the questions that they choose."""
     return _dataset(request.config, request.node)
 
 
 @pytest.fixture
 def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> System:
-    """The system that the marker or `--ragbench-system` names, over the whole corpus; closed when
-    the session ends.
+    """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
+    when the session ends.
     """
     spec = str(_chosen(request.config, request.node)["system"])
     if reason := _lacking(spec):
@@ -224,8 +224,8 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
 
 @pytest.fixture(scope="session")
 def evaluation_llm() -> EvaluationLLM:
-    """The model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where there is
-    none.
+    """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where
+    there is none.
     """
     from ragbench.llms import load_llm, unavailable
 
@@ -236,8 +236,8 @@ def evaluation_llm() -> EvaluationLLM:
 
 @pytest.fixture
 def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
-    """A client of the MCP server that the marker or `--ragbench-system` names: a .toml file with
-    [mcp].
+    """Return a client of the MCP server that the marker or `--ragbench-system` names: a .toml file
+    with [mcp].
 
     `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
@@ -272,7 +272,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """The options, overridden by the markers, the nearest last."""
+    """Return the options, overridden by the markers, the nearest last."""
     chosen: dict[str, Any] = {
         **{
             name: config.getoption(f"--ragbench-{name}")
@@ -335,14 +335,14 @@ def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
 
 
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
-    """The kind and the table of a system's file; "" and {} for a system that has none."""
+    """Return the kind and the table of a system's file; "" and {} for a system that has none."""
     from ragbench.systems.loader import read_table
 
     return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
 
 
 def _lacking(spec: str) -> str:
-    """The missing key or server of a system's file; "" for none."""
+    """Return the missing key or server of a system's file; "" for none."""
     kind, table = _described(spec)  # load_system reports its other errors
     if not kind:
         return ""
@@ -412,7 +412,9 @@ def _write_reports(
     answers: Mapping[DatasetSource | None, Mapping[str, Answer]],
     options: Sequence[str],
 ) -> Iterator[tuple[str, bool]]:
-    """The report of each dataset whose questions were tested: its path, or False and the reason."""
+    """Return the report of each dataset whose questions were tested: its path, or False and the
+    reason.
+    """
     from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 

@@ -41,7 +41,7 @@ class Recorder:
         own[answer.query_id] = answer if before is None else _joined(before, answer)
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Return the records as JSON types."""
         return {
             "checks": [asdict(check) for check in self.checks],
             "answers": [
