@@ -275,7 +275,9 @@ def _check_measured(result: Result) -> None:
         )
         raise typer.Exit(1)
     if report.judge_failed:
-        [state] = [one for one in report.perspectives if one.name == "judge"]
+        [state] = [
+            perspective for perspective in report.perspectives if perspective.name == "judge"
+        ]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
     unscored = [row.measure for row in report.measures if row.value is None]
     evaluation.check_gates_measured(report.settings["gates"], unscored)

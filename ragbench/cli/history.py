@@ -77,8 +77,8 @@ def show(run: str, *, database: Database = "") -> None:
     for name, value in row.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
-    first = {name: place for place, name in enumerate(WATCHED)}
-    scores = scores.assign(place=scores["measure"].map(first)).sort_values(["place", "measure"])
+    first = {name: rank for rank, name in enumerate(WATCHED)}
+    scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
     _print_means(scores, {"measure": "measure"})
 
 
@@ -151,8 +151,8 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
     from ragbench.service import import_results
 
     done = import_results(folder, client=client, database=database)
-    for place, error in done.failed.items():
-        typer.echo(f"Failed: {place}: {printable(error)}", err=True)
+    for path, error in done.failed.items():
+        typer.echo(f"Failed: {path}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
     return bool(done.failed)
 

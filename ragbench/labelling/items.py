@@ -164,7 +164,9 @@ def _items_by_query(
     chunks: Mapping[str, Sequence[Chunk]],
 ) -> dict[str, list[LabelItem]]:
     cases = {case.query_id: case for case in dataset.cases}
-    texts = {name: {chunk.chunk_id: chunk.text for chunk in own} for name, own in chunks.items()}
+    texts = {
+        name: {chunk.chunk_id: chunk.text for chunk in pieces} for name, pieces in chunks.items()
+    }
     # query_id -> what identifies an answer -> the configurations that gave it, with its contexts
     groups: dict[str, dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]] = {
         query_id: {} for query_id in cases
@@ -276,4 +278,4 @@ def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str],
         for judgement in result.judgements
         if judgement.criterion == criterion
     }
-    return {key: statistics.pstdev(own) for key, own in values.items() if len(own) > 1}
+    return {key: statistics.pstdev(samples) for key, samples in values.items() if len(samples) > 1}

@@ -35,7 +35,7 @@ from ragbench.metrics.score_calibration import (
     score_version,
 )
 from ragbench.registry import measure_of
-from ragbench.text import STARTS_FORMULA
+from ragbench.text import shielded
 from ragbench.types import Answer, Case
 
 _WAIT_S = 30.0
@@ -253,10 +253,7 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    # Some spreadsheets drop control characters.
-    starts = (text, text.lstrip(" \xa0\u3000"), text.lstrip())
-    risky = any(start.startswith(tuple(STARTS_FORMULA)) for start in starts)
-    return f"'{text}" if risky or (is_id and _TURNED.match(text)) else text
+    return f"'{text}" if is_id and _TURNED.match(text) else shielded(text)
 
 
 def bare(cell: str) -> str:
@@ -297,18 +294,18 @@ def _read(path: Path) -> pd.DataFrame:
         )
     rows = []
     for cells in filter(any, reader):
-        place = f"{path.name}, line {reader.line_num}"
+        where = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
-            raise DataError(f"{place}: {len(cells)} cells, expected {len(columns)}")
+            raise DataError(f"{where}: {len(cells)} cells, expected {len(columns)}")
         row = dict(zip(columns, map(bare, cells), strict=True))
         row["verdict"] = row["verdict"].strip()
         if row["criterion"] not in LABELLED:
-            raise DataError(f"{place}: {unknown('criterion', row['criterion'], LABELLED)}")
+            raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
         try:
             verdict_of(row["verdict"] or "no")
         except ValueError as exc:
             raise DataError(
-                f"{place}: the verdict {row['verdict']!r} cannot be read; expected a number from "
+                f"{where}: the verdict {row['verdict']!r} cannot be read; expected a number from "
                 "0 to 1, yes, no, or nothing"
             ) from exc
         rows.append(row)

@@ -131,9 +131,9 @@ class LabelWidget:
         )
 
         def button(text: str, act: Callable[[], None]) -> Button:
-            made = Button(description=text, layout=Layout(width="auto"))
-            made.on_click(lambda _: act())
-            return made
+            widget = Button(description=text, layout=Layout(width="auto"))
+            widget.on_click(lambda _: act())
+            return widget
 
         self._verdicts = {
             criterion: [

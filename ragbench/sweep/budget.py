@@ -42,10 +42,10 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
     ['anthropic:claude-haiku-4-5', 'openai:e']
     """
-    texts = {value for own in runs for value in own.values() if isinstance(value, str)}
+    texts = {value for run in runs for value in run.values() if isinstance(value, str)}
     named = {":".join(parse(text)) if text == "env" else text for text in texts}
-    found = {model[0] for text in named if (model := _MODEL.search(text))}
-    return sorted(model for model in found if price_of(model) != Price(0.0, 0.0))
+    models = {model[0] for text in named if (model := _MODEL.search(text))}
+    return sorted(model for model in models if price_of(model) != Price(0.0, 0.0))
 
 
 def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:

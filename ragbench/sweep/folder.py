@@ -55,17 +55,16 @@ class SweepFolder:
         Raises:
             SweepError: if another sweep is at work here.
         """
-        with ExitStack() as held:
-            with (
-                ExitStack() as whole
-            ):  # those with `only` hold it together for the moment in which they begin
-                self._lock(whole, "lock", _BEGIN_S if self.only else 0)
+        with ExitStack() as locks:
+            # Those with `only` hold the lock of the folder for the moment in which they begin.
+            with ExitStack() as beginning:
+                self._lock(beginning, "lock", _BEGIN_S if self.only else 0)
                 for name in self.only or [
                     path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")
                 ]:
-                    self._lock(held, f"lock-{name}", 0)
+                    self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
-                    held.push(whole.pop_all())
+                    locks.push(beginning.pop_all())
             self.clear()
             yield
 
@@ -85,14 +84,13 @@ class SweepFolder:
         """Remove staging folders; only for the holder of the lock, whose own runs have not begun or
         are over.
         """
-        own = {f"{STAGING}{name}" for name in self.only}
+        mine = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
             name, _, process = left.name.rpartition("-")
-            if not own or (name in own and process.isdigit()):
+            if not mine or (name in mine and process.isdigit()):
                 self._rescue(left)
-                if (
-                    left.is_dir()
-                ):  # a worker of a killed sweep may live for another moment and still write there
+                # A worker of a killed sweep may live for another moment and still write there.
+                if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
 
     def is_finished(

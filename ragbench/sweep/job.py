@@ -75,8 +75,12 @@ class Job:
     @property
     def renamed(self) -> dict[str, str]:
         """A reader of the notebook looks for the files where they are, not where they were written."""
-        own = self.staging.name
-        return {f"{own}/{self.name}": self.name, f"{own}\\{self.name}": self.name, f"{own}/": ""}
+        folder = self.staging.name
+        return {
+            f"{folder}/{self.name}": self.name,
+            f"{folder}\\{self.name}": self.name,
+            f"{folder}/": "",
+        }
 
     @property
     def folders(self) -> dict[str, str]:

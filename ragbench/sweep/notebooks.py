@@ -214,18 +214,18 @@ def without_machine(
         renamed: texts and what they are now, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    own = {
+    short_names = {
         folder.rstrip("/\\"): short
         for folder, short in folders.items()
         if len(folder.rstrip("/\\")) > 1
     }
-    own.setdefault(sys.prefix, "<python>")
-    own.setdefault(
+    short_names.setdefault(sys.prefix, "<python>")
+    short_names.setdefault(
         str(Path(__file__).parents[2]), "<ragbench>"
     )  # a checkout, named by our own warnings
-    own.setdefault(str(Path.home()).rstrip("/\\"), "~")
-    own.pop("", None)
-    longest_first = sorted(own, key=len, reverse=True)
+    short_names.setdefault(str(Path.home()).rstrip("/\\"), "~")
+    short_names.pop("", None)
+    longest_first = sorted(short_names, key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
     # In tracebacks a colour code, which ends in a letter, precedes the path.
     absolute = re.compile(
@@ -237,7 +237,7 @@ def without_machine(
             for old, new in renamed.items():
                 value = value.replace(old, new)
             return (
-                absolute.sub(lambda m: m[1] + own[m[2]], _CELL_FILE.sub("<cell>", value))
+                absolute.sub(lambda m: m[1] + short_names[m[2]], _CELL_FILE.sub("<cell>", value))
                 if deep
                 else value
             )

@@ -44,8 +44,8 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
             recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
-            asked = "system" if system else "language model"
-            _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
+            receiver = "system" if system else "language model"
+            _check_requests(job.results, receiver, allow_failed=job.allow_failed or recorded)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
         error, failure = printable(_explain(exc)), getattr(exc, "failure", None)

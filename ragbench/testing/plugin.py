@@ -311,12 +311,12 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
     data = _loaded(
         DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
     )
-    if wanted := list(chosen["query_ids"]):
-        if lacking := [query_id for query_id in wanted if query_id not in data.queries]:
+    if query_ids := list(chosen["query_ids"]):
+        if lacking := [query_id for query_id in query_ids if query_id not in data.queries]:
             raise ConfigError(
                 f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids"
             )
-        data = data.select(wanted)
+        data = data.select(query_ids)
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
 
 
@@ -418,22 +418,22 @@ def _write_reports(
     from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 
-    named = {source: own for source, own in answers.items() if source is not None}
-    if not named:
+    by_source = {source: part for source, part in answers.items() if source is not None}
+    if not by_source:
         yield (
             "no report: no assertion had a question of ragbench_case, or of a loaded dataset",
             True,
         )
-    for number, (source, own) in enumerate(named.items(), 1):
+    for number, (source, part) in enumerate(by_source.items(), 1):
         path = place
-        if len(named) > 1:  # the number distinguishes folders of the same name
+        if len(by_source) > 1:  # the number distinguishes folders of the same name
             path = place.with_name(
                 f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"
             )
         try:
             data = _loaded(source)
             spec = spec_of_texts(["name=pytest", *options])
-            result = evaluate(data.select(own), list(own.values()), spec)
+            result = evaluate(data.select(part), list(part.values()), spec)
             write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False
