@@ -75,7 +75,7 @@ def probe_command(
         paths = paths or propose_paths(reply, question)
         answer = read_proposed(reply, paths)
     else:
-        answer = to_answer("probe", reply.found[0], words[0])
+        answer = to_answer("probe", reply.events[0], words[0])
     _print_answer(answer, paths)
     if answer is not None and corpus:
         _print_matches(answer, data)
@@ -161,7 +161,7 @@ def _ask_system(name: str, question: str, data: Dataset) -> Probed:
 
 def _print_reply(reply: Reply, seconds: float) -> None:
     typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
-    for event in reply.found[:3] + reply.found[3:][-1:]:
+    for event in reply.events[:3] + reply.events[3:][-1:]:
         typer.echo(pretty_repr(event, max_width=100, max_length=3, max_string=70))
     typer.echo("")
 

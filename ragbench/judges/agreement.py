@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError
@@ -37,42 +36,21 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
         DataError: a query has several judgements of one criterion, or the two sets have none in
         common.
     """
-    values = [_by_pair(judgements) for judgements in (first, second)]
-    common = [pair for pair in values[0] if pair in values[1]]
-    if not common:
+    pairs = pd.concat(
+        {"first": _values(first), "second": _values(second)}, axis="columns", join="inner"
+    )
+    if pairs.empty:
         raise DataError(
             "the two sets of judgements have no query and criterion in common; nothing can be "
             "compared"
         )
-    rows = []
-    for criterion in dict.fromkeys(name for _, name in common):
-        pairs = [(values[0][pair], values[1][pair]) for pair in common if pair[1] == criterion]
-        scored = np.array(
-            [(a, b) for a, b in pairs if a is not None and b is not None], dtype=float
-        ).reshape(-1, 2)
-        row = {"criterion": criterion, "n": len(pairs), "n_both": len(scored)}
-        if len(scored):
-            gaps = np.abs(scored[:, 0] - scored[:, 1])
-            row |= {"mean_first": scored[:, 0].mean(), "mean_second": scored[:, 1].mean()}
-            row |= {"same": (gaps <= 1e-9).mean(), "difference": gaps.mean(), "largest": gaps.max()}
-            row |= {"kappa": _kappa(scored[:, 0], scored[:, 1])}
-        rows.append(row)
-    columns = [
-        "criterion",
-        "n",
-        "n_both",
-        "mean_first",
-        "mean_second",
-        "same",
-        "difference",
-        "largest",
-        "kappa",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    criteria = pairs.index.get_level_values("criterion")
+    rows = [_row(name, pairs[criteria == name]) for name in criteria.unique()]
+    return pd.DataFrame(rows)
 
 
 def spread(answers: Sequence[_T], n: int) -> list[_T]:
-    """`n` of the answers, evenly spread over the list; all where there are fewer.
+    """Return `n` of the answers, evenly spread over the list; all where there are fewer.
 
     For a second judgement of a sample: the first ones of a dataset are often all of one kind.
 
@@ -83,25 +61,33 @@ def spread(answers: Sequence[_T], n: int) -> list[_T]:
     return [answers[i * len(answers) // n] for i in range(n)] if n < len(answers) else list(answers)
 
 
-def _by_pair(judgements: Sequence[Judgement]) -> dict[tuple[str, str], float | None]:
-    values: dict[tuple[str, str], float | None] = {}
-    for judgement in judgements:
-        pair = (judgement.query_id, judgement.criterion)
-        if pair in values:
-            raise DataError(
-                f"query {pair[0]!r} has several judgements of {pair[1]}; compare one system's "
-                "judgements at a time"
-            )
-        values[pair] = judgement.value
-    return values
+def _values(judgements: Sequence[Judgement]) -> pd.Series:
+    ids, criteria = [one.query_id for one in judgements], [one.criterion for one in judgements]
+    index = pd.MultiIndex.from_arrays([ids, criteria], names=["query_id", "criterion"])
+    if index.has_duplicates:
+        query_id, criterion = index[index.duplicated()][0]
+        raise DataError(
+            f"query {query_id!r} has several judgements of {criterion}; compare one system's "
+            "judgements at a time"
+        )
+    return pd.Series([one.value for one in judgements], index, dtype=float)
 
 
-def _kappa(first: np.ndarray, second: np.ndarray) -> float:
-    if not np.isin([first, second], (0, 1)).all():
-        return float("nan")
-    by_chance = first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean())
-    return (
-        float(((first == second).mean() - by_chance) / (1 - by_chance))
-        if by_chance < 1
-        else float("nan")
-    )
+def _row(criterion: str, pairs: pd.DataFrame) -> dict[str, object]:
+    both = pairs.dropna()
+    a, b = both["first"], both["second"]
+    gaps = (a - b).abs()
+    same = (gaps <= 1e-9).mean()
+    by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
+    is_binary = both.isin([0, 1]).all(axis=None) and by_chance < 1
+    return {
+        "criterion": criterion,
+        "n": len(pairs),
+        "n_both": len(both),
+        "mean_first": a.mean(),
+        "mean_second": b.mean(),
+        "same": same,
+        "difference": gaps.mean(),
+        "largest": gaps.max(),
+        "kappa": (same - by_chance) / (1 - by_chance) if is_binary else float("nan"),
+    }

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from statistics import NormalDist, fmean
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
+from scipy.stats import beta
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, unknown
@@ -17,9 +17,7 @@ from ragbench.judges.agreement import spread
 from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
 from ragbench.judges.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
-from ragbench.types import Answer, Chunk, Dataset, LLMLike
-
-Floats = npt.NDArray[np.float64]
+from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
 
 AUDIT_BOUNDS: Mapping[str, float] = {
     "repeated": 0.10,
@@ -49,7 +47,6 @@ _MEANS = {
     "empty answer": "mean verdict on no text at all",
 }
 _ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
-_RESAMPLES = 10_000
 
 
 def judge_audit(
@@ -63,7 +60,6 @@ def judge_audit(
     n_repeats: int = 3,
     bounds: Mapping[str, float] | None = None,
     concurrency: int = 8,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Test a judge before it is used: seven probes with answers that differ in what should not
     matter.
@@ -93,10 +89,8 @@ def judge_audit(
         judge. bounds: probe -> bound, where it differs from AUDIT_BOUNDS.
 
     Returns:
-        probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %,
-        percentile bootstrap over questions; where all of them have the same value, of which a
-        bootstrap would make certainty, imagined ones are added as in `rb.statistics.calibrate`),
-        bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all), certain
+        probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, over
+        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all), certain
         (pd.NA where unscored), means (what the value is).
 
     "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all
@@ -126,25 +120,7 @@ def judge_audit(
         DataError: fewer than two answers that can be judged; answers that do not belong to the
         dataset or chunks.
     """
-    suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
-    if criterion not in CRITERIA:
-        raise ConfigError(unknown("criterion", criterion, suited))
-    if criterion not in suited:
-        raise ConfigError(
-            f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"
-        )
-    for name, number, smallest in (
-        ("n", n, 2),
-        ("n_repeats", n_repeats, 2),
-        ("concurrency", concurrency, 1),
-    ):
-        if number < smallest:
-            raise ConfigError(f"{name} is {number}; expected {smallest} or more")
-    for probe, bound in (bounds or {}).items():
-        if probe not in AUDIT_BOUNDS:
-            raise ConfigError(unknown("probe", probe, AUDIT_BOUNDS))
-        if not 0 <= bound <= 1:
-            raise ConfigError(f"the bound of {probe!r} is {bound}; expected a number from 0 to 1")
+    _check(criterion, {"n": (n, 2), "n_repeats": (n_repeats, 2)}, bounds or {})
     if not chunks and "documents" not in NEEDS[criterion]:
         answers = [replace(answer, contexts=()) for answer in answers]
     plain = spread(judgeable(answers, criterion, dataset, chunks), n)
@@ -154,25 +130,62 @@ def judge_audit(
             f"of {len(answers)} can be judged; the others are abstentions or failed, or lack a "
             "reference answer or documents"
         )
-    wrong = _wrong(plain)
-    model = llms.load_llm(llm)
-
-    repeats = verdicts(plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
+    wrong, model = _wrong(plain), llms.load_llm(llm)
+    values = {"repeated": _repeated(plain, criterion, model, n_repeats, concurrency)}
     groups = {"as it is": [*plain, *wrong]}
     for name, text in _ADDED.items():
         groups[name] = [
             replace(one, answer=text.replace("{answer}", one.answer)) for one in groups["as it is"]
         ]
     groups["empty answer"] = [replace(one, answer="") for one in plain]
-    values = iter(
-        verdicts(
-            [one for group in groups.values() for one in group],
-            criterion,
-            model,
-            concurrency=concurrency,
+    materials = [material for group in groups.values() for material in group]
+    judged = iter(verdicts(materials, criterion, model, concurrency=concurrency))
+    scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
+    for name in _ADDED:
+        values[name] = [
+            None if before is None or after is None else after - before
+            for before, after in zip(scores["as it is"], scores[name], strict=True)
+        ]
+    values["places swapped"] = _swapped(plain, model, concurrency)
+    values["wrong but fluent"] = scores["as it is"][len(plain) :]
+    values["empty answer"] = scores["empty answer"]
+    limits = {**AUDIT_BOUNDS, **(bounds or {})}
+    rows = [_row(probe, values[probe], limits[probe], criterion, len(plain)) for probe in limits]
+    numbers = dict.fromkeys(("value", "ci_low", "ci_high"), "Float64")
+    return pd.DataFrame(rows).astype({**numbers, "certain": "boolean"})
+
+
+def _check(
+    criterion: str, counts: Mapping[str, tuple[int, int]], bounds: Mapping[str, float]
+) -> None:
+    suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
+    if criterion not in CRITERIA:
+        raise ConfigError(unknown("criterion", criterion, suited))
+    if criterion not in suited:
+        raise ConfigError(
+            f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"
         )
-    )
-    given = {name: [next(values)[0] for _ in group] for name, group in groups.items()}
+    for name, (number, smallest) in counts.items():
+        if number < smallest:
+            raise ConfigError(f"{name} is {number}; expected {smallest} or more")
+    for probe, bound in bounds.items():
+        if probe not in AUDIT_BOUNDS:
+            raise ConfigError(unknown("probe", probe, AUDIT_BOUNDS))
+        if not 0 <= bound <= 1:
+            raise ConfigError(f"the bound of {probe!r} is {bound}; expected a number from 0 to 1")
+
+
+def _repeated(
+    plain: Sequence[Material], criterion: str, model: LLM, n_repeats: int, concurrency: int
+) -> list[float | None]:
+    """Return the mean distance of two verdicts on each answer."""
+    samples = verdicts(plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
+    pairs = [list(combinations([one for one in row if one is not None], 2)) for row in samples]
+    return [fmean(abs(a - b) for a, b in row) if row else None for row in pairs]
+
+
+def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[float | None]:
+    """Return 1 for each answer whose comparison with its padded form depends on their order."""
     pairs = [
         Pair(
             str(i),
@@ -185,141 +198,79 @@ def judge_audit(
         for i, one in enumerate(plain)
     ]
     choices = choose(pairs, model, ("plain", "padded"), concurrency)
-
-    found: dict[str, list[float | None]] = {"repeated": []}
-    for samples in repeats:
-        gaps = [
-            abs(a - b)
-            for a, b in combinations([value for value in samples if value is not None], 2)
-        ]
-        found["repeated"].append(sum(gaps) / len(gaps) if gaps else None)
-    for name in _ADDED:
-        found[name] = [
-            None if before is None or after is None else after - before
-            for before, after in zip(given["as it is"], given[name], strict=True)
-        ]
-    found["places swapped"] = [
-        None if one.consistent is None else float(not one.consistent) for one in choices
-    ]
-    found["wrong but fluent"] = given["as it is"][len(plain) :]
-    found["empty answer"] = given["empty answer"]
-    limits = {**AUDIT_BOUNDS, **(bounds or {})}
-    rows = [
-        _row(probe, found[probe], limits[probe], criterion, len(plain), seed)
-        for probe in AUDIT_BOUNDS
-    ]
-    frame = pd.DataFrame(rows)
-    for name in ("value", "ci_low", "ci_high"):
-        frame[name] = pd.to_numeric(frame[name]).astype("Float64").where(frame[name].notna())
-    return frame.astype({"certain": "boolean"})
+    return [None if one.consistent is None else float(not one.consistent) for one in choices]
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:
-    """Each question with the answer to another one, half the list away: fluent, but wrong here."""
+    """Return each question with the answer to another one, half the list away: fluent, but wrong
+    here.
+    """
     texts = [material.reference or material.answer for material in plain]
     count, wrong = len(plain), []
     for i, material in enumerate(plain):
-        far = [(i + count // 2 + step) % count for step in range(count)]
-        other = next((j for j in far if texts[j].strip() != texts[i].strip()), None)
+        far = [texts[(i + count // 2 + step) % count] for step in range(count)]
+        other = next((text for text in far if text.strip() != texts[i].strip()), None)
         if other is None:
             raise DataError(
                 "all answers are the same text, so none can serve as a wrong one; take other "
                 "questions"
             )
-        wrong.append(replace(material, answer=texts[other]))
+        wrong.append(replace(material, answer=other))
     return wrong
 
 
 def _row(
-    probe: str, values: Sequence[float | None], bound: float, criterion: str, count: int, seed: int
+    probe: str, values: Sequence[float | None], bound: float, criterion: str, count: int
 ) -> dict[str, object]:
-    scored = [(i % count, value) for i, value in enumerate(values) if value is not None]
-    row: dict[str, object] = {
-        "probe": probe,
-        "n": len(scored),
-        "n_unscored": len(values) - len(scored),
-    }
-    row |= {
-        "value": None,
-        "ci_low": None,
-        "ci_high": None,
-        "bound": bound,
-        "verdict": "unscored",
-        "certain": None,
-    }
-    row["means"] = _MEANS[probe]
-    if not scored:
-        return row
-    mean = sum(value for _, value in scored) / len(scored)
-    low, high = _interval(scored, seed, -1.0 if probe in _ADDED else 0.0)
+    scored = [value for value in values if value is not None]
+    low, high = _interval(values, count, probe in _ADDED, 0.05)
+    surely = _interval(values, count, probe in _ADDED, 0.1 / len(AUDIT_BOUNDS))
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a
     # claim.
     either_way = probe in _ADDED and criterion == "correctness"
-    passed = not _exceeds(scored, bound, seed, either_way, probe in _ADDED)
-    certain = None
-    if low is not None and high is not None:
-        within = high <= bound + 1e-12 and (not either_way or low >= -bound - 1e-12)
-        certain = within if passed else low > bound or (either_way and high < -bound)
-    found = {"value": mean, "ci_low": low, "ci_high": high, "verdict": "pass" if passed else "fail"}
-    return row | found | {"certain": certain}
-
-
-def _exceeds(
-    scored: Sequence[tuple[int, float]], bound: float, seed: int, either_way: bool, change: bool
-) -> bool:
-    """Return True if the mean is shown to exceed the bound, with an error rate of 5 % over all
-    probes.
-
-    For values from 0 to 1 by Chernoff's bound, which holds for every distribution (Hoeffding 1963):
-    with n questions, a mean of m or more has a probability of at most exp(-n KL(m, bound)). For
-    changes by the bootstrap.
-    """
-    level = 0.05 / len(AUDIT_BOUNDS)
-    mean = sum(value for _, value in scored) / len(scored)
-    if change:
-        low, high = _interval(scored, seed, -1.0, 2 * level)
-        return (
-            low is not None and high is not None and (low > bound or (either_way and high < -bound))
-        )
-    if mean <= bound + 1e-12 or bound >= 1:
-        return False
-    parts = ((mean, bound), (1 - mean, 1 - bound))
-    distance = sum(p * math.log(p / q) for p, q in parts if p > 0) if bound else math.inf
-    return math.exp(-len({i for i, _ in scored}) * distance) < level
+    failed = surely[0] > bound or (either_way and surely[1] < -bound)
+    certain = failed or (high <= bound and (not either_way or low >= -bound))
+    row = {
+        "value": fmean(scored) if scored else None,
+        "ci_low": low,
+        "ci_high": high,
+        "bound": bound,
+        "verdict": "fail" if failed else "pass",
+        "certain": certain,
+    }
+    if not scored:
+        row |= {**dict.fromkeys(("ci_low", "ci_high", "certain")), "verdict": "unscored"}
+    n_unscored = len(values) - len(scored)
+    return {
+        "probe": probe,
+        "n": len(scored),
+        "n_unscored": n_unscored,
+        **row,
+        "means": _MEANS[probe],
+    }
 
 
 def _interval(
-    scored: Sequence[tuple[int, float]], seed: int, smallest: float, alpha: float = 0.05
-) -> tuple[float | None, float | None]:
-    """Bootstrap over questions: the right and the wrong answer to one are drawn together; values in
-    [smallest, 1].
+    values: Sequence[float | None], count: int, is_change: bool, alpha: float
+) -> tuple[float, float]:
+    """Return an interval of the mean over `count` questions; the right and the wrong answer to a
+    question are one observation.
+
+    Of values from 0 to 1 that of Clopper and Pearson (1934), exact for 0 and 1 and conservative for
+    what is between. To changes, from -1 to 1, z^2 / 8 observations of -1 and of 1 and z^2 / 4 of 0
+    are added, so that equal ones are no certainty (Agresti & Min 2005).
     """
-    questions, place = np.unique([i for i, _ in scored], return_inverse=True)
-    if (k := len(questions)) < 2:
-        return None, None
-    sums, counts = np.bincount(place, weights=[value for _, value in scored]), np.bincount(place)
-    draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
-    low, high = np.quantile((draws @ sums) / (draws @ counts), [alpha / 2, 1 - alpha / 2])
-    if high - low < 1e-12:  # no resample of equal values holds another one
-        return _among_equals(float(low), k, smallest, alpha)
-    return float(low), float(high)
-
-
-def _among_equals(value: float, k: int, smallest: float, alpha: float) -> tuple[float, float]:
-    """Interval of the mean of `k` equal values with pseudo-observations added.
-
-    For values from 0 on: two of 0 and two of 1 (Agresti & Coull 1998); for changes: half a -1, half
-    a 1 and one 0 (Agresti & Min 2005).
-    """
-    from scipy.stats import t
-
-    values, counts = (
-        [value, 1.0, smallest, 0.0],
-        [float(k), *((2.0, 2.0, 0.0) if smallest == 0.0 else (0.5, 0.5, 1.0))],
-    )
-    center = np.average(values, weights=counts)
-    variance = np.average((np.array(values) - center) ** 2, weights=counts) / sum(counts)
-    reach = float(t.ppf(1 - alpha / 2, k - 1)) * math.sqrt(variance)
-    return float(max(smallest, min(center - reach, value))), float(
-        min(1.0, max(center + reach, value))
-    )
+    questions = [[one for one in values[i::count] if one is not None] for i in range(count)]
+    means = [fmean(question) for question in questions if question]
+    if not is_change:
+        hits, n = sum(means), len(means)
+        low = beta.ppf(alpha / 2, hits, n - hits + 1) if hits else 0.0
+        high = beta.ppf(1 - alpha / 2, hits + 1, n - hits) if hits < n else 1.0
+        return float(low), float(high)
+    z = NormalDist().inv_cdf(1 - alpha / 2)
+    points = [*means, -1.0, 1.0, 0.0]
+    weights = [*([1.0] * len(means)), z**2 / 8, z**2 / 8, z**2 / 4]
+    center = fmean(points, weights)
+    variance = fmean([(point - center) ** 2 for point in points], weights)
+    reach = z * math.sqrt(variance / sum(weights))
+    return max(-1.0, center - reach), min(1.0, center + reach)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragbench import llms
@@ -66,7 +66,7 @@ _MAX_SHOWN_REPLY = 4000
 MODES = ("combined", "per_criterion")
 
 # Five judgements with their reasons are a long reply for a local model.
-_TIMEOUT_S = 600.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +166,7 @@ def judge(
         DataError: an answer to a question, or from a chunk, that is not there.
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
-    if not criteria:
-        raise ConfigError(
-            f"no criterion is given; expected one or several of {', '.join(CRITERIA)}"
-        )
-    for name in criteria:
+    for name in criteria or ("",):
         if name not in CRITERIA:
             raise ConfigError(unknown("criterion", name, CRITERIA))
     for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
@@ -189,18 +185,16 @@ def judge(
     groups: list[tuple[int, tuple[str, ...]]] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
         for name in criteria:
-            if known := _without_request(answer, material, name):
-                decided[i, name] = known
-        if still_open := tuple(name for name in criteria if (i, name) not in decided):
-            groups += (
-                [(i, still_open)] if mode == "combined" else [(i, (name,)) for name in still_open]
-            )
+            if judgement := _without_request(answer, material, name):
+                decided[i, name] = judgement
+        names = tuple(name for name in criteria if (i, name) not in decided)
+        groups += [(i, names)] if mode == "combined" and names else [(i, (name,)) for name in names]
     samples = _sampled(model, groups, materials, n_samples, concurrency)
     for i, names in groups:
         for name in names:
             cut = "answer" in NEEDS[name] and len(answers[i].text) > MAX_ANSWER
-            own = [samples[i, name, sample] for sample in range(n_samples)]
-            decided[i, name] = _judgement(answers[i], name, own, model.name, cut=cut)
+            drawn = [samples[i, name, sample] for sample in range(n_samples)]
+            decided[i, name] = _judgement(answers[i], name, drawn, model.name, cut=cut)
     judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
     for state in ("judge_failed", "unreadable"):
         if lost := [judgement for judgement in judgements if judgement.state == state]:
@@ -216,7 +210,7 @@ def judge(
 def write_request(
     criteria: Sequence[str], material: Material, *, problem: str = "", reply: str = ""
 ) -> str:
-    """One request for these criteria; with `problem` the repair of an earlier `reply` that could
+    """Return one request for these criteria; with `problem` the repair of an earlier `reply` that could
     not be read.
     """
     needed = set().union(*(NEEDS[criterion] for criterion in criteria))
@@ -250,12 +244,8 @@ def write_request(
         else f"Decide these {len(criteria)} things, each by itself:"
     )
     for criterion in criteria:
-        asked = (
-            CRITERIA[criterion]
-            .replace("{limit}", str(MAX_CLAIMS))
-            .replace("{documents}", str(len(documents)))
-        )
-        parts.append(f"{criterion}: {asked}")
+        text = CRITERIA[criterion].replace("{limit}", str(MAX_CLAIMS))
+        parts.append(f"{criterion}: {text.replace('{documents}', str(len(documents)))}")
     form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
     if problem:
@@ -272,7 +262,7 @@ def verdicts(
     n_samples: int = 1,
     concurrency: int = 8,
 ) -> list[list[float | None]]:
-    """For each material the values of its samples; every material is sent to the judge."""
+    """Return for each material the values of its samples; every material is sent to the judge."""
     samples = _sampled(
         llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples, concurrency
     )
@@ -285,7 +275,7 @@ def verdicts(
 def judgeable(
     answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
-    """The material of each answer that needs a request."""
+    """Return the material of each answer that needs a request."""
     materials = materials_of(answers, dataset, chunks)
     return [
         material
@@ -297,7 +287,7 @@ def judgeable(
 def materials_of(
     answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk], *, contexts: bool = True
 ) -> list[Material]:
-    """The material for the judgement of each answer; without `contexts` their texts are not looked
+    """Return the material for the judgement of each answer; without `contexts` their texts are not looked
     up.
     """
     cases = {case.query_id: case for case in dataset.cases}
@@ -309,25 +299,24 @@ def materials_of(
                 f"there is an answer to query {answer.query_id!r}, which is not among "
                 f"the {len(cases)} of {dataset!r}; pass the dataset that was answered"
             )
-        own: Mapping[str, Passage | Chunk] = {
-            passage.passage_id: passage for passage in answer.passages
-        } or by_id
+        passages = {passage.passage_id: passage for passage in answer.passages}
+        texts: Mapping[str, Passage | Chunk] = passages or by_id
         named = answer.contexts if contexts else ()
-        if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
+        if missing := [chunk_id for chunk_id in named if chunk_id not in texts]:
             raise DataError(
                 f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which "
-                f"is not among the {len(own)} chunks; was it answered from another chunking? "
+                f"is not among the {len(texts)} chunks; was it answered from another chunking? "
                 "Pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
-        documents = tuple(own[chunk_id].text for chunk_id in named)
+        documents = tuple(texts[chunk_id].text for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         materials.append(Material(case.text, answer.text, reference, documents, named))
     return materials
 
 
 def _without_request(answer: Answer, material: Material, criterion: str) -> Judgement | None:
-    """The judgement that needs no judge; None if a request is needed."""
+    """Return the judgement that needs no judge; None if a request is needed."""
     needs = NEEDS[criterion]
     value, state, why = None, "", ""
     if "answer" in needs and answer.failed:
@@ -347,7 +336,7 @@ def _without_request(answer: Answer, material: Material, criterion: str) -> Judg
 
 
 def no_answer(answer: Answer) -> str:
-    """Why a text is not an answer; "" if it is one."""
+    """Return why a text is not an answer; "" if it is one."""
     if not answer.text.strip():
         return "the answer is empty"
     outcome = (
@@ -365,14 +354,13 @@ def _sampled(
     n_samples: int,
     concurrency: int,
 ) -> _Samples:
-    """The samples of each (answer, criteria), after one repair of the replies that could not be
+    """Return the samples of each (answer, criteria), after one repair of the replies that could not be
     read.
     """
     samples: _Samples = {}
     requests = [
-        _Request(i, sample, names, prompt)
+        _Request(i, sample, names, write_request(names, materials[i]))
         for i, names in groups
-        for prompt in [write_request(names, materials[i])]
         for sample in range(n_samples)
     ]
     temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
@@ -407,7 +395,7 @@ def _ask(
             schema=reply_schema(criteria),
             samples=[request.sample for request in group],
             concurrency=concurrency,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=TIMEOUT_S,
             label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
         )
         for request, completion in zip(group, completions, strict=True):
@@ -422,15 +410,11 @@ def _ask(
 def _take(
     request: _Request, completion: Completion, material: Material, samples: _Samples
 ) -> dict[str, str]:
-    """Add one completion to `samples`; criterion -> problem where it could not be read."""
-    failure = completion.error or (
-        "the judge refused to judge" if completion.finish == "refusal" else None
-    )
-    verdicts = (
-        {}
-        if failure
-        else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
-    )
+    """Add one completion to `samples`; return criterion -> problem where it could not be read."""
+    failure, is_cut = completion.error, completion.finish == "length"
+    if completion.finish == "refusal":
+        failure = failure or "the judge refused to judge"
+    verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=is_cut)
     problems = {}
     for name in request.criteria:
         sample = samples.setdefault(
@@ -451,12 +435,9 @@ def _take(
             sample.state = "no_claims" if sample.value is None else "scored"
             sample.unsupported = unsupported_claims(verdict)
         except UnreadableError as problem:
-            cut = " (it was cut at max_tokens)" if completion.finish == "length" else ""
-            problems[name] = f"{problem}{cut}"
-            sample.state, sample.explanation = (
-                "unreadable",
-                f"the judge's reply could not be read: {problems[name]}",
-            )
+            problems[name] = f"{problem}{' (it was cut at max_tokens)' if is_cut else ''}"
+            sample.state = "unreadable"
+            sample.explanation = f"the judge's reply could not be read: {problems[name]}"
     return problems
 
 
@@ -492,31 +473,23 @@ def _judgement(
     )
 
 
-def _spellings(names: Iterable[str]) -> dict[str, str]:
-    """A model's name without provider and date -> the name."""
-    bare = {}
-    for name in names:
-        short = (
-            name.partition(":")[2]
-            if re.match(r"(anthropic|ollama|openai|scripted):", name)
-            else name
-        )
-        bare[re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())] = name
-    return bare
+def _bare(name: str) -> str:
+    """Return a model's name without provider and date."""
+    short = re.sub(r"^(anthropic|ollama|openai|scripted):", "", name)
+    return re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
-    """For functions that the user calls: the warning points two frames up."""
-    generators = _spellings(
-        sorted({answer.usage.model for answer in answers if answer.usage is not None})
-    )
-    same = generators.keys() & _spellings([llm.name]).keys()
-    if same and not llm.name.endswith(
-        "<lambda>"
-    ):  # the name that all functions without a name share
+    """Warn if the judge wrote the answers, too; for functions that the user calls: the warning
+    points two frames up.
+    """
+    writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
+    writer = writers.get(_bare(llm.name))
+    # the name that all functions without a name share
+    if writer is not None and not llm.name.endswith("<lambda>"):
         warnings.warn(
             f"the judge {llm.name!r} is the model that wrote the answers "
-            f"({generators[min(same)]!r}), and models prefer their own answers; use another "
+            f"({writer!r}), and models prefer their own answers; use another "
             "judge, or pass allow_same_model=True to study this",
             JudgeWarning,
             stacklevel=3,

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
-from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
-from ragbench.judges.prompts import (
-    JUDGE_SYSTEM,
-    PREFERENCE_SCHEMA,
-    ask_for_preference,
-    repair_preference,
+from ragbench.judges.criteria import (
+    MAX_ANSWER,
+    TIMEOUT_S,
+    materials_of,
+    no_answer,
+    warn_of_same_model,
 )
-from ragbench.llms.reply_text import (
-    UnreadableError,
-    json_spans,
-    refuses_to_judge,
-    stated,
-    without_fence,
-    without_thoughts,
-)
+from ragbench.judges.parser import Preference as PreferenceForm
+from ragbench.judges.parser import form_schema, read_verdicts
+from ragbench.judges.prompts import JUDGE_SYSTEM, ask_for_preference, repair_preference
 from ragbench.types import (
     LLM,
     MOST_INCONSISTENT,
@@ -35,10 +31,8 @@ from ragbench.types import (
 )
 
 _REPLY_TOKENS = 400
-_TIMEOUT_S = 600.0
 _ENOUGH = 5  # comparisons that are needed for the warning about an inconsistent judge
 _DOUBTFUL = 0.05
-_CHOICES = {"first", "second", "tie"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,102 +193,69 @@ def _length_preference(
     )
 
 
+_Choice = tuple[str, str, str]  # "first", "second" or "tie"; the reason or the problem; the state
+
+
 def choose(
     pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int
 ) -> list[Preference]:
-    """The judge's choice on each pair in both orders."""
+    """Return the judge's choice on each pair in both orders."""
     prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
-    replies = _ask(llm, prompts, concurrency, "preference")
-    read = [_choice(reply) for reply in replies]
-    broken = [i for i, (choice, _, state) in enumerate(read) if state == "unreadable"]
-    repairs = [repair_preference(prompts[i], read[i][1], replies[i].text) for i in broken]
-    responses = [reply.text for reply in replies]
-    for i, reply in zip(
-        broken, _ask(llm, repairs, concurrency, "repair of preference"), strict=True
-    ):
-        read[i] = _choice(reply)
+
+    def ask(prompts: Sequence[str], label: str) -> list[Completion]:
+        return llms.generate_many(
+            llm,
+            prompts,
+            system=JUDGE_SYSTEM,
+            max_tokens=_REPLY_TOKENS,
+            schema=form_schema("preference"),
+            concurrency=concurrency,
+            timeout_s=TIMEOUT_S,
+            label=label,
+        )
+
+    replies = ask(prompts, "preference")
+    choices, responses = [*map(_choice, replies)], [reply.text for reply in replies]
+    broken = [i for i, (_, _, state) in enumerate(choices) if state == "unreadable"]
+    repairs = [repair_preference(prompts[i], choices[i][1], replies[i].text) for i in broken]
+    for i, reply in zip(broken, ask(repairs, "repair of preference"), strict=True):
+        choices[i] = _choice(reply)
         responses[i] = f"{responses[i]}\n\n--- repair ---\n\n{reply.text}"
     preferences = []
-    for number, pair in enumerate(pairs):
-        one, other = 2 * number, 2 * number + 1
-        value, consistent, state, why = _verdict(read[one], read[other], names)
-        response = (
-            f"--- {names[0]} first ---\n\n{responses[one]}\n\n--- {names[1]} first "
-            f"---\n\n{responses[other]}"
+    for i, pair in zip(range(0, len(prompts), 2), pairs, strict=True):
+        parts = (
+            f"--- {name} first ---\n\n{response}"
+            for name, response in zip(names, responses[i : i + 2], strict=True)
         )
-        model = replies[one].model or llm.name
+        value, state, consistent, why = _verdict(choices[i], choices[i + 1], names)
+        response, model = "\n\n".join(parts), replies[i].model or llm.name
         preferences.append(
             Preference(
-                pair.query_id, *names, value, state, consistent, why, prompts[one], response, model
+                pair.query_id, *names, value, state, consistent, why, prompts[i], response, model
             )
         )
     return preferences
 
 
-_Choice = tuple[str, str, str]  # "first", "second" or "tie"; the reason or the problem; the state
-
-
-def _ask(llm: LLM, prompts: Sequence[str], concurrency: int, label: str) -> list[Completion]:
-    return llms.generate_many(
-        llm,
-        prompts,
-        system=JUDGE_SYSTEM,
-        max_tokens=_REPLY_TOKENS,
-        schema=PREFERENCE_SCHEMA,
-        concurrency=concurrency,
-        timeout_s=_TIMEOUT_S,
-        label=label,
-    )
-
-
 def _choice(reply: Completion) -> _Choice:
-    if reply.error is not None:
-        return "", reply.error, "judge_failed"
-    if reply.finish == "refusal":
-        return "", "the judge refused to judge", "judge_failed"
-    try:
-        text = without_fence(without_thoughts(reply.text))
-        spans = list(json_spans(text))
-    except UnreadableError as problem:
-        return "", str(problem), "unreadable"
-    found = [item for item, _, _ in spans if "better" in item]
-    if not found:
-        return "", "it has no verdict" if text else "it is empty", "unreadable"
-    is_stated = stated(text, [(start, end) for _, start, end in spans])
-    if not any("better" in item for one, (item, _, _) in zip(is_stated, spans, strict=True) if one):
-        return (
-            "",
-            "it neither begins nor ends with its verdict, which may be a quotation",
-            "unreadable",
-        )
-    words = text
-    for _, start, end in reversed(spans):
-        words = f"{words[:start]} {words[end:]}"
-    if refuses_to_judge(words):
-        return "", "it refuses to judge", "unreadable"
-    choice = str(found[-1]["better"]).strip().casefold()
-    if any(
-        str(item["better"]).strip().casefold() != choice for item in found
-    ):  # one may be quoted from an answer
-        return "", "it has verdicts that disagree", "unreadable"
-    if choice not in _CHOICES:
-        return (
-            "",
-            f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"',
-            "unreadable",
-        )
-    return choice, str(found[-1].get("reason", "")), "scored"
+    if reply.error is not None or reply.finish == "refusal":
+        return "", reply.error or "the judge refused to judge", "judge_failed"
+    is_cut = reply.finish == "length"
+    verdict = read_verdicts(reply.text, ["preference"], cut=is_cut)["preference"]
+    if isinstance(verdict, PreferenceForm):
+        return verdict.better, verdict.reason, "scored"
+    return "", str(verdict), "unreadable"
 
 
 def _verdict(
     straight: _Choice, swapped: _Choice, names: tuple[str, str]
-) -> tuple[float | None, bool | None, str, str]:
-    """Value, consistent, state and explanation of two choices, the second with the answers in each
-    other's place.
+) -> tuple[float | None, str, bool | None, str]:
+    """Return value, state, consistent and explanation of two choices, the second with the answers
+    in each other's place.
     """
     for choice, problem, state in (straight, swapped):
         if not choice:
-            return None, None, state, problem
+            return None, state, None, problem
     points = {"first": 1.0, "tie": 0.5, "second": 0.0}
     one, other = points[straight[0]], 1.0 - points[swapped[0]]
     explanation = (
@@ -302,8 +263,8 @@ def _verdict(
         f"first: {swapped[0]}. {swapped[1]}"
     )
     if one != other:
-        return None, False, "order_dependent", explanation
-    return one, True, "scored", explanation
+        return None, "order_dependent", False, explanation
+    return one, "scored", True, explanation
 
 
 def _pairs(
@@ -313,50 +274,41 @@ def _pairs(
     chunks: Sequence[Chunk],
     names: tuple[str, str],
 ) -> tuple[list[Pair], dict[str, Preference]]:
-    """The pairs to judge, and the verdicts that need no judge."""
+    """Return the pairs to judge, and the verdicts that need no judge."""
     if names[0] == names[1]:
         raise ConfigError(f"both systems are called {names[0]!r}; give them two names")
-    sides: list[dict[str, Answer]] = [{}, {}]
-    for side, answers, name in zip(sides, (answers_a, answers_b), names, strict=True):
-        for one in answers:
-            if one.query_id in side:
-                raise ComparisonError(
-                    f"{name!r} has two answers to query {one.query_id!r}; pass one of each question"
-                )
-            side[one.query_id] = one
-    if sides[0].keys() != sides[1].keys():
-        alone = sorted(sides[0].keys() ^ sides[1].keys())
+    ids = [[answer.query_id for answer in answers] for answers in (answers_a, answers_b)]
+    for name, counts in zip(names, map(Counter, ids), strict=True):
+        if twice := [query_id for query_id, count in counts.items() if count > 1]:
+            raise ComparisonError(
+                f"{name!r} has two answers to query {twice[0]!r}; pass one of each question"
+            )
+    if alone := sorted({*ids[0]} ^ {*ids[1]}):
         raise ComparisonError(
-            f"{names[0]!r} and {names[1]!r} do not answer the same questions: {len(sides[0])} "
-            f"and {len(sides[1])}, {len(alone)} by one of them only "
+            f"{names[0]!r} and {names[1]!r} do not answer the same questions: {len(ids[0])} "
+            f"and {len(ids[1])}, {len(alone)} by one of them only "
             f"({', '.join(map(repr, alone[:3]))}); compare answers to the same ones"
         )
-    shown = [
-        [
-            answer if chunks or answer.passages else replace(answer, contexts=())
-            for answer in answers
-        ]
-        for answers in (answers_a, answers_b)
-    ]
-    a_materials, b_materials = (materials_of(answers, dataset, chunks) for answers in shown)
-    of_b = dict(zip([answer.query_id for answer in answers_b], b_materials, strict=True))
+    answer_of = {answer.query_id: answer for answer in answers_b}
+    answers = [*answers_a, *(answer_of[query_id] for query_id in ids[0])]
+    shown = [one if chunks or one.passages else replace(one, contexts=()) for one in answers]
+    materials = materials_of(shown, dataset, chunks)
     pairs, decided = [], {}
-    for answer, material in zip(answers_a, a_materials, strict=True):
-        rival = sides[1][answer.query_id]
-        if known := _without_request(answer, rival, names):
-            decided[answer.query_id] = known
-        else:
-            other, documents = of_b[answer.query_id], {}
-            if (
-                not material.reference
-            ):  # each document once, in an order that does not reveal whose it is
-                ids, texts = (
-                    (*material.chunk_ids, *other.chunk_ids),
-                    (*material.documents, *other.documents),
-                )
-                documents = dict(sorted(dict(zip(ids, texts, strict=True)).items()))
-            texts_of = (material.question, answer.text, rival.text, material.reference or "")
-            pairs.append(Pair(answer.query_id, *texts_of, tuple(documents.values())))
+    for i, answer in enumerate(answers_a):
+        rival, material, other = answers[len(ids[0]) + i], materials[i], materials[len(ids[0]) + i]
+        if preference := _without_request(answer, rival, names):
+            decided[answer.query_id] = preference
+            continue
+        # each document once, in an order that does not reveal whose it is
+        documents = dict(zip(material.chunk_ids, material.documents, strict=True))
+        documents |= dict(zip(other.chunk_ids, other.documents, strict=True))
+        texts = [] if material.reference else [documents[key] for key in sorted(documents)]
+        reference = material.reference or ""
+        pairs.append(
+            Pair(
+                answer.query_id, material.question, answer.text, rival.text, reference, tuple(texts)
+            )
+        )
     return pairs, decided
 
 

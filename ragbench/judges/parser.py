@@ -5,8 +5,8 @@ of the reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
@@ -19,44 +19,45 @@ from ragbench.llms.reply_text import (
     without_thoughts,
 )
 
-_YES = {"supported", "correct", "useful", "equivalent"}
-_NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
+_WORDS = {
+    **dict.fromkeys(("supported", "correct", "useful", "equivalent"), True),
+    **dict.fromkeys(
+        ("unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"),
+        False,
+    ),
+}
 
 
 def _as_verdict(value: object) -> object:
-    if isinstance(value, str):
-        word = value.strip().strip(".").casefold()
-        return (
-            True if word in _YES else False if word in _NO else word
-        )  # pydantic reads "true", "no" and the like
-    return value
+    if not isinstance(value, str):
+        return value
+    word = value.strip().strip(".").casefold()
+    return _WORDS.get(word, word)  # pydantic reads "true", "no" and the like
 
 
 def _as_number(value: object) -> object:
-    """The number of a document; models without a schema also write null, "[2]", "Document 2" or [2,
-    3].
+    """Return the number of a document; models without a schema also write null, "[2]",
+    "Document 2" or [2, 3].
     """
     if isinstance(value, list):
-        return _as_number(value[0]) if value else 0
+        value = next(iter(value), None)
     if isinstance(value, str):
-        digits = re.search(r"\d+", value)
-        return int(digits[0]) if digits else 0
-    return 0 if value is None else value
+        value = next(iter(re.findall(r"\d+", value)), None)
+    return value or 0
 
 
 _Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type": "boolean"})]
 _Number = Annotated[int, BeforeValidator(_as_number), WithJsonSchema({"type": "integer"})]
-
-
-def _as_score(value: object) -> object:
-    return "a truth value" if isinstance(value, bool) else value  # pydantic would read true as 1
-
-
 _Score = Annotated[
     float,
-    BeforeValidator(_as_score),
+    # pydantic would read true as 1
+    BeforeValidator(lambda value: "a truth value" if isinstance(value, bool) else value),
     Field(ge=0, le=1),
     WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]}),
+]
+_Choice = Annotated[
+    Literal["first", "second", "tie"],
+    BeforeValidator(lambda value: value.strip().casefold() if isinstance(value, str) else value),
 ]
 
 
@@ -108,12 +109,18 @@ class ContextPrecision(BaseModel):
     documents: list[Usefulness]
 
 
+class Preference(BaseModel):
+    reason: str = ""
+    better: _Choice
+
+
 _FORMS: Mapping[str, type[BaseModel]] = {
     "correctness": Correctness,
     "relevance": Relevance,
     "faithfulness": Faithfulness,
     "context_recall": ContextRecall,
     "context_precision": ContextPrecision,
+    "preference": Preference,
 }
 # An object without this key is not a verdict on the criterion.
 _KEY = {
@@ -122,37 +129,43 @@ _KEY = {
 }
 
 
+# The parts of a verdict that are not reasons.
+_DECISION: Any = {
+    **dict.fromkeys(("verdict", "score", "better"), True),
+    "claims": {"__all__": {"supported"}},
+    "statements": {"__all__": {"supported"}},
+    "documents": {"__all__": {"number", "useful"}},
+}
+
+
 def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of a reply: only what every provider's structured output understands, all in
-    one piece.
+    """Return the JSON schema of a reply: only what every provider's structured output understands,
+    all in one piece.
     """
-    forms = {criterion: _inlined(_FORMS[criterion].model_json_schema()) for criterion in criteria}
+    return _object({criterion: form_schema(criterion) for criterion in criteria})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": forms,
-        "required": list(forms),
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 
 
-def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema without references, titles, defaults and bounds; every field required, no other
-    allowed.
+def form_schema(criterion: str) -> dict[str, Any]:
+    """Return the schema of one verdict without references, titles, defaults and bounds; every field
+    is required, no other allowed.
     """
-    parts: Mapping[str, Any] = schema.get("$defs", {})
+    schema = _FORMS[criterion].model_json_schema()
 
     def plain(node: Mapping[str, Any]) -> dict[str, Any]:
         if "$ref" in node:
-            return plain(parts[node["$ref"].rpartition("/")[2]])
-        if node.get("type") == "object":
-            fields = {name: plain(field) for name, field in node["properties"].items()}
-            return {
-                "type": "object",
-                "properties": fields,
-                "required": list(fields),
-                "additionalProperties": False,
-            }
-        if node.get("type") == "array":
+            return plain(schema["$defs"][node["$ref"].rpartition("/")[2]])
+        if node["type"] == "object":
+            return _object({name: plain(field) for name, field in node["properties"].items()})
+        if node["type"] == "array":
             return {"type": "array", "items": plain(node["items"])}
         return {key: node[key] for key in ("type", "enum") if key in node}
 
@@ -162,7 +175,7 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 def read_verdicts(
     reply: str, criteria: Sequence[str], *, cut: bool = False
 ) -> dict[str, BaseModel | UnreadableError]:
-    """The verdict on each criterion, or why it cannot be read.
+    """Return the verdict on each criterion, or why it cannot be read.
 
     An object counts only where the reply begins or ends with it, on lines of its own; in prose, in
     a fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
@@ -180,65 +193,54 @@ def read_verdicts(
         objects = list(json_spans(text))
     except UnreadableError as problem:
         return dict.fromkeys(criteria, problem)
-    found: dict[str, BaseModel | UnreadableError] = {}
+    verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
-            found[criterion] = _verdict(criterion, text, objects, alone=len(criteria) == 1)
+            verdicts[criterion] = _verdict(criterion, text, objects, alone=len(criteria) == 1)
         except UnreadableError as problem:
-            found[criterion] = problem
-    return found
+            verdicts[criterion] = problem
+    return verdicts
 
 
 def _verdict(
     criterion: str, text: str, objects: Sequence[tuple[Mapping[str, Any], int, int]], *, alone: bool
 ) -> BaseModel:
     key = _KEY[criterion]
-    candidates: list[object] = []
-    prose, end, counts = [], 0, False
     spans = [(start, stop) for _, start, stop in objects]
-    for (found, start, stop), is_stated in zip(objects, stated(text, spans), strict=True):
-        own = [found[criterion]] if criterion in found else []
-        own += [found] if alone and key in found else []
-        candidates += own
-        counts = counts or (is_stated and bool(own))
-        prose.append(text[end:start])
-        end = stop
-    words = " ".join([*prose, text[end:]])
+    candidates: list[object] = []
+    counts = False
+    for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
+        named = [item[criterion]] if criterion in item else []
+        named += [item] if alone and key in item else []
+        candidates += named
+        counts = counts or (is_stated and bool(named))
+    ends = [0, *(stop for _, stop in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    words = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
-    if candidates:  # words do not decide next to an object, but they may contradict it
-        candidates = [*_words_anywhere(criterion, words), *candidates]
-    if alone and (in_words := _in_words(criterion, words)):
-        candidates, counts = [*in_words, *candidates], True
-    if not candidates:
+    in_words = _in_words(criterion, words) if alone else []
+    if not candidates and not in_words:
         raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
+    # Words elsewhere do not decide, but they may contradict.
     verdicts: list[BaseModel] = []
-    for candidate in candidates:
+    for candidate in (*_words_anywhere(criterion, words), *in_words, *candidates):
         try:
             # {"correctness": true}
             plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
             verdicts.append(_FORMS[criterion].model_validate(plain))
         except ValidationError as exc:
-            first = exc.errors(include_url=False, include_input=False)[0]
+            first = exc.errors(include_url=False)[0]
             place = ".".join(str(part) for part in (criterion, *first["loc"]))
             raise UnreadableError(f"{place}: {first['msg']}") from None
-    if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
+    decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
+    if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
-    if not counts:
+    if not counts and not in_words:
         raise UnreadableError(
             f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation"
         )
     return verdicts[-1]
-
-
-def _decision(verdict: BaseModel) -> object:
-    """The verdict without its reasons."""
-    match verdict:
-        case Correctness(verdict=decision) | Relevance(score=decision):
-            return decision
-        case Faithfulness(claims=parts) | ContextRecall(statements=parts):
-            return [part.supported for part in parts]
-    return [(one.number, one.useful) for one in getattr(verdict, "documents", ())]
 
 
 # The words may be surrounded by anything but letters and line breaks, such as the asterisks of
@@ -255,60 +257,39 @@ _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _words_anywhere(criterion: str, text: str) -> list[str]:
-    """The labelled verdicts anywhere in a text, and the word that it begins with, if that is a
-    truth value.
+    """Return the labelled verdicts anywhere in a text, and the word that it begins with, if that is
+    a truth value.
     """
-    if criterion not in _LABELLED:
-        return []
-    begins = re.match(r"[^\w\n]*(true|false|correct|incorrect)\s*[,.:;!]", text, re.I)
-    first = [begins[1]] if begins and criterion == "correctness" else []
-    return [*first, *(hit[1] for hit in re.finditer(rf"\b{_LABELLED[criterion]}\b", text, re.I))]
+    forms = {
+        "correctness": (rf"\A[^\w\n]*{_WORD}\s*[,.:;!]", rf"\b{_LABELLED['correctness']}\b"),
+        "relevance": (rf"\b{_LABELLED['relevance']}\b",),
+    }
+    return [hit for form in forms.get(criterion, ()) for hit in re.findall(form, text, re.I)]
 
 
 def _in_words(criterion: str, text: str) -> list[str]:
-    """The verdicts of a text in plain words.
+    """Return the verdicts of a text in plain words.
 
     A labelled one ("Verdict: TRUE") is a line of its own or ends the text. A bare word is the first
     or last line, or the first or last sentence; a bare number is the whole text. Elsewhere they may
     be quoted from an answer such as "output TRUE".
     """
-    if criterion not in _LABELLED:
-        return []
-    labelled, bare = _LABELLED[criterion], _BARE[criterion]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = []
-    for place, line in enumerate(lines):
-        first, last = place == 0, place == len(lines) - 1
-        words = (
-            bare if (criterion == "correctness" and (first or last)) or len(lines) == 1 else None
-        )
-        forms = [rf"[^\w\n\[\]]*(?:{labelled})[^\w\n\[\]]*\Z"]
-        if words:
-            forms.append(rf"[^\w\n\[\]]*(?:{words})[^\w\n\[\]%]*\Z")
-        match = next((hit for form in forms if (hit := re.match(form, line, re.I))), None)
-        if match:
-            found.append(match[1])
-            continue
-        if (
-            first
-            and criterion == "correctness"
-            and (hit := re.match(rf"[^\w\n]*{_WORD}\b[*_]*[.!:;]\s+[^\W\d_]", line, re.I))
-        ):
-            found.append(hit[1])
-        if last:
-            ending = rf"[.!?:;)\]]\s+[^\w\n]*(?:{labelled}{f'|{bare}' if criterion == 'correctness' else ''})[^\w\n]*\Z"
-            tail = re.search(ending, line[-80:], re.I)
-            if tail:
-                found.append(next(filter(None, tail.groups())))
-    if (
-        found
-        and criterion == "correctness"
-        and (hit := re.match(rf"[^\w\n]*{_WORD}\s*,", text, re.I))
-    ):
-        found.insert(
-            0, hit[1]
-        )  # "No, it is not. TRUE": not a verdict by itself, but it may contradict one
-    return found
+    if criterion not in _LABELLED or not lines:
+        return []
+    labelled, bare, is_truth = _LABELLED[criterion], _BARE[criterion], criterion == "correctness"
+    marks, end = r"[^\w\n\[\]]*", r"[^\w\n\[\]%]*\Z"
+    forms = [(line, rf"(?:{labelled}){marks}\Z") for line in lines]
+    if is_truth or len(lines) == 1:
+        forms += [(line, f"{bare}{end}") for line in (lines[0], lines[-1])]
+    if is_truth:
+        forms.append((lines[0], rf"{bare}\b[*_]*[.!:;]\s+[^\W\d_]"))
+    last_sentence = f"{labelled}|{bare}" if is_truth else labelled
+    hits = [re.match(marks + form, line, re.I) for line, form in forms]
+    hits.append(
+        re.search(rf"[.!?:;)\]]\s+{marks}(?:{last_sentence}){marks}\Z", lines[-1][-80:], re.I)
+    )
+    return [next(filter(None, hit.groups())) for hit in hits if hit]
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
@@ -330,7 +311,8 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
 
 
 def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, str]:
-    """The value of a verdict in [0, 1] and its explanation; None where the answer makes no claim.
+    """Return the value of a verdict in [0, 1] and its explanation; None where the answer makes no
+    claim.
 
     Raises:
         UnreadableError: a retrieved document has no verdict, or support is claimed from one that
@@ -341,37 +323,25 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
             return float(verdict.verdict), verdict.reason
         case Relevance():
             return verdict.score, verdict.reason
+        case Faithfulness(claims=[]):
+            return None, "the judge found no claim in the answer"
         case Faithfulness():
-            if not verdict.claims:
-                return None, "the judge found no claim in the answer"
-            claims = [(c.claim, c.reason, c.document, c.supported) for c in verdict.claims]
-            return _supported("claims", claims, chunk_ids)
+            return _supported("claims", [(c.claim, c) for c in verdict.claims], chunk_ids)
         case ContextRecall():
-            statements = [
-                (s.statement, s.reason, s.document, s.supported) for s in verdict.statements
-            ]
-            return _supported("statements", statements, chunk_ids)
+            return _supported(
+                "statements", [(s.statement, s) for s in verdict.statements], chunk_ids
+            )
         case ContextPrecision():
-            by_number = {document.number: document for document in verdict.documents}
-            numbers = range(1, len(chunk_ids) + 1)
-            if missing := [number for number in numbers if number not in by_number]:
-                raise UnreadableError(
-                    f"context_precision: no verdict on document {', '.join(map(str, missing))}"
-                )
-            useful = [by_number[number].useful for number in numbers]
-            lines = [f"{sum(useful)} of {len(useful)} chunks useful"]
-            for number, (yes, chunk_id) in enumerate(zip(useful, chunk_ids, strict=True), 1):
-                why = f" ({reason})" if (reason := by_number[number].reason) else ""
-                lines.append(f"{number}. {'useful' if yes else 'not useful'} [{chunk_id}]{why}")
-            return rank_weighted_precision(useful), "\n".join(lines)
+            return _useful({one.number: one for one in verdict.documents}, chunk_ids)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
 def unsupported_claims(verdict: BaseModel) -> tuple[str, ...]:
-    """The claims of an answer that no document supports; () for other criteria than faithfulness."""
-    if not isinstance(verdict, Faithfulness):
-        return ()
-    last = {_folded(claim.claim): claim for claim in verdict.claims}
+    """Return the claims of an answer that no document supports; () for other criteria than
+    faithfulness.
+    """
+    claims = verdict.claims if isinstance(verdict, Faithfulness) else []
+    last = {_folded(claim.claim): claim for claim in claims}
     return tuple(claim.claim for claim in last.values() if not claim.supported)
 
 
@@ -379,25 +349,38 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def _useful(documents: Mapping[int, Usefulness], chunk_ids: Sequence[str]) -> tuple[float, str]:
+    numbers = range(1, len(chunk_ids) + 1)
+    if missing := [str(number) for number in numbers if number not in documents]:
+        raise UnreadableError(f"context_precision: no verdict on document {', '.join(missing)}")
+    useful = [documents[number].useful for number in numbers]
+    lines = [f"{sum(useful)} of {len(useful)} chunks useful"]
+    for number, chunk_id in zip(numbers, chunk_ids, strict=True):
+        why = f" ({reason})" if (reason := documents[number].reason) else ""
+        word = "useful" if documents[number].useful else "not useful"
+        lines.append(f"{number}. {word} [{chunk_id}]{why}")
+    return rank_weighted_precision(useful), "\n".join(lines)
+
+
 def _supported(
-    kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
+    kind: str, parts: Iterable[tuple[str, Claim | Statement]], chunk_ids: Sequence[str]
 ) -> tuple[float, str]:
-    """Supported / all; of a repeated claim the last verdict counts.
+    """Return supported / all; of a repeated claim the last verdict counts.
 
     Support by a document that was not shown contradicts itself, so the reply is unreadable.
     """
-    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in claims}
-    lines = {True: [], False: []}  # type: dict[bool, list[str]]
-    for place, (text, reason, number, yes) in enumerate(last.values(), 1):
-        if yes and not 1 <= number <= len(chunk_ids):
+    last = {_folded(text): (text, part) for text, part in parts}
+    lines: dict[bool, list[str]] = {False: [], True: []}
+    for place, (text, part) in enumerate(last.values(), 1):
+        if part.supported and not 1 <= part.document <= len(chunk_ids):
             raise UnreadableError(
-                f"{kind}: number {place} is supported by document {number}, but "
+                f"{kind}: number {place} is supported by document {part.document}, but "
                 f"only {len(chunk_ids)} were shown"
             )
-        why = f" [{chunk_ids[number - 1]}]" if yes else f" ({reason})" if reason else ""
-        lines[yes].append(f"{place}. {text}{why}")
+        why = f" ({part.reason})" if part.reason else ""
+        source = f" [{chunk_ids[part.document - 1]}]" if part.supported else why
+        lines[part.supported].append(f"{place}. {text}{source}")
     explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]
-    for yes, heading in ((False, "Unsupported"), (True, "Supported")):
-        if lines[yes]:
-            explanation += [f"{heading}:", *lines[yes]]
+    for heading, group in zip(("Unsupported:", "Supported:"), lines.values(), strict=True):
+        explanation += [heading, *group] if group else []
     return len(lines[True]) / len(last), "\n".join(explanation)

@@ -5,7 +5,6 @@ probes of the audit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ragbench.llms.fences import fence, fence_code, numbered
 
@@ -101,21 +100,11 @@ PREFERENCE_FORM = (
     '{"reason": "<two or three sentences on both answers>", "better": <"first", "second" or "tie">}'
 )
 
-PREFERENCE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string"},
-        "better": {"type": "string", "enum": ["first", "second", "tie"]},
-    },
-    "required": ["reason", "better"],
-    "additionalProperties": False,
-}
-
 
 def ask_for_preference(
     question: str, first: str, second: str, *, reference: str = "", documents: Sequence[str] = ()
 ) -> str:
-    """The request to choose between two answers, in this order."""
+    """Return the request to choose between two answers, in this order."""
     code = fence_code([question, first, second, reference, *documents])
     parts = [f"Question:\n{fence('question', question, code)}"]
     if documents:
@@ -130,7 +119,7 @@ def ask_for_preference(
 
 
 def repair_preference(request: str, problem: str, reply: str) -> str:
-    """The same request once more, with the reply that could not be used."""
+    """Return the same request once more, with the reply that could not be used."""
     code = fence_code([request, reply])
     shown = fence("reply", reply, code) if reply else "(it was empty)"
     return f"{request}\n\n{REPAIR.replace('{problem}', problem).replace('{reply}', shown)}"

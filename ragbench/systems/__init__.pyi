@@ -1,4 +1,4 @@
-from .answer_parser import RETRIEVAL_ONLY, distinct_contexts, read_answer
+from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
 from .ingestion import IndexStatus, IngestionReport, Target, ingest, ingested_ids, remove_ingested
@@ -8,7 +8,6 @@ from .passage_matches import PassageMatches, match_passages
 from .pipeline import Pipeline
 from .questions import ask, ask_one
 from .recorded import RecordedSystem
-from .shapes import CONTEXT_FIELDS
 
 __all__ = [
     "CONTEXT_FIELDS",

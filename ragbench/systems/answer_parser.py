@@ -1,20 +1,29 @@
-"""Converts a system's output (a dict, a line of a log, a reply) to an Answer."""
+"""From what a system returns or has written (a text, a table, an object, a line of a log) to an
+Answer.
+
+No framework is imported: the documents, messages and graph states of LangChain, the responses and
+nodes of LlamaIndex, the documents and pipeline results of Haystack and the hits of vector stores
+are recognised by the names of their fields, whether these are keys or attributes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
+from types import GeneratorType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeInt,
     ValidationError,
     model_validator,
 )
@@ -24,99 +33,102 @@ from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.systems.shapes import (
-    ANSWER_FIELDS,
-    CONTEXT_FIELDS,
-    TEXT_FIELDS,
-    as_context,
-    as_record,
-)
-from ragbench.testsets.fields import IDS, QUESTIONS
+from ragbench.testsets.fields import CONTEXTS, IDS, QUESTIONS, REPLIES, RETRIEVED
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
+ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
+CONTEXT_FIELDS = (
+    *CONTEXTS,
+    *RETRIEVED,
+    "source_nodes",
+    "sources",
+    "results",
+    "source_documents",
+    "documents",
+    "hits",
+)
+"""Where an answer and its contexts are read from, the first that is there."""
+
+_MAY_BE_OTHER = ("context", "documents", "hits")  # such as a number of hits, unless it is a list
+_CONTEXT = {
+    "id": ("id", "_id", "chunk_id", "passage_id", "id_", "node_id", "docno"),
+    "doc_id": ("doc_id", "document_id", "ref_doc_id"),
+    "text": ("text", "content", "page_content", "excerpt", "snippet", "body"),
+    "score": ("score", "_score", "relevance_score", "similarity"),
+}
+_ABOUT = ("_source", "payload", "metadata", "meta")  # tables with more fields of a context
+_SOURCES = (*_CONTEXT["doc_id"], "source", "file_path", "file_name")
+_WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message")
+_STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
+_QUESTIONERS = ("human", "user", "system", "developer")
+_RECORD = ("citations", "flags", "outcome", "confidence", "usage", "latency_ms", "error")
+_ATTRIBUTES = (
+    *(name for names in _CONTEXT.values() for name in names),
+    *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
+    *("node", "choices", "messages", "usage_metadata", "type", "role", "artifact"),
+)
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
-
-def _known(value: Any) -> Any:
-    """Drop JSON's nulls: such a field is not there."""
-    return (
-        {key: entry for key, entry in value.items() if entry is not None}
-        if isinstance(value, Mapping)
-        else value
-    )
+_Text = Annotated[str, AfterValidator(without_surrogates)]
+_NumbersAsText = ConfigDict(coerce_numbers_to_str=True)
 
 
 class _Context(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-    id: str = Field(
-        "",
-        validation_alias=AliasChoices(
-            "id",
-            "_id",
-            "chunk_id",
-            "passage_id",
-            "id_",
-            "node_id",
-            "docno",
-            "doc_id",
-            "document_id",
-        ),
-    )
-    doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
-    text: str = Field("", validation_alias=AliasChoices(*TEXT_FIELDS))
-    score: Finite | None = Field(
-        None, validation_alias=AliasChoices("score", "_score", "relevance_score", "similarity")
-    )
+    model_config = _NumbersAsText
+    id: _Text = ""
+    doc_id: _Text = ""
+    text: _Text = ""
+    score: Finite | None = None
 
     @model_validator(mode="after")
-    def _something(self) -> _Context:
+    def _check(self) -> _Context:
         if not self.id and not self.text:
             raise ValueError("expected an id or a text")
         return self
 
 
 class _Usage(BaseModel):
-    model: str = ""
-    input_tokens: int = Field(
-        0, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens")
+    model: str | None = None
+    input_tokens: NonNegativeInt | None = Field(
+        None, validation_alias=AliasChoices("input_tokens", "prompt_tokens")
     )
-    output_tokens: int = Field(
-        0, ge=0, validation_alias=AliasChoices("output_tokens", "completion_tokens")
+    output_tokens: NonNegativeInt | None = Field(
+        None, validation_alias=AliasChoices("output_tokens", "completion_tokens")
     )
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-    answer: str = Field("", validation_alias=AliasChoices(*ANSWER_FIELDS))
-    contexts: list[Annotated[_Context, BeforeValidator(as_context)]] = Field(
-        [], validation_alias=AliasChoices(*CONTEXT_FIELDS)
-    )
-    citations: list[str | int] | None = None
-    flags: list[str] = []
+    model_config = _NumbersAsText
+    answer: _Text
+    contexts: list[Annotated[_Context, BeforeValidator(lambda value: _as_context(value))]]
+    citations: list[_Text | int] | None = None
+    flags: list[_Text] = []
     outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
     confidence: Finite | None = None
-    usage: Annotated[_Usage, BeforeValidator(_known)] | None = None
+    usage: _Usage | None = None
     latency_ms: dict[str, Finite] = {}
-    error: str | None = None
+    error: _Text | None = None
 
 
-def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
-    """Return the answer that a record holds; `model` names who used the tokens where the record
-    does not.
+def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
+    """Return the answer that a value holds; `model` names who used the tokens where it does not.
 
-    Read are `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`,
-    `result`), `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`,
-    `source_documents`, `source_nodes`, `documents`, `hits`; in rank order, each a text, a table
-    with `id`, `text`, `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines
-    give them), `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
-    `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. A record
-    with none of these is read by its shape: a chat's reply, a graph's state, the results of a
-    pipeline's components (`ragbench.systems.shapes`). In a record with `text`, which is how
-    ragbench itself stores answers, contexts that are strings are ids.
+    A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
+    list is both. A generator of texts is read to its end. Of a table or an object are read `answer`
+    (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
+    `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`,
+    `source_nodes`, `documents`, `hits`; in rank order, each a text, a table with `id`, `text`,
+    `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines give them),
+    `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
+    `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. Where an
+    answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
+    state (`messages`), the results of Haystack's components, and Chroma's (`ids`, `documents`,
+    `distances` in parallel). In a record with `text`, which is how ragbench itself stores answers,
+    contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
@@ -124,6 +136,12 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     read from the text ("[1]"). Without `outcome` it is inferred from the wording. An answer without
     a text that has contexts carries the flag "retrieval_only".
 
+    >>> read_answer("q1", ("In 1881 [2].", ["It was planned.", {"id": "a", "text": "It opened."}])).citations
+    ('a',)
+    >>> read_answer("q1", {"llm": {"replies": ["In 1881."]}, "retriever": {"documents": ["It opened."]}}).text
+    'In 1881.'
+    >>> read_answer("q1", {"ids": [["a"]], "documents": [["It opened."]], "distances": [[0.1]]}).passages
+    (Passage(passage_id='a', text='It opened.', doc_id='', score=-0.1),)
     >>> read_answer("q1", {"answer": ["In 1881."]})
     Traceback (most recent call last):
     ragbench.errors.DataError: answer is ['In 1881.']: input should be a valid string
@@ -131,138 +149,237 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     Raises:
         DataError: naming every field that is not what it should be.
     """
-    record = as_record(record) or record
-    fields = {
-        key: well_formed(value)
-        for key, value in record.items()
-        if value is not None and not _unrelated(key, value)
-    }
-    for key in ("context", "hits"):
-        if isinstance(fields.get(key), str):
-            fields[key] = [fields[key]]
-        elif isinstance(fields.get(key), Mapping):
-            fields[key] = fields[key]["hits"]
-    if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
+    record = _as_record(value)
+    if record is None:
+        kind, shown = type(value).__name__, repr(value)
         raise DataError(
-            f"neither an answer nor contexts; expected a field 'answer', "
-            f"found {', '.join(record) or 'none'}"
+            f"{shown if len(shown) <= 60 else f'{shown[:60]}...'} ({kind}); expected a text, a dict "
+            'with "answer" and "contexts", or an Answer'
         )
-    strings_are = "text"
-    if "passages" in fields or (
-        "answer" not in fields and "text" in fields
-    ):  # as ragbench itself stores answers
-        strings_are = "id"
-        _put_passages_into_contexts(fields)
-    for key in CONTEXT_FIELDS:
-        if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
-            fields[key] = [_as_table(entry, strings_are) for entry in fields[key]]
+    fields = {key: entry for key, entry in record.items() if entry is not None}
+    answer, contexts = _answer_of(fields), _contexts_of(fields)
+    if answer is None and contexts is None and "error" not in fields:
+        names = ", ".join(map(str, record)) or "none"
+        raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
+    if "answer" not in fields and "text" in fields and isinstance(contexts, list | tuple):
+        stored = {str(one.get("passage_id")): one for one in fields.get("passages", ())}
+        contexts = [
+            stored.get(one, {"id": one}) if isinstance(one, str) else one for one in contexts
+        ]
     try:
-        answer = _answer(query_id, _Record.model_validate(fields), model)
-    except ValidationError as exc:
-        raise DataError(
-            one_line(problems_of(exc))
-        ) from None  # pydantic's own text repeats the whole input
-    if any(fields.get(key) is not None for key in (*ANSWER_FIELDS, "error", "flags", "outcome")):
-        return answer
-    return replace(
-        answer, unread=tuple(str(key) for key, value in fields.items() if _may_answer(key, value))
-    )
+        parsed = _Record.model_validate(
+            {**fields, "answer": "" if answer is None else answer, "contexts": contexts or []}
+        )
+    except ValidationError as exc:  # pydantic's own text repeats the whole input
+        raise DataError(one_line(problems_of(exc))) from None
+    unread: Iterable[str] = ()
+    if answer is None and not {"error", "flags", "outcome"} & fields.keys():
+        known = {*_Record.model_fields, *ANSWER_FIELDS, *CONTEXT_FIELDS, *QUESTIONS, *IDS}
+        unread = (key for key, entry in fields.items() if key not in known and _has_text(entry))
+    return replace(_answer(query_id, parsed, model), unread=tuple(map(str, unread)))
 
 
-def _may_answer(key: str, value: Any) -> bool:
-    """Return True if the answer of a system may be in a field that is not known: it holds a text,
-    or an object.
-    """
-    if key in (*_Record.model_fields, *CONTEXT_FIELDS, *QUESTIONS, *IDS):
-        return False
+def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((table[name] for name in names if table.get(name) is not None), None)
+
+
+def _answer_of(table: Mapping[str, Any]) -> Any:
+    """Return the answer among the fields, if any; a table is not one."""
+    plain = {name: value for name, value in table.items() if not isinstance(value, Mapping)}
+    answer = _first(plain, ANSWER_FIELDS[:-1])
+    result = plain.get("result")
+    return result if answer is None and isinstance(result, str) else answer
+
+
+def _contexts_of(table: Mapping[str, Any]) -> Any:
+    """Return the contexts among the fields, if any."""
+    for name in CONTEXT_FIELDS:
+        value = table.get(name)
+        if isinstance(value, Mapping) and isinstance(value.get("hits"), list):
+            return value["hits"]  # as Elasticsearch replies
+        if isinstance(value, str) and name == "context":
+            return [value]
+        is_other = name in _MAY_BE_OTHER and not isinstance(value, list | tuple)
+        if value is not None and not isinstance(value, Mapping) and not is_other:
+            return value
+    return None
+
+
+def _has_text(value: Any) -> bool:
+    """Return True if the answer of a system may be in a field that is not known."""
     if isinstance(value, Mapping | list | tuple):
-        parts = value.values() if isinstance(value, Mapping) else value
-        return any(_may_answer("", part) for part in parts)
+        return any(map(_has_text, value.values() if isinstance(value, Mapping) else value))
     return bool(value) and not isinstance(value, Real | bytes)
 
 
-def _as_table(entry: Any, strings_are: str) -> Any:
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        return {"id": entry}
-    return {strings_are: entry} if isinstance(entry, str) else entry
+def _table(value: Any) -> Any:
+    """Return the fields of an object that hold something as a table; any other value as it is."""
+    if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
+        return value
+    fields = {name: getattr(value, name, None) for name in _ATTRIBUTES}
+    fields = {
+        name: entry
+        for name, entry in fields.items()
+        if entry is not None and (isinstance(entry, str) or not callable(entry))
+    }
+    pieces = getattr(value, "response_gen", None)
+    if not fields.get("response") and isinstance(pieces, Iterator):
+        fields["response"] = "".join(pieces) or getattr(value, "response_txt", None) or ""
+    if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
+        fields["answer"] = fields.pop("data")
+    if not fields and callable(as_dict := getattr(value, "to_dict", None)):
+        return as_dict()
+    return fields or value
 
 
-def _put_passages_into_contexts(fields: dict[str, Any]) -> None:
-    passages = {}
-    for passage in fields.pop("passages", ()):
-        if isinstance(passage, Mapping):
-            known = {key: value for key, value in passage.items() if key != "doc_id" or value}
-            passages[str(passage.get("passage_id", ""))] = {
-                **known,
-                "id": passage.get("passage_id", ""),
-            }
-    ids = fields.get("contexts", [])
-    if isinstance(ids, Sequence) and not isinstance(ids, str):
-        fields["contexts"] = [
-            passages.get(entry, entry) if isinstance(entry, str) else entry for entry in ids
-        ]
-
-
-def _unrelated(key: str, value: Any) -> bool:
-    """Return True if a field has the name of an answer or of contexts, and is something else: a
-    number of hits, a session."""
-    if key == "result":
-        return not isinstance(value, str)
-    if key == "hits" and isinstance(value, Mapping):  # as Elasticsearch replies
-        return not isinstance(value.get("hits"), list)
-    return key in ("context", "documents", "hits") and not isinstance(
-        value, list | tuple if key != "context" else list | tuple | str
-    )
-
-
-def well_formed(value: Any) -> Any:
-    """Replace half a surrogate pair, from a broken JSON escape, which cannot be in a file, by
-    U+FFFD.
-    """
+def _as_record(value: Any) -> Mapping[str, Any] | None:
+    """Return a table with an answer, contexts, or both; None where the shape is not known."""
     if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, Mapping):
-        return {well_formed(key): well_formed(entry) for key, entry in value.items()}
-    return [well_formed(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {"answer": value}
+    if isinstance(value, GeneratorType):
+        pieces = list(value)
+        return {"answer": "".join(pieces)} if all(isinstance(one, str) for one in pieces) else None
+    if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
+        return {"answer": value[0], "contexts": value[1]}
+    if hasattr(value, "columns"):  # a data frame
+        value = value.to_dict("records")
+    if isinstance(value, list | tuple):
+        return {"contexts": value, "flags": [RETRIEVAL_ONLY]}
+    table = _table(value)
+    if not isinstance(table, Mapping):
+        return None
+    if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
+        return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
+    ids = table.get("ids")
+    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
+        return {"contexts": _in_parallel(table), "flags": [RETRIEVAL_ONLY]}
+    answer, has_contexts = _answer_of(table), _contexts_of(table) is not None
+    if isinstance(answer, str | Real | list | tuple):
+        return table
+    if not has_contexts and table.get("error") is None:
+        return _inside(table) or table
+    names = [name for name in _STATUS if isinstance(table.get(name), str)]
+    inside = _inside({name: entry for name, entry in table.items() if name not in names})
+    return {**table, **{name: inside[name] for name in ("answer", "usage") if name in inside}}
+
+
+def _in_parallel(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Read Chroma's reply to one question: lists of ids, documents, metadata and distances."""
+    names = {"ids": "id", "documents": "text", "metadatas": "metadata", "distances": "score"}
+    columns = {new: table[old][0] for old, new in names.items() if table.get(old)}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{**row, "score": -row["score"]} if "score" in row else row for row in rows]
+
+
+def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record inside a chat's reply, a graph's state, or the results of components by
+    their names; {} where there is none.
+    """
+    content, usage = table.get("content"), table.get("usage_metadata")
+    if isinstance(content, str | list):  # a message of a chat model
+        parts = [content] if isinstance(content, str) else content
+        text = "".join(one if isinstance(one, str) else one.get("text", "") for one in parts)
+        return {"answer": text, "usage": usage}
+    if choices := table.get("choices"):
+        return _as_record(_table(choices[0]).get("message")) or {}
+    if isinstance(messages := table.get("messages"), list) and messages:
+        contexts: list[Any] = []
+        answer: Mapping[str, Any] = {}
+        for message in map(_table, messages):
+            kind = _first(message, ("type", "role"))
+            if kind == "tool":
+                documents = _first(message, ("artifact", "content"))
+                contexts += documents if isinstance(documents, list) else [documents]
+            elif kind not in _QUESTIONERS:
+                answer = _as_record(message) or {}
+        return {**answer, "contexts": contexts or None}
+    if (wrapped := _first(table, _WRAPPERS)) is not None:
+        return _as_record(wrapped) or {}
+    merged: dict[str, Any] = {}
+    for part in (table, *(part for part in table.values() if isinstance(part, Mapping))):
+        if isinstance(part.get("documents"), list):
+            merged["contexts"] = part["documents"]
+        for name in ("replies", "answers"):
+            if isinstance(part.get(name), list) and part[name]:
+                merged |= _as_record(part[name][0]) or {}
+    return merged
+
+
+def _as_context(value: Any) -> Any:
+    """Flatten one context to a table: documents and nodes of frameworks, hits of search engines,
+    pairs with a score.
+
+    >>> _as_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
+    {'id': 'a', 'text': 'It opened.', 'score': 2.5}
+    >>> _as_context(("It opened.", 0.5)), _as_context({"id": 7, "payload": {"text": "It opened.", "source": "rail.md"}})
+    ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'rail.md', 'text': 'It opened.'})
+    """
+    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], Real):
+        inner = _as_context(value[0])
+        return {**inner, "score": value[1]} if isinstance(inner, Mapping) else value
+    value = _table(value)
+    if isinstance(value, str | int):
+        return {"text" if isinstance(value, str) else "id": value}
+    if not isinstance(value, Mapping):
+        return value
+    if (node := value.get("node")) is not None:
+        return {**_as_context(node), "score": value.get("score")}
+    about: Mapping[str, Any] = next(
+        (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
+    )
+    doc_id = _first(value, _CONTEXT["doc_id"]) or _first(about, _SOURCES) or value.get("ref_doc_id")
+    fields = {part: _first(value, names) for part, names in _CONTEXT.items()} | {"doc_id": doc_id}
+    if fields["text"] is None:
+        fields["text"] = _first(about, _CONTEXT["text"])
+    if fields["id"] is None:
+        fields["id"] = doc_id
+    return {
+        part: str(_single(entry)) if part in ("id", "doc_id") else _single(entry)
+        for part, entry in fields.items()
+        if entry is not None
+    }
+
+
+def _single(value: Any) -> Any:
+    """Unwrap the text of a list with nothing else, in which tantivy has every field of a document."""
+    return value[0] if isinstance(value, list) and [*map(type, value)] == [str] else value
 
 
 def _answer(query_id: str, record: _Record, model: str) -> Answer:
     passages = _passages(record.contexts)
     ids = tuple(passage.passage_id for passage in passages)
-    text = without_thoughts(record.answer)
+    text, flags = without_thoughts(record.answer), dict.fromkeys(record.flags)
     outcome: str | None = "failed" if record.error is not None else record.outcome
-    flags = tuple(dict.fromkeys(record.flags))
+    error, used, usage = record.error, record.usage, None
     if not text and outcome is None and (ids or RETRIEVAL_ONLY in flags):
-        flags = tuple(dict.fromkeys((*flags, RETRIEVAL_ONLY)))
+        flags[RETRIEVAL_ONLY] = None
     elif outcome is None:
         outcome = read_outcome(text)
-    if record.citations is not None:
-        citations = tuple(dict.fromkeys(_cited(citation, ids) for citation in record.citations))
-    else:
-        citations = parse_citations(text, ids) if outcome == "success" else ()
-    first_of = _first_of(ids, passages)
-    citations = tuple(dict.fromkeys(first_of.get(citation, citation) for citation in citations))
-    used, error = record.usage, record.error
-    if outcome == "failed":
+    elif outcome == "failed":
         error = error or "the system reports a failure without a reason"
-    usage = None
+    citations: Iterable[str] = ()
+    if record.citations is not None:
+        citations = (_cited(citation, ids) for citation in record.citations)
+    elif outcome == "success":
+        citations = parse_citations(text, ids)
+    first_of = _first_of(ids, passages)
+    citations = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
     if used is not None:
         usage = Completion(
-            record.answer, used.model or model, used.input_tokens, used.output_tokens
+            record.answer, used.model or model, used.input_tokens or 0, used.output_tokens or 0
         )
-    known = tuple(one for one in passages if one.text or one.doc_id or one.score is not None)
     return Answer(
         query_id,
         text,
         ids,
-        citations,
-        flags,
+        tuple(citations),
+        tuple(flags),
         outcome,
         record.confidence,
         usage,
-        dict(record.latency_ms),
+        record.latency_ms,
         error,
-        passages=known,
+        passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
     )
 
 
@@ -270,19 +387,18 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
     """Give each context an id that no other of this answer has: "[3]" in a text means the third,
     twice there or not.
     """
-    found: dict[str, Passage] = {}
+    passages: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
-        own = context.id or text_id(context.text)
-        number = (
-            numbers.get(own, 0) + 1
-        )  # two excerpts of one document under the document's id, or one twice
-        while (passage_id := own if number == 1 else f"{own}~{number}") in found:
+        stem = context.id or text_id(context.text)
+        # two excerpts of one document under the document's id, or one twice
+        number = numbers.get(stem, 0) + 1
+        while (passage_id := stem if number == 1 else f"{stem}~{number}") in passages:
             number += 1
-        numbers[own] = number
-        doc_id = context.doc_id or (own if number > 1 else "")
-        found[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
-    return list(found.values())
+        numbers[stem] = number
+        doc_id = context.doc_id or (stem if number > 1 else "")
+        passages[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
+    return list(passages.values())
 
 
 def text_id(text: str) -> str:
@@ -297,14 +413,14 @@ def text_id(text: str) -> str:
 def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
     """Map each context to the first that is the same: the id that the system gave, and the text."""
     text_of = {passage.passage_id: passage.text for passage in passages}
-    before = {context: _RENAMED.sub("", context) for context in contexts}
-    given, firsts = set(before.values()), dict[tuple[str, str], str]()
-    found = {}
-    for context in contexts:
-        head, _, number = before[context].rpartition("~")
-        own = head if head in given and number.isdecimal() else before[context]
-        found[context] = firsts.setdefault((own, text_of.get(context, "")), context)
-    return found
+    plain = {context: _RENAMED.sub("", context) for context in contexts}
+    stems, firsts = set(plain.values()), dict[tuple[str, str], str]()
+    first_of = {}
+    for context, stem in plain.items():
+        head, _, number = stem.rpartition("~")
+        key = head if head in stems and number.isdecimal() else stem
+        first_of[context] = firsts.setdefault((key, text_of.get(context, "")), context)
+    return first_of
 
 
 def distinct_contexts(answer: Answer) -> tuple[str, ...]:

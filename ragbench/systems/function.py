@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
-from ragbench.systems.shapes import as_record, to_callable
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
@@ -35,7 +34,7 @@ class FunctionSystem:
 
     It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's:
     texts, dicts, documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and
-    vector stores return, which is read by its shape (`ragbench.systems.shapes`):
+    vector stores return, which is read by its shape (`read_answer`):
     `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query` or `retrieve` may
     be given in place of that method.
 
@@ -50,7 +49,7 @@ class FunctionSystem:
     >>> answer.text, [passage.text for passage in answer.passages]
     ('In 1881 [1].', ['It opened in 1881.'])
     >>> FunctionSystem(len, name="broken").answer("q1", "When?").error
-    'broken returned an int, 5; expected a text, a dict with "answer" and "contexts", or an Answer'
+    'broken returned what cannot be read as an answer: 5 (int); expected a text, a dict with "answer" ...
     >>> FunctionSystem(lambda question: 1 / 0).answer("q1", "When?").error
     'ZeroDivisionError: division by zero'
     """
@@ -121,6 +120,20 @@ async def _awaited(found: Any) -> Any:
     return {"answer": "".join(texts), "contexts": getattr(found, "source_nodes", [])}
 
 
+def to_callable(value: object) -> Callable[..., Any] | None:
+    """Return the function of a question that an object is or has: itself, or its method `invoke`
+    (LangChain), `query` or `retrieve` (LlamaIndex).
+
+    >>> class Engine:
+    ...     def query(self, question: str) -> str:
+    ...         return question.upper()
+    >>> to_callable(Engine())("why?"), to_callable(3)
+    ('WHY?', None)
+    """
+    candidates = (value, *(getattr(value, name, None) for name in ("invoke", "query", "retrieve")))
+    return None if isinstance(value, type) else next(filter(callable, candidates), None)
+
+
 def takes_roles(function: Callable[..., Any]) -> bool:
     """Return True if a function can be called with the keyword `user_roles`.
 
@@ -142,29 +155,11 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
     where it cannot be read."""
     if isinstance(found, Answer):
         return found if found.query_id == query_id else replace(found, query_id=query_id)
-    kind = type(found).__name__
-    record = as_record(found)
-    if record is not None:
-        try:
-            return read_answer(query_id, record, model=name)
-        except DataError as exc:
-            return failed(
-                query_id,
-                f"{name} returned a {kind} that is not an answer: {exc}",
-                FailureKind.UNREADABLE,
-            )
-    article = "an" if kind[0].lower() in "aeiou" else "a"
-    shown = repr(found)
-    what = (
-        "None"
-        if found is None
-        else f"{article} {kind}, {shown if len(shown) <= 60 else shown[:60] + '...'}"
-    )
-    return failed(
-        query_id,
-        f'{name} returned {what}; expected a text, a dict with "answer" and "contexts", or an '
-        "Answer",
-    )
+    try:
+        return read_answer(query_id, found, model=name)
+    except DataError as exc:
+        reason = f"{name} returned what cannot be read as an answer: {exc}"
+        return failed(query_id, reason, FailureKind.UNREADABLE)
 
 
 def failed(

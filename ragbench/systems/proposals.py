@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.answer_parser import ANSWER_FIELDS, CONTEXT_FIELDS, read_answer
 from ragbench.systems.reply_paths import Reply, ReplyPaths
-from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
 _ANSWERS = (
@@ -62,7 +61,7 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     >>> propose_paths(Reply([{"answer": "In 1881.", "contexts": ["It opened in 1881."]}]), "When?")
     {}
     """
-    nodes = [node for event in reply.found for node in _nodes(event)]
+    nodes = [node for event in reply.events for node in _nodes(event)]
     texts = [node for node in nodes if isinstance(node[2], str) and node[2] != question]
     answers = [node for node in texts if node[1] in _ANSWERS or " " in node[2]]
     lists = [(rank, node) for node in nodes if (rank := _rank_of_list(node[1], node[2]))]

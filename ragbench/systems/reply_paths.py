@@ -13,12 +13,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
-from ragbench.systems.shapes import as_record
 from ragbench.types import Answer
 
 _STEP = re.compile(r"\['([^']+)'\]|\[(\d+|\*)\]|([^.\[\]$]+)")
 _LISTS = ("contexts", "citations", "flags")
-_MAY_NEVER_MATCH = ("error", "flags")  # a system that always works sends neither
 _N_CHECKED = 10  # replies with an answer after which each path must have matched
 _N_KEYS = 20
 
@@ -90,7 +88,7 @@ class ReplyPaths(BaseModel):
 
     @model_validator(mode="after")
     def _has_contexts(self) -> ReplyPaths:
-        if self._context_paths() and not self.contexts:
+        if self.of_contexts() and not self.contexts:
             raise ValueError(
                 "context has the paths inside each of contexts; give the path of contexts, too"
             )
@@ -98,13 +96,11 @@ class ReplyPaths(BaseModel):
 
     def given(self) -> dict[str, str]:
         """Return the paths that are not empty, by the names of their parts."""
-        return {
-            **{part: path for part, path in self if path and isinstance(path, str)},
-            **self._context_paths(),
-        }
+        return {part: path for part, path in self if path and isinstance(path, str)}
 
-    def _context_paths(self) -> dict[str, str]:
-        return {f"context.{part}": path for part, path in self.context if path}
+    def of_contexts(self) -> dict[str, str]:
+        """Return the paths inside each context that are not empty."""
+        return {part: path for part, path in self.context if path}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
         """Return the parts that a reply has: lists of contexts, citations and flags, values of the
@@ -113,15 +109,11 @@ class ReplyPaths(BaseModel):
         record: dict[str, Any] = {}
         for part, path in self.given().items():
             is_list = part in _LISTS  # which gives its entries with or without [*]
-            found = (
-                matches(reply, path.removesuffix("[*]") if is_list else path)
-                if "." not in part
-                else []
-            )
-            if len(found) == 1 and (not is_list or found[0] is None or isinstance(found[0], list)):
-                record[part] = found[0]
-            elif found:
-                record[part] = found if is_list else "".join(map(str, found))
+            values = matches(reply, path.removesuffix("[*]") if is_list else path)
+            if len(values) == 1 and not (is_list and not isinstance(values[0], list | None)):
+                record[part] = values[0]
+            elif values:
+                record[part] = values if is_list else "".join(map(str, values))
         if contexts := record.get("contexts"):
             record["contexts"] = [self._context(entry) for entry in contexts]
         for flag in record.get("flags") or ():
@@ -132,11 +124,10 @@ class ReplyPaths(BaseModel):
     def _context(self, entry: Any) -> Any:
         if not isinstance(entry, Mapping):
             return entry
-        named = {part: path for part, path in self.context if path}
-        found = {
-            part: values[0] for part, path in named.items() if (values := matches(entry, path))
-        }
-        return {**{key: value for key, value in entry.items() if key not in named}, **found}
+        paths = self.of_contexts()
+        plain = {key: value for key, value in entry.items() if key not in paths}
+        values = {part: matches(entry, path)[:1] for part, path in paths.items()}
+        return plain | {part: value[0] for part, value in values.items() if value}
 
 
 Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
@@ -146,10 +137,10 @@ Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.mod
 class Reply(NamedTuple):
     """What a system replied to one question: one value of JSON, or the events of a stream."""
 
-    found: list[Any]
+    events: list[Any]
     streamed: bool = False
 
-    def record(self, paths: ReplyPaths, delta: str = "") -> Mapping[str, Any]:
+    def record(self, paths: ReplyPaths, delta: str = "") -> Any:
         """Return what `read_answer` reads; of events the pieces at `delta` joined, all else from
         the last that has it.
 
@@ -163,52 +154,23 @@ class Reply(NamedTuple):
         Raises:
             DataError: there is no answer.
         """
-        return self._joined(paths, delta) if self.streamed else self._single(paths)
-
-    def _single(self, paths: ReplyPaths) -> Mapping[str, Any]:
-        [reply] = self.found
-        if paths.given():
-            record = paths.parts_of(reply)
-            if paths.answer and record.get("answer") is None and "error" not in record:
-                raise DataError(
-                    f"the reply has nothing at answer = {paths.answer!r}; it is {_cut(repr(reply))}"
-                )
-            return record
-        shaped = as_record(reply) if isinstance(reply, str | list) else reply
-        if not isinstance(shaped, Mapping):
-            raise DataError(
-                f"the reply is {_cut(repr(reply))}; expected an object, or paths that state what "
-                "it holds"
-            )
-        return shaped
-
-    def _joined(self, paths: ReplyPaths, delta: str) -> dict[str, Any]:
-        if not self.found:
-            raise DataError("the stream ended before any event came")
+        has_paths = bool(paths.given())
+        if not self.streamed and not has_paths:
+            return self.events[0]
         record: dict[str, Any] = {}
         pieces: list[str] = []
-        for event in self.found:
-            parts = (
-                paths.parts_of(event)
-                if paths.given()
-                else event
-                if isinstance(event, Mapping)
-                else {}
-            )
+        for event in self.events:
+            parts = paths.parts_of(event) if has_paths else event
+            parts = parts if isinstance(parts, Mapping) else {}
             record |= {part: value for part, value in parts.items() if value or part not in record}
-            pieces += (
-                [piece for piece in matches(event, delta) if isinstance(piece, str)]
-                if delta
-                else []
-            )
+            pieces += [piece for piece in matches(event, delta) if delta and isinstance(piece, str)]
         if pieces:
             record["answer"] = "".join(pieces)
-        if not {"answer", "text", "response", "contexts", "error"} & record.keys():
+        names = ("answer",) if paths.answer else ("answer", "text", "response", "contexts")
+        if all(record.get(name) is None for name in (*names, "error")):
             where = f"delta = {delta!r}" if delta else f"answer = {paths.answer or 'answer'!r}"
-            last = _cut(repr(self.found[-1]))
-            raise DataError(
-                f"none of {len(self.found)} events has an answer at {where}; the last is {last}"
-            )
+            last = _cut(repr(self.events[-1])) if self.events else "no event"
+            raise DataError(f"the reply has nothing at {where}; it is {last}")
         return record
 
 
@@ -224,37 +186,34 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Raises:
         DataError: an event is not JSON, or is called "error".
     """
-    for kind, data in (
-        _server_sent(text) if sse else [("", line) for line in text.split("\n") if line.strip()]
-    ):
+    lines = [("", line) for line in text.split("\n") if line.strip()]
+    for kind, data in _server_sent(text) if sse else lines:
         if data.strip() == "[DONE]":
             return
         if kind == "error":
             raise DataError(f"the stream reports: {_cut(data)}")
-        found: Any = None
+        event: Any = None
         with suppress(ValueError, RecursionError):
-            found = json.loads(data)
-        if delta == "$" and not isinstance(found, str | Mapping):
-            found = data
-        if found is None:
+            event = json.loads(data)
+        if delta == "$" and not isinstance(event, str | Mapping):
+            event = data
+        if event is None:
             hint = 'if it is a piece of the answer as it is, write delta = "$"'
             raise DataError(f"an event of the stream is not JSON: {_cut(data)}; {hint}")
-        yield found
+        yield event
 
 
 def _server_sent(text: str) -> Iterator[tuple[str, str]]:
     """Yield the type and the data of each event that has data, also of one that the end of the
     stream cuts off.
     """
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    for block in lines.split("\n\n"):
-        fields = [
-            (name, value.removeprefix(" "))
-            for name, _, value in (line.partition(":") for line in block.split("\n"))
-        ]
-        data = [value for name, value in fields if name == "data"]
-        if any(data):
-            yield next((value for name, value in fields if name == "event"), ""), "\n".join(data)
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    for block in text.split("\n\n"):
+        fields: dict[str, list[str]] = {}
+        for name, _, value in (line.partition(":") for line in block.split("\n")):
+            fields.setdefault(name, []).append(value.removeprefix(" "))
+        if any(data := fields.get("data", [])):
+            yield fields.get("event", [""])[0], "\n".join(data)
 
 
 class ReplyReader:
@@ -266,34 +225,33 @@ class ReplyReader:
 
     def __init__(self, name: str, paths: ReplyPaths, delta: str = "") -> None:
         self._name, self._paths, self._delta = name, paths, delta
-        self._unmatched = {
-            part: path for part, path in paths.given().items() if part not in _MAY_NEVER_MATCH
-        }
+        inside = {f"context.{part}": path for part, path in paths.of_contexts().items()}
+        # a system that always works sends no error and no flags
+        self._unmatched = {**paths.given(), **inside, "error": "", "flags": ""}
         self._n_answers = 0
         self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
     def read(self, query_id: str, reply: Reply) -> Answer:
         """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
-        keys = [key for event in reply.found for key in _keys_of(event)]
+        keys = [key for event in reply.events for key in _keys_of(event)]
         self._keys.setdefault("the first", list(dict.fromkeys(keys))[:_N_KEYS])
         try:
             record = reply.record(self._paths, self._delta)
-            self._note(record)
+            if self._paths.given():
+                self._note(record)
             answer = read_answer(query_id, record, model=self._name)
         except (DataError, RecursionError) as exc:
             self._n_answers += 1
             return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
-        self._n_answers += (
-            not answer.failed and not answer.abstained
-        )  # one that abstains may lack anything
+        # one that abstains may lack anything
+        self._n_answers += not answer.failed and not answer.abstained
         return answer
 
     def _note(self, record: Mapping[str, Any]) -> None:
         contexts = [entry for entry in record.get("contexts") or () if isinstance(entry, Mapping)]
         if contexts:
             self._keys.setdefault("the first context", _keys_of(contexts[0])[:_N_KEYS])
-        inside = {f"context.{part}" for entry in contexts for part in entry}
-        for part in (*record, *inside):
+        for part in (*record, *(f"context.{part}" for entry in contexts for part in entry)):
             self._unmatched.pop(part, None)
 
     def check(self, *, ended: bool) -> None:
@@ -302,9 +260,9 @@ class ReplyReader:
         """
         if not self._n_answers or not (ended or self._n_answers >= _N_CHECKED):
             return
-        for part, path in list(self._unmatched.items()):
+        for part, path in self._unmatched.copy().items():
             where = "the first context" if "." in part else "the first"
-            if where in self._keys:
+            if path and where in self._keys:
                 raise ConfigError(
                     f"{self._name}: {part} = {path!r} matches nothing in any "
                     f"of {self._n_answers} replies; {where} has the "

@@ -238,19 +238,16 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
         values["repeated"] = np.where(np.ptp(repeats.astype(int), axis=1) > 0, 2 / 3, 0.0)
         values["places swapped"] = (rng.random(20) < 0.1).astype(float)
         rows = [
-            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20, 0)
+            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20)
             for probe, each in values.items()
         ]
         failed += any(row["verdict"] == "fail" for row in rows)
     assert failed / 40 <= 0.05
     obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
     assert (
-        audit._row("instruction to the judge", obeys, 0.05, "correctness", 20, 0)["verdict"]
-        == "fail"
+        audit._row("instruction to the judge", obeys, 0.05, "correctness", 20)["verdict"] == "fail"
     )
     assert (
-        audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20, 0)[
-            "verdict"
-        ]
+        audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20)["verdict"]
         == "fail"
     )

@@ -498,7 +498,7 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
     ("criterion", "options", "message"),
     [
         ("faithfullness", {}, "unknown criterion 'faithfullness'; did you mean 'faithfulness'"),
-        ([], {}, "no criterion is given"),
+        ([], {}, "unknown criterion"),
         ("relevance", {"n_samples": 0}, "n_samples is 0; expected 1 or more"),
         ("relevance", {"concurrency": 0}, "concurrency is 0"),
         ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),

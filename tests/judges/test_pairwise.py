@@ -166,7 +166,7 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     with pytest.warns(DataWarning, match="1 of 1 comparisons are unscored, unreadable"):
         lost = compare("In 1881.", "In 1900.", ScriptedLLM(["?", swapped, '{"better": "both"}']))
     assert (lost.value, lost.state, lost.consistent) == (None, "unreadable", None)
-    assert "'both'" in lost.explanation
+    assert "preference.better" in lost.explanation
 
 
 def test_a_judge_that_fails_leaves_no_verdict() -> None:

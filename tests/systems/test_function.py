@@ -112,9 +112,9 @@ def test_an_abstention_is_detected_by_its_wording() -> None:
 @pytest.mark.parametrize(
     ("returned", "error"),
     [
-        (None, "returned None; expected a text"),
-        (7, "returned an int, 7"),
-        (object, "returned a type, <class 'object'>"),
+        (None, "None (NoneType); expected a text"),
+        (7, "7 (int)"),
+        (object, "<class 'object'> (type)"),
         ({}, "found none"),
         ({"reply": "Yes."}, "expected a field 'answer', found reply"),
         ({"answer": 7.5, "confidence": "high"}, "confidence is 'high'"),

@@ -77,7 +77,7 @@ class Odd:
 
 @pytest.mark.parametrize(
     ("returned", "error"),
-    [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")],
+    [(None, "odd returned what cannot be read"), (RuntimeError("down"), "RuntimeError: down")],
 )
 def test_a_system_that_breaks_its_promise_gives_failed_answers(returned: Any, error: str) -> None:
     with pytest.warns(DataWarning, match=error):
