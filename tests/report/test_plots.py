@@ -105,7 +105,9 @@ def test_span_coverage_draws_every_border_and_all_evidence() -> None:
     assert labels(figure) == ("character within the line", "first character of the line")
     states = np.asarray(axes.images[0].get_array()).ravel()
     assert states[:4000].tolist() == [0] * 1000 + [1] * 300 + [3] * 200 + [2] * 200 + [0] * 2300
-    assert np.asarray(axes.images[0].get_array()).shape[0] == 3, "the passage crosses the end of a line"
+    assert np.asarray(axes.images[0].get_array()).shape[0] == 3, (
+        "the passage crosses the end of a line"
+    )
 
 
 def curves(board: pd.DataFrame) -> pd.DataFrame:
