@@ -159,7 +159,8 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
             root.add_event("gen_ai.evaluation.result", event, answered)
         root.end(answered)
         now = max(now, answered)
-    return memory.get_finished_spans()
+    spans: Sequence[ReadableSpan] = memory.get_finished_spans()
+    return spans
 
 
 def _tracer(result: Result) -> tuple[Any, Any]:
