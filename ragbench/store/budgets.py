@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 from ragbench.store import database
-from ragbench.store.schema import Connection
+from ragbench.store.contract import Connection
 
 
 class Spent(NamedTuple):

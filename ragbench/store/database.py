@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
-from ragbench.store.schema import TABLES, Connection, StoreError
+from ragbench.store.contract import TABLES, Connection, StoreError
 
 if TYPE_CHECKING:
     from ragbench.store.shared import SharedDatabase
@@ -40,7 +40,6 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(
     r"no such |malformed |unsupported file format|table \w+ has |unknown database"
 )
-
 _LOCAL = "the store needs a local disk, which RAGBENCH_CACHE_DIR may name"
 _ADVICE = {
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or ask with less "

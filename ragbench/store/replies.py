@@ -31,7 +31,7 @@ from typing import IO, Any, NamedTuple
 from ragbench.files import locked, parse_json, staged
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
-from ragbench.store.schema import Connection, StoreError
+from ragbench.store.contract import Connection, StoreError
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger

@@ -19,8 +19,8 @@ import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragbench.errors import ConfigError
+from ragbench.store.contract import TABLES, Connection, StoreError
 from ragbench.store.engines import database_url, engine_of
-from ragbench.store.schema import TABLES, Connection, StoreError
 
 Result = TypeVar("Result")
 

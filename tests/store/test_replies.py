@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from ragbench.files import locked
 from ragbench.store import budgets, database, replies
+from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
-from ragbench.store.schema import StoreError
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 
 from ragbench.store import budgets, database, replies, shared
 from ragbench.store.budgets import Spent
+from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
-from ragbench.store.schema import StoreError
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.store.test_replies import fill, reply, request
 

@@ -1,4 +1,4 @@
-"""The tables of replies and spending, and what the file and the shared database have in common."""
+"""What the local and the shared database of replies have in common: tables, statements, errors."""
 
 from __future__ import annotations
 
