@@ -5,7 +5,7 @@ groundedness.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -209,6 +209,18 @@ def score_groundedness(
         context whose
             text is not there.
     """
+    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[0]
+
+
+def check_groundedness(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `score_groundedness` and `claim_table` of the same claims, checked once."""
     checked = _check(dataset, answers, chunks, model, threshold)
     supports = claim_supports(
         [(answer_check.text, answer_check.texts) for answer_check in checked.values()], model=model
@@ -245,7 +257,7 @@ def score_groundedness(
             "citation_form": citation_form(answer_check.citations, answer_check.ids),
             **_citation_scores(answer_check, model, threshold),
         }
-    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
+    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows), _claims(checked)
 
 
 def claim_table(
@@ -269,6 +281,10 @@ def claim_table(
     >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
     [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
     """
+    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[1]
+
+
+def _claims(checked: Mapping[str, _Checked]) -> pd.DataFrame:
     rows = [
         (
             query_id,
@@ -279,7 +295,7 @@ def claim_table(
             cited,
             tuple(number.text for number in verdict.fabricated),
         )
-        for query_id, answer_check in _check(dataset, answers, chunks, model, threshold).items()
+        for query_id, answer_check in checked.items()
         for verdict, cited in zip(answer_check.verdicts, answer_check.cited, strict=True)
     ]
     columns = [
