@@ -195,17 +195,6 @@ class Server:
         """The body of a reply in its documented form; raises RequestError where it has another."""
         return in_form(form, body, self.name, self.clean)
 
-    def models(self, path: str, field: str, name: str) -> list[str]:
-        """The models that the server lists at `path`, none where it does not: only used to word an
-        error better.
-        """
-        with suppress(RequestError, ValueError, AttributeError, TypeError):
-            listed = json.loads(
-                self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text
-            )
-            return sorted(self.clean(str(model.get(name))) for model in listed.get(field, []))
-        return []
-
 
 def address(base_url: str) -> str:
     """The address without user, password, query and trailing slash: what may be shown and stored.
