@@ -45,7 +45,7 @@ class Ollama:
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises RequestError."""
+        """Send one request once; raises RequestError."""
         payload: dict[str, Any] = {
             "model": self._model,
             "messages": messages(request),
@@ -70,8 +70,8 @@ class Ollama:
         )
 
     def _context_for(self, request: Request) -> int:
-        """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by
-        the prompt's size.
+        """Return the window to ask for, by the prompt's size: Ollama cuts a prompt that does not
+        fit, without an error.
 
         It only ever grows, in powers of two, because each change loads the model anew. Three bytes
         per token is on the safe side for prose in any script.
@@ -85,8 +85,8 @@ class Ollama:
 
 
 def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]]:
-    """System and user message as chat interfaces take them; `extra_system` is added to the system
-    message.
+    """Return system and user message as chat interfaces take them; `extra_system` is added to the
+    system message.
     """
     system = "\n\n".join(part for part in (request.system, extra_system) if part)
     return [
@@ -96,5 +96,5 @@ def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]
 
 
 def tokens(count: object) -> int:
-    """A server's usage figure; 0 where it gives none."""
+    """Return a server's usage figure; 0 where it gives none."""
     return count if isinstance(count, int) and 0 <= count < 2**53 else 0

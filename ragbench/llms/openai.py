@@ -66,7 +66,7 @@ class OpenAI:
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises RequestError."""
+        """Send one request once; raises RequestError."""
         while True:
             start = time.perf_counter()
             payload = self._payload(request)
@@ -95,8 +95,8 @@ class OpenAI:
         return payload
 
     def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """Whether the request can be sent in another form after this refusal. Each step goes one
-        way, so it ends.
+        """Return True if the request can be sent in another form after this refusal. Each step goes
+        one way, so it ends.
         """
         if failed.status not in (400, 422, 501):
             return False

@@ -49,7 +49,7 @@ _OLLAMA = "http://localhost:11434"
 def load_llm(
     name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None
 ) -> LLM:
-    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>" or
+    """Return the model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>" or
     "env".
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment
@@ -86,7 +86,7 @@ def _own(given: Any) -> LLM:
 
 
 def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
-    """The model of a provider."""
+    """Return the model of a provider."""
     provider, model = parse(name)
     offline = (settings or current_settings()).replies == "offline"
     client: Provider
@@ -105,8 +105,8 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
 
 
 def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:
-    """The server of "ollama" or "openai" as the environment or `url` names it, and its origin for
-    the reply store.
+    """Return the server of "ollama" or "openai" as the environment or `url` names it, and its
+    origin for the reply store.
 
     Raises:
         ConfigError: the hosted service without a key, or something that is not an address.
@@ -129,8 +129,8 @@ def _openai(model: str, url: str, offline: bool) -> OpenAI:
 
 
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
-    """The model of that name; ConfigError when it could not be asked: unknown provider, no model,
-    no key.
+    """Return the model of that name; ConfigError when it could not be asked: unknown provider, no
+    model, no key.
 
     Also when a maximum cost is set and the model's price is unknown. Nothing is sent.
 
@@ -145,7 +145,7 @@ def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None 
 
 
 def parse(name: str) -> tuple[str, str]:
-    """Provider and model of a name; "env" is looked up.
+    """Return provider and model of a name; "env" is looked up.
 
     A model that Anthropic has retired gives its successor, with a DataWarning, unless
     RAG_EVAL_ANTHROPIC_BASE_URL names another server, which may still have it.
@@ -174,8 +174,8 @@ def parse(name: str) -> tuple[str, str]:
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:
-    """One name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where nothing
-    is given.
+    """Return one name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where
+    nothing is given.
 
     >>> named_model("", "anthropic", "claude-haiku-4-5"), named_model("anthropic:claude-haiku-4-5"), named_model("")
     ('anthropic:claude-haiku-4-5', 'anthropic:claude-haiku-4-5', '')
@@ -202,7 +202,7 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 
 
 def unavailable(name: str = "env") -> str:
-    """Why the model of that name cannot be asked here, in words; "" where it can.
+    """Return why the model of that name cannot be asked here, in words; "" where it can.
 
     No model named, no key, an optional package that is not installed, or no server that takes
     connections at its address (for up to two seconds; a provider's own address on the
@@ -224,7 +224,9 @@ def unavailable(name: str = "env") -> str:
 
 
 def _unheard(name: str, settings: Settings) -> str:
-    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own."""
+    """Return why the server that a model's user runs or names cannot be asked; "" for a provider's
+    own.
+    """
     provider, model = parse(name)
     where = _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
     if not where or settings.replies == "offline" or listens(where):
@@ -265,7 +267,7 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
 
 
 def listens(url: str, timeout_s: float = 2.0) -> bool:
-    """Whether something takes connections at the host and port of a URL.
+    """Return True if something takes connections at the host and port of a URL.
 
     >>> listens("http://127.0.0.1:9")
     False
