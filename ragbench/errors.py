@@ -148,8 +148,11 @@ _python_format = warnings.formatwarning
 
 
 def one_line_warnings() -> None:
-    """From now on our warnings show as one line, without the source line that raised them."""
+    """Show our warnings as one line from now on, without the source line that raised them, and not
+    that of tqdm that JupyterLab has no widgets.
+    """
     warnings.formatwarning = _format_warning
+    warnings.filterwarnings("ignore", "IProgress not found")
 
 
 if "ipykernel" in sys.modules:  # a notebook, whose reader is not helped by a line of our source

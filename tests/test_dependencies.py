@@ -35,7 +35,6 @@ COMES_WITH = {  # packages whose objects the interface of a declared one takes o
     "mcp-types": "mcp",
     "pillow": "matplotlib",
     "pydantic-core": "pydantic",
-    "tqdm": "sentence-transformers",
     "traitlets": "ipykernel",
     "transformers": "sentence-transformers",
 }

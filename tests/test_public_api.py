@@ -173,7 +173,7 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_dataset('pydoc')", 9),
         ("rb.compare", 15),
         ("rb.chunk", 20),
-        ("rb.retrieve", 21),
+        ("rb.retrieve", 22),
         ("rb.load_llm", 25),
     ],
 )

@@ -142,7 +142,7 @@ def emitted() -> set[str]:
             detector=rb.metrics.injection_score,
         )
         names |= {str(name) for name in (*result.scores["measure"], *result.measures["measure"])}
-        names |= {str(row.measure) for row in result.report.measures} if result.report else set()
+        names |= {str(row.measure) for row in result.rows} if result else set()
     return names
 
 

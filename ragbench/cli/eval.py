@@ -4,7 +4,6 @@ exit status.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -26,7 +25,6 @@ from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
-    from ragbench.evaluation.records import Report
 
 RESULTS = Path("results", "eval")
 
@@ -59,7 +57,6 @@ def eval_command(
     aa: Annotated[int, typer.Option(min=0)] = 0,
     output: str = "",
     force: Force = False,
-    save_trace: bool = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     requests: Requests,
@@ -100,7 +97,6 @@ def eval_command(
         output: Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml
             (JUnit).
         force: Replace what is there.
-        save_trace: Write traces.jsonl of the failed questions.
         verbose: Every measure and every failed question.
         as_json: Print the report as JSON, and nothing else.
 
@@ -108,7 +104,7 @@ def eval_command(
     """
     expected = expected_doc or []
     with replace(requests, no_cache=requests.no_cache or aa > 0).settings():
-        _check_options(query, expected, save_trace, output, options)
+        _check_options(query, expected, options)
         path = _report_path(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
         spec = _spec(options, path, query)
@@ -129,27 +125,20 @@ def eval_command(
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(data, system, spec, path, output, force=force)
         if path is not None:
-            _write(result, path, save_trace=save_trace, force=force)
-        _show(result.report, query=query, verbose=verbose, as_json=as_json)
+            _write(result, path, force=force)
+        _show(result, query=query, verbose=verbose, as_json=as_json)
         is_found = _show_end(result, [*data.qrels.get("query", ())] if query else [], path, as_json)
         _check_measured(result)
     return 0 if result.passed and is_found else 1
 
 
-def _check_options(
-    query: str, expected: Sequence[str], save_trace: bool, output: str, options: Mapping[str, Any]
-) -> None:
-    from ragbench.report.page import is_report_file
+def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
 
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
     if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
         raise ConfigError(
             "--query is one question: neither --baseline nor --suite nor --sample goes with it"
-        )
-    if save_trace and output and is_report_file(_report_path(output)):
-        raise ConfigError(
-            f"--save-trace needs a folder, and --output {output} is a file; name a folder"
         )
 
 
@@ -217,40 +206,35 @@ def _evaluate(
     return result
 
 
-def _write(result: Result, path: Path, *, save_trace: bool, force: bool) -> None:
+def _write(result: Result, path: Path, *, force: bool) -> None:
     """Write the reports and the result, and record it in the history."""
-    from ragbench.evaluation.folder import TRACES
     from ragbench.report.page import is_report_file, report_html, report_markdown, write_report
     from ragbench.service import record_finished
 
     if is_report_file(path):
         write_report(result, path, force=force)
     else:
-        views = {"report.md": report_markdown(result.report), "report.html": report_html(result)}
-        if save_trace and result.output is not None:
-            traces = evaluation.failure_traces(result.report, result.output)
-            views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)
+        views = {"report.md": report_markdown(result), "report.html": report_html(result)}
         evaluation.save(result, path, views=views)
     # As it is read back, so that importing the folder later finds the same run.
-    saved = path.is_dir() or path.suffix == ".json"
     folder = path if path.is_dir() else None
-    record_finished(lambda: [(evaluation.load_result(path) if saved else result, folder)])
+    record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
 
 
-def _show(report: Report, *, query: str, verbose: bool, as_json: bool) -> None:
+def _show(result: Result, *, query: str, verbose: bool, as_json: bool) -> None:
     from ragbench.cli.eval_console import print_answer, print_report
-    from ragbench.evaluation.schema import report_json
+    from ragbench.evaluation.report_json import report_json
     from ragbench.report.page import report_markdown
 
     if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
         with open(summary, "a", encoding="utf-8") as page:
-            page.write(report_markdown(report))
+            page.write(report_markdown(result))
     if as_json:
-        typer.echo(report_json(report), nl=False)
+        typer.echo(report_json(result), nl=False)
         return
     if query:
-        print_answer(report)
-    print_report(report, verbose=verbose)
+        print_answer(result)
+    print_report(result, verbose=verbose)
 
 
 def _show_end(result: Result, relevant: Sequence[str], path: Path | None, as_json: bool) -> bool:
@@ -258,7 +242,7 @@ def _show_end(result: Result, relevant: Sequence[str], path: Path | None, as_jso
     from ragbench.cli.eval_console import print_found
     from ragbench.report.page import is_report_file
 
-    is_found = print_found(result.report, relevant, to_errors=as_json)
+    is_found = print_found(result, relevant, to_errors=as_json)
     if path is not None:
         others = "" if is_report_file(path) else "/report.html (also report.md)"
         typer.echo(f"Report: {shown(path)}{others}", err=as_json)
@@ -267,18 +251,18 @@ def _show_end(result: Result, relevant: Sequence[str], path: Path | None, as_jso
 
 def _check_measured(result: Result) -> None:
     """End where every answer failed, the judge decides nothing, or a gate was not measured."""
-    report, answers = result.report, result.answers
+    answers = result.answers
     if answers and all(answer.failed for answer in answers):
         typer.echo(
             f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}",
             err=True,
         )
         raise typer.Exit(1)
-    if report.judge_failed:
-        [state] = [one for one in report.perspectives if one.name == "judge"]
+    if result.judge_failed:
+        [state] = [one for one in result.perspectives if one.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
-    unscored = [row.measure for row in report.measures if row.value is None]
-    evaluation.check_gates_measured(report.settings["gates"], unscored)
+    unscored = [row.measure for row in result.rows if row.value is None]
+    evaluation.check_gates_measured(result.settings["gates"], unscored)
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragbench.errors import printable
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result
 from ragbench.report import page as view
 from ragbench.statistics import p_text
 
@@ -39,21 +39,21 @@ def console_of() -> Console:
     return Console(highlight=False, width=_WIDTH)
 
 
-def print_report(report: Report, *, verbose: bool = False) -> None:
+def print_report(result: Result, *, verbose: bool = False) -> None:
     """Targets, headline measures, what changed, failed cases, and the verdict last, where eyes are.
 
     `verbose` shows every measure, failed case, doubtful claim and advice. Without any target or
     baseline there is no verdict, and no line for it.
     """
     out = console_of()
-    _print_table(report, verbose, out)
-    _print_figures(report, verbose, out)
-    _print_comparison(report, verbose, out)
-    failed = view.failed_cases(report)
+    _print_table(result, verbose, out)
+    _print_figures(result, verbose, out)
+    _print_comparison(result, verbose, out)
+    failed = view.failed_cases(result)
     if failed:
         out.print(
             Text(
-                f"Failed: {len(failed)} of {view.plural(len(report.cases), 'question')}",
+                f"Failed: {len(failed)} of {view.plural(len(result.cases), 'question')}",
                 style="bold",
             )
         )
@@ -62,21 +62,21 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
         for reason in case.reasons:
             out.print(Text(f"      {printable(reason)}", style="dim"))
     _print_rest(out, len(failed), verbose)
-    for advice in report.advice if verbose else report.advice[:1]:
+    for advice in result.advice if verbose else result.advice[:1]:
         out.print(Text.assemble(("Advice: ", "bold"), f"{advice.title}. Try: {advice.action}"))
         if verbose:
             out.print(Text(f"  likely cause: {advice.cause}", style="dim"))
         out.print(Text(f"  rests on: {printable('; '.join(advice.evidence))}", style="dim"))
-    word, sentence = view.banner(report)
-    if word != "no verdict" or len(report.cases) != 1:
+    word, sentence = view.banner(result)
+    if word != "no verdict" or len(result.cases) != 1:
         _print_verdict(word, sentence, out)
 
 
-def print_found(report: Report, expected: Sequence[str], *, to_errors: bool = False) -> bool:
+def print_found(result: Result, expected: Sequence[str], *, to_errors: bool = False) -> bool:
     """Whether a single question found what was expected among the first 5, in a sentence; True
     without expectation.
     """
-    found = not expected or report.cases[0].scores.get("Success@5") != 0
+    found = not expected or result.cases[0].scores.get("Success@5") != 0
     if expected:
         where = "is" if found else "is not"
         sentence = (
@@ -99,9 +99,9 @@ def print_noise(noise: pd.DataFrame) -> None:
         )
 
 
-def print_answer(report: Report) -> None:
+def print_answer(result: Result) -> None:
     """One question: its answer and what was retrieved, with the expected documents marked."""
-    out, case = console_of(), report.cases[0]
+    out, case = console_of(), result.cases[0]
     out.print(Text.assemble(("Question: ", "bold"), printable(case.question)))
     out.print(
         Text.assemble(
@@ -159,7 +159,7 @@ def _table(heads: Sequence[str], left: Sequence[str]) -> Table:
     return table
 
 
-def _print_table(report: Report, verbose: bool, out: Console) -> None:
+def _print_table(result: Result, verbose: bool, out: Console) -> None:
     wide = out.width >= _WIDE
     heads = [
         "measure",
@@ -171,8 +171,8 @@ def _print_table(report: Report, verbose: bool, out: Console) -> None:
         "scored",
     ]
     table = _table(heads, ("measure", "verdict"))
-    rows = view.shown_measures(report, every=True) if verbose else view.brief_measures(report)
-    shown = [one for one in report.perspectives if one.measured and rows[one.name]]
+    rows = view.shown_measures(result, every=True) if verbose else view.brief_measures(result)
+    shown = [one for one in result.perspectives if one.measured and rows[one.name]]
     for one in shown:
         table.add_row(Text(one.name, style="bold cyan"))
         for row in rows[one.name]:
@@ -196,7 +196,7 @@ def _print_table(report: Report, verbose: bool, out: Console) -> None:
     out.print(table)
     if any(view.sureness(row) for one in shown for row in rows[one.name]):
         out.print(Text("(?) not sure: the target lies in the interval", style="dim"))
-    for one in report.perspectives:
+    for one in result.perspectives:
         if note := one.note if one.measured else f"not measured: {one.reason}":
             out.print(Text.assemble((one.name, "bold cyan"), f": {printable(note)}"))
         if one.measured and one.warning:
@@ -205,21 +205,21 @@ def _print_table(report: Report, verbose: bool, out: Console) -> None:
             )
 
 
-def _print_figures(report: Report, verbose: bool, out: Console) -> None:
-    for word, text in view.figures(report):
+def _print_figures(result: Result, verbose: bool, out: Console) -> None:
+    for word, text in view.figures(result):
         if verbose or word != "Chunks":
             out.print(Text.assemble((f"{word}: ", "bold"), printable(text)))
-    claims = [one for one in view.doubtful_claims(report) if verbose or one[1] == "judge"]
+    claims = [one for one in view.doubtful_claims(result) if verbose or one[1] == "judge"]
     for case, found_by, text in claims if verbose else claims[:_CASES]:
         _print_line(out, f"  {case.query_id}, by {found_by}: {text}", verbose, "dim")
     _print_rest(out, len(claims), verbose)
 
 
-def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
-    if (found := report.comparison) is None:
+def _print_comparison(result: Result, verbose: bool, out: Console) -> None:
+    if (found := result.comparison) is None:
         return
     out.print(Text(f"Against {printable(found.baseline)}:", style="bold"))
-    changes = view.shown_changes(report, every=verbose)
+    changes = view.shown_changes(result, every=verbose)
     for change in changes:
         if change.verdict in view.CHANGE_SIGNS:
             line = f"  {view.CHANGE_SIGNS[change.verdict]} {change.verdict}: {view.change_sentence(change)}"

@@ -3,9 +3,6 @@ from .calibrations import (
     load_calibrations,
     with_probabilities,
 )
-from .cases import (
-    failure_traces,
-)
 from .causes import (
     CAUSES,
     CORRECTNESS,
@@ -18,7 +15,7 @@ from .causes import (
 from .comparison import (
     check_comparable,
     check_same,
-    compare_reports,
+    compare_results,
 )
 from .costs import (
     cost_facts,
@@ -56,10 +53,6 @@ from .provenance import (
     environment,
     own_version,
 )
-from .recommendations import (
-    Recommendation,
-    recommend,
-)
 from .requests import (
     SystemOutput,
     answer_all,
@@ -67,15 +60,13 @@ from .requests import (
     system_of,
     texts_of,
 )
-from .results import (
+from .result import (
     Result,
-    Results,
-    leaderboard,
     new_result,
 )
-from .schema import (
-    read_report,
-    report_schema,
+from .results import (
+    Results,
+    leaderboard,
 )
 from .spec import (
     CRITERIA,
@@ -110,7 +101,6 @@ __all__ = [
     "EvaluationOptions",
     "EvaluationPlan",
     "EvaluationSpec",
-    "Recommendation",
     "Result",
     "Results",
     "SystemOutput",
@@ -127,7 +117,7 @@ __all__ = [
     "check_parameters",
     "check_requests",
     "check_same",
-    "compare_reports",
+    "compare_results",
     "config_name",
     "configuration",
     "cost_facts",
@@ -138,7 +128,6 @@ __all__ = [
     "doubt_labels",
     "environment",
     "evaluate",
-    "failure_traces",
     "leaderboard",
     "load_calibrations",
     "load_result",
@@ -147,9 +136,6 @@ __all__ = [
     "new_result",
     "notebook_parameters",
     "own_version",
-    "read_report",
-    "recommend",
-    "report_schema",
     "result_folders",
     "save",
     "save_baseline",

@@ -6,35 +6,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from ragbench.evaluation import recommend
 from ragbench.evaluation.costs import costs_of
-from ragbench.evaluation.judge_failures import JudgeFailures
-from ragbench.evaluation.perspectives import KINDS, claims_of
+from ragbench.evaluation.perspectives import KINDS
+from ragbench.evaluation.recommendations import recommend
 from ragbench.evaluation.records import (
     Advice,
-    CaseResult,
-    CategoryResult,
     Cost,
-    Report,
-    known_number,
     score_frame,
 )
 from ragbench.evaluation.requests import SystemOutput
-from ragbench.evaluation.results import case_of
+from ragbench.evaluation.result import Result
+from ragbench.evaluation.rows import compare_with_target
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import WEIGHTS, case_reasons, score_overall
-from ragbench.registry import HEADLINE
-from ragbench.statistics.intervals import wilson_interval
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, chunks_by_id
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -137,102 +129,56 @@ def _by_retrieval(
     )
 
 
-def _scores_by_case(
-    dataset: Dataset, frames: Mapping[str, pd.DataFrame]
-) -> dict[str, dict[str, float | None]]:
-    """query_id -> measure -> value; every case has every measure, None where it is unscored."""
-    names = [name for frame in frames.values() for name in dict.fromkeys(frame["measure"])]
-    scores: dict[str, dict[str, float | None]] = {
-        case.query_id: dict.fromkeys(names) for case in dataset.cases
-    }
-    for frame in frames.values():
-        for query_id, name, value in frame[["query_id", "measure", "value"]].itertuples(
-            index=False, name=None
-        ):
-            if query_id in scores and (number := known_number(value)) is not None:
-                scores[query_id][name] = number
-    return scores
-
-
-def cases_of(
-    answered: SystemOutput,
-    frames: Mapping[str, pd.DataFrame],
-    decided: CaseVerdicts,
+def plain_verdicts(
+    output: SystemOutput,
+    verdicts: CaseVerdicts,
     claims: Mapping[str, Sequence[Mapping[str, Any]]],
-    judgements: Sequence[Judgement],
-) -> tuple[CaseResult, ...]:
-    """Every question with its answer, its verdict, its scores, its doubtful claims and its cost;
-    secrets masked.
+) -> dict[str, dict[str, Any]]:
+    """Return what is decided or labelled of each question, for `Decisions.verdicts`; secrets
+    masked, empty fields left out.
     """
-    scores, costs = _scores_by_case(answered.dataset, frames), _costs_by_case(answered, judgements)
-    given = {answer.query_id: answer for answer in answered.answers}
+    costs = _costs_by_case(output)
     invented: dict[str, list[str]] = {}
-    for judgement in judgements:
+    for judgement in output.judgements or ():
         invented.setdefault(judgement.query_id, []).extend(judgement.unsupported)
-    rows = []
-    for case in answered.dataset.cases:
-        answer = given.get(case.query_id) or Answer(
-            case.query_id, "", outcome="failed", error="no answer"
-        )
-        grades = answered.dataset.qrels.get(case.query_id, {})
-        relevant = sorted(
-            (one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one]
-        )
-        own = claims.get(case.query_id, ())
+    plain = {}
+    for case in output.dataset.cases:
+        grades = output.dataset.qrels.get(case.query_id, {})
+        relevant = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
+        doubts = claims.get(case.query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
-        numbers = [
-            (str(number), one["claim"]) for one in own for number in one["fabricated_numbers"]
-        ]
-        rows.append(
-            case_of(
-                answer,
-                case.text,
-                scores[case.query_id],
-                category=case.category,
-                query_type=case.query_type,
-                passed=decided.passed.get(case.query_id),
-                reasons=_masked(decided.reasons.get(case.query_id, ())),
-                expected_outcome=case.expected_outcome,
-                relevant=tuple(map(masked_id, relevant)),
-                unsupported_claims=_masked(
-                    one["claim"] for one in own if one["supported"] is False
-                ),
-                fabricated_numbers=tuple(
-                    number for number, claim in numbers if number in masked(str(claim))
-                ),
-                invented_claims=_masked(invented.get(case.query_id, ())),
-                costs=costs.get(case.query_id, {}),
-            )
+        numbers = tuple(
+            str(number)
+            for doubt in doubts
+            for number in doubt["fabricated_numbers"]
+            if str(number) in masked(str(doubt["claim"]))
         )
-    return tuple(rows)
+        decided = {
+            "passed": verdicts.passed.get(case.query_id),
+            "category": case.category,
+            "query_type": case.query_type,
+            "expected_outcome": case.expected_outcome,
+            "reasons": _masked(verdicts.reasons.get(case.query_id, ())),
+            "relevant": tuple(map(masked_id, relevant)),
+            "unsupported_claims": _masked(
+                doubt["claim"] for doubt in doubts if doubt["supported"] is False
+            ),
+            "fabricated_numbers": numbers,
+            "invented_claims": _masked(invented.get(case.query_id, ())),
+            "costs": costs.get(case.query_id, {}),
+        }
+        plain[case.query_id] = {
+            name: value for name, value in decided.items() if value not in (None, "", (), {})
+        }
+    return plain
 
 
 def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(masked(str(text)) for text in texts)
 
 
-def counts_of(
-    cases: Sequence[CaseResult], *, claimed: bool, failures: JudgeFailures
-) -> dict[str, int]:
-    """Numbers of questions passed, failed and not decided, of doubtful claims and of judgements;
-    what was not measured is left out."""
-    decided = [case.passed for case in cases if case.passed is not None]
-    counts = {
-        "passed": sum(decided),
-        "failed": len(decided) - sum(decided),
-        "undecided": len(cases) - len(decided),
-    }
-    if claimed:
-        counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in cases)
-        counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in cases)
-    if failures.requested:
-        counts["invented_claims"] = sum(len(case.invented_claims) for case in cases)
-        counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
-    return counts
-
-
-def evaluation_costs(answered: SystemOutput, judgements: Sequence[Judgement]) -> tuple[Cost, ...]:
-    """`costs_of`; the cost of a system that answers without reporting any tokens is unknown, not 0."""
+def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
+    """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
     other = [
         one
         for source, answers in answered.ablations.items()
@@ -240,7 +186,8 @@ def evaluation_costs(answered: SystemOutput, judgements: Sequence[Judgement]) ->
         for one in answers
     ]
     again = [one for verdicts in answered.ablation_judgements.values() for one in verdicts]
-    costs = costs_of(answered.answers, [*judgements, *answered.repeated, *again], other)
+    judged = [*(answered.judgements or ()), *answered.repeated, *again]
+    costs = costs_of(answered.answers, judged, other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
         return costs
     failed = sum(answer.failed for answer in answered.answers)
@@ -248,17 +195,15 @@ def evaluation_costs(answered: SystemOutput, judgements: Sequence[Judgement]) ->
     return (Cost("generator", name, len(answered.answers), failed, 0, 0, 0, None), *costs)
 
 
-def _costs_by_case(
-    answered: SystemOutput, judgements: Sequence[Judgement]
-) -> dict[str, dict[str, float | None]]:
-    """query_id -> part -> US dollars, for each part that was asked."""
+def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
+    """Return query_id -> part -> US dollars, for each part that was asked."""
     costs: dict[str, dict[str, float | None]] = {}
     for answer in answered.answers:
         if answer.usage is not None or not _has_known_cost(answered):
             costs[answer.query_id] = {
                 "generator": None if answer.usage is None else cost_of(answer.usage)
             }
-    for judgement in judgements:
+    for judgement in answered.judgements or ():
         for reply in judgement.usage:
             own, usd = costs.setdefault(judgement.query_id, {}), cost_of(reply)
             before = own.get("judge", 0.0)
@@ -272,155 +217,12 @@ def _has_known_cost(answered: SystemOutput) -> bool:
     )
 
 
-def categories_of(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
-    """The questions by category, those without any left out."""
-    names = list(dict.fromkeys(case.category for case in cases))
-    if not any(names):
-        return ()
-    rows = []
-    for name in names:
-        own = [case for case in cases if case.category == name]
-        passed = [case.passed for case in own if case.passed is not None]
-        low, high = wilson_interval(np.array(passed, dtype=float), 0.05) if passed else (None, None)
-        means = {
-            measure: _mean([case.scores[measure] for case in own])
-            for measure in own[0].scores
-            if measure in HEADLINE
-        }
-        rate = sum(passed) / len(passed) if passed else None
-        rows.append(
-            CategoryResult(
-                name, len(own), len(passed), rate, known_number(low), known_number(high), means
-            )
-        )
-    return tuple(rows)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
-def advice_for(report: Report, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
-    """What to try, from the pattern of missed targets, also of those that do not decide here."""
-    summary = report.summary.rename(columns={"value": "mean"})
-    best = {row.measure: row.ceiling for row in report.measures if row.ceiling is not None}
-    measured = {one.name for one in report.perspectives if one.measured}
-    asked = (
-        answered.has_answers
-        and bool(answered.dataset.cases)
-        and not measured.isdisjoint(OF_ANSWERS)
-    )
-    found = recommend(
-        summary[["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]],
-        targets.measures,
-        ceilings=best,
-        abstentions=abstention_table(answered.dataset, answered.answers) if asked else None,
-    )
-    return tuple(Advice(one.title, one.cause, one.action, one.evidence) for one in found)
-
-
-_DEEP = 20  # retrieved passages that a trace shows
-
-
-def failure_traces(report: Report, answered: SystemOutput) -> list[dict[str, Any]]:
-    """For each case that did not pass: the question with its labels, what was retrieved with scores
-    and texts, the prompt where a language model was asked, the answer, its claims with their
-    verdicts, the scores, the reasons.
-
-    Plain data in the order of the cases, without NaN; secrets are masked in every text.
+def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
+    """Return what to try, from the pattern of missed targets, also of those that do not decide
+    here.
     """
-    failed = {case.query_id: case for case in report.cases if case.passed is False}
-    if not failed:
-        return []
-    given = {answer.query_id: answer for answer in answered.answers}
-    claims: dict[str, list[dict[str, object]]] = {}
-    if any(one.name == "groundedness" and one.measured for one in report.perspectives):
-        claims = claims_of(answered, list(failed), report.settings["support_model"])
-    traces, by_id = [], chunks_by_id(answered.chunks)
-    for case in answered.dataset.cases:
-        if (result := failed.get(case.query_id)) is None:
-            continue
-        answer = given.get(case.query_id) or Answer(
-            case.query_id, "", outcome="failed", error="no answer"
-        )
-        trace = {
-            "query_id": case.query_id,
-            "query": case.text,
-            "category": case.category,
-            "reasons": list(result.reasons),
-            "labels": _labels(case, answered),
-            "retrieved": _retrieved(answer, answered, by_id),
-            "context": list(answer.contexts),
-            "prompt": answered.prompts.get(case.query_id),
-            "answer": answer.text,
-            "outcome": answer.outcome,
-            "error": answer.error,
-            "citations": list(answer.citations),
-            "flags": list(answer.flags),
-            "latency_ms": dict(answer.latency_ms),
-            "claims": [_masked_claim(claim) for claim in claims.get(case.query_id, [])],
-            "scores": dict(result.scores),
-        }
-        traces.append({name: _plain(value) for name, value in trace.items()})
-    return traces
-
-
-def _masked_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim without the fabricated numbers that are masked in its text, such as card or phone
-    numbers.
-    """
-    left = masked(str(claim["claim"]))
-    return {
-        **claim,
-        "fabricated_numbers": [one for one in claim["fabricated_numbers"] if str(one) in left],
-    }
-
-
-def _labels(case: Case, answered: SystemOutput) -> dict[str, Any]:
-    own = {name: value for name, value in asdict(case).items() if value not in ("", None, (), {})}
-    own = {
-        name: value
-        for name, value in own.items()
-        if name not in ("query_id", "text", "category", "metadata")
-    }
-    return {**own, "relevant_documents": dict(answered.dataset.qrels.get(case.query_id, {}))}
-
-
-def _retrieved(
-    answer: Answer, answered: SystemOutput, by_id: Mapping[str, Chunk]
-) -> list[dict[str, Any]]:
-    scores: Mapping[str, float] = answered.ranking.get(answer.query_id, {})
-    own = {
-        passage.passage_id: passage.score
-        for passage in answer.passages
-        if passage.score is not None
-    }
-    ranked = sorted(scores, key=lambda one: -scores[one])[:_DEEP]
-    texts = {one: (found.doc_id, found.text) for one in ranked if (found := by_id.get(one))}
-    texts |= {passage.passage_id: (passage.doc_id, passage.text) for passage in answer.passages}
-    return [
-        {
-            "rank": rank,
-            "id": one,
-            "doc_id": texts.get(one, ("", ""))[0],
-            "score": own.get(one, scores[one]),
-            "in_context": one in answer.contexts,
-            "text": texts.get(one, ("", None))[1],
-        }
-        for rank, one in enumerate(ranked, 1)
-    ]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return masked(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return masked(str(value))
+    measured = {one.name for one in result.perspectives if one.measured}
+    abstentions = None
+    if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
+        abstentions = abstention_table(answered.dataset, answered.answers)
+    return recommend((compare_with_target(row, targets) for row in result.rows), abstentions)

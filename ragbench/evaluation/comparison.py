@@ -1,4 +1,4 @@
-"""A report against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
+"""A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ragbench.evaluation.records import (
     Comparison,
     Flip,
     PassFail,
-    Report,
     known_number,
     score_frame,
 )
+from ragbench.evaluation.result import Result
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value, required_queries
 
 ALPHA = 0.05
 
 
-def compare_reports(baseline: Report, report: Report) -> Comparison:
+def compare_results(baseline: Result, result: Result) -> Comparison:
     """Compare two evaluations of the same questions, paired case by case.
 
     A measure is a "regression" where it got worse and the p-value of its interval
@@ -40,42 +40,42 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
         embedder or judge;
             the message names what differs.
     """
-    check_same(baseline, report)
+    check_same(baseline, result)
     return Comparison(
         baseline=baseline.name,
-        baseline_made=baseline.made.at,
-        changes=_changes(baseline, report),
-        pass_fail=_pass_fail(baseline, report),
+        baseline_made=str(baseline.config.get("made_at", "")),
+        changes=_changes(baseline, result),
+        pass_fail=_pass_fail(baseline, result),
         notes=tuple(
             note
             for differs in (_ranked_otherwise, _decided_otherwise, _weighted_otherwise)
-            if (note := differs(baseline, report))
+            if (note := differs(baseline, result))
         ),
     )
 
 
-def check_same(baseline: Report, report: Report) -> None:
+def check_same(baseline: Result, result: Result) -> None:
     """Refuse to compare what cannot be compared, before anything is computed; see
-    `compare_reports`.
+    `compare_results`.
     """
     check_comparable(
         baseline,
-        report.test_set.fingerprint,
-        [case.query_id for case in report.cases],
-        report.settings,
+        result.dataset["fingerprint"],
+        list(result.queries),
+        result.settings,
     )
 
 
 def check_comparable(
-    baseline: Report, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
+    baseline: Result, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
 ) -> None:
-    """The same check before there is a report: nothing is asked for if the comparison would be
+    """The same check before there is a result: nothing is asked for if the comparison would be
     refused.
 
     Raises:
         ComparisonError: naming what differs.
     """
-    before, after = [case.query_id for case in baseline.cases], list(query_ids)
+    before, after = list(baseline.queries), list(query_ids)
     differences = []
     if gone := _only(before, after):
         differences.append(f"only the baseline has {_named(gone)}")
@@ -88,10 +88,10 @@ def check_comparable(
             f"({counts}; {'; '.join(differences)}); evaluate both with the same --test-set, "
             "--suite and --sample"
         )
-    if baseline.test_set.fingerprint != fingerprint:
+    if baseline.dataset["fingerprint"] != fingerprint:
         raise ComparisonError(
             f"baseline {baseline.name!r} was measured on other data: "
-            f"fingerprint {baseline.test_set.fingerprint[:12]} there, {fingerprint[:12]} here, "
+            f"fingerprint {baseline.dataset['fingerprint'][:12]} there, {fingerprint[:12]} here, "
             "with the same question ids. Labels, texts or documents have changed; evaluate the "
             "baseline again on the present ones"
         )
@@ -113,9 +113,9 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
-def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
-    before, after = _scored(baseline), _scored(report)
-    aimed = {row.measure for row in report.measures if row.target is not None}
+def _changes(baseline: Result, result: Result) -> tuple[Change, ...]:
+    before, after = _scored(baseline), _scored(result)
+    aimed = {row.measure for row in result.rows if row.target is not None}
     shared = [
         name
         for name in before
@@ -123,13 +123,13 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
         and (name in HEADLINE or name in aimed or perspective_of(name) == "own")
         and not _twice(name)
     ]
-    if _ranked_otherwise(baseline, report):
+    if _ranked_otherwise(baseline, result):
         shared = [name for name in shared if not name.startswith("span:")]
-    if _weighted_otherwise(baseline, report):
+    if _weighted_otherwise(baseline, result):
         shared = [name for name in shared if name != "overall"]
     if not shared:
         return ()
-    frames = _frame(baseline, shared), _frame(report, shared)
+    frames = _frame(baseline, shared), _frame(result, shared)
     table = compare(*frames, measures=shared, alpha=ALPHA)
     rows = []
     records = table.to_dict("records")
@@ -187,21 +187,21 @@ def _direction(low: float | None, high: float | None, p: float | None, higher: b
     return "improvement" if (low > 0) == higher else "regression"
 
 
-def _scored(report: Report) -> dict[str, None]:
+def _scored(result: Result) -> dict[str, None]:
     """The measures by which at least one case is scored."""
     return {
         name: None
-        for case in report.cases
+        for case in result.cases
         for name, value in case.scores.items()
         if value is not None
     }
 
 
-def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
+def _frame(result: Result, measures: Sequence[str]) -> pd.DataFrame:
     """Scores with a row for every case and measure; cases in the order of their ids, so that both
     frames agree.
     """
-    cases = sorted(report.cases, key=lambda case: case.query_id)
+    cases = sorted(result.cases, key=lambda case: case.query_id)
     return score_frame(
         (case.query_id, name, case.scores.get(name)) for name in measures for case in cases
     )
@@ -215,15 +215,15 @@ class _Side(NamedTuple):
     question: str
 
 
-def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
+def _pass_fail(baseline: Result, result: Result) -> tuple[PassFail, ...]:
     pairs: dict[str, tuple[dict[str, _Side], dict[str, _Side]]] = {}
-    if not _decided_otherwise(baseline, report):
-        pairs["questions"] = (_questions(baseline), _questions(report))
-    pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(report, "system"))
+    if not _decided_otherwise(baseline, result):
+        pairs["questions"] = (_questions(baseline), _questions(result))
+    pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(result, "system"))
     if (
-        report.settings.get("detector") != "built-in"
+        result.settings.get("detector") != "built-in"
     ):  # changes of ragbench's own detector do not concern the system
-        pairs["safety inputs"] = (_samples(baseline, "input"), _samples(report, "input"))
+        pairs["safety inputs"] = (_samples(baseline, "input"), _samples(result, "input"))
     tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
@@ -264,9 +264,9 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     )
 
 
-def _decided_otherwise(baseline: Report, report: Report) -> str:
+def _decided_otherwise(baseline: Result, result: Result) -> str:
     """Why the passed questions of the two mean different things; "" where they mean the same."""
-    then, now = (dict(one.settings.get("cases", {})) for one in (baseline, report))
+    then, now = (dict(one.settings.get("cases", {})) for one in (baseline, result))
     if then != now:
         changed = [
             f"{name} {then.get(name)} there, {now.get(name)} here"
@@ -275,7 +275,7 @@ def _decided_otherwise(baseline: Report, report: Report) -> str:
         ]
         return f"passed questions are not compared: other thresholds ({', '.join(changed)})"
     before, after = (
-        {one.name for one in each.perspectives if one.measured} for each in (baseline, report)
+        {one.name for one in each.perspectives if one.measured} for each in (baseline, result)
     )
     if changed := sorted(before ^ after):
         return (
@@ -285,24 +285,24 @@ def _decided_otherwise(baseline: Report, report: Report) -> str:
     return ""
 
 
-def _weighted_otherwise(baseline: Report, report: Report) -> str:
+def _weighted_otherwise(baseline: Result, result: Result) -> str:
     """Why the overalls of the two mean different things; "" where they mean the same."""
     differ = [
         key
         for key in ("weights", "judge", "perspectives")
-        if baseline.settings.get(key) != report.settings.get(key)
+        if baseline.settings.get(key) != result.settings.get(key)
     ]
     return f"overall is not compared: other {' and '.join(differ)}" if differ else ""
 
 
-def _ranked_otherwise(baseline: Report, report: Report) -> str:
+def _ranked_otherwise(baseline: Result, result: Result) -> str:
     """Why rankings of chunks by gold evidence mean different things in the two; "" where they mean
     the same.
     """
-    before, after = (one.system.get("chunking") for one in (baseline, report))
+    before, after = (one.system.get("chunking") for one in (baseline, result))
     wanted = [
         row.measure
-        for row in report.measures
+        for row in result.rows
         if row.target is not None and row.measure.startswith("span:")
     ]
     if wanted and before and after and before != after:
@@ -313,20 +313,20 @@ def _ranked_otherwise(baseline: Report, report: Report) -> str:
     return ""
 
 
-def _questions(report: Report) -> dict[str, _Side]:
+def _questions(result: Result) -> dict[str, _Side]:
     return {
         case.query_id: _Side(case.passed, case.reasons, case.question)
-        for case in report.cases
+        for case in result.cases
         if case.passed is not None
     }
 
 
-def _samples(report: Report, kind: str) -> dict[str, _Side]:
+def _samples(result: Result, kind: str) -> dict[str, _Side]:
     return {
         one.sample_id: _Side(
             one.correct, (f"{'harmful' if one.harmful else 'harmless'}, score {one.score:.2f}",), ""
         )
-        for one in report.samples
+        for one in result.samples
         if one.kind == kind
     }
 

@@ -14,21 +14,13 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.evaluation import calibrations, cases, diagnose
 from ragbench.evaluation import perspectives as views
-from ragbench.evaluation.comparison import check_comparable, compare_reports
+from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.judge_failures import JudgeFailures, judge_failures
-from ragbench.evaluation.provenance import environment
-from ragbench.evaluation.records import (
-    BUILT_IN,
-    MeasureResult,
-    Perspective,
-    Provenance,
-    Report,
-    TestSet,
-)
+from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all, texts_of
-from ragbench.evaluation.results import Result, name_of, new_result
+from ragbench.evaluation.result import Result, name_of, new_result
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
 from ragbench.evaluation.spec import EvaluationOptions, EvaluationPlan, EvaluationSpec
@@ -41,8 +33,9 @@ from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
+from ragbench.retrieval.beir_models import is_beir_model
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.systems import FunctionSystem
+from ragbench.systems import FunctionSystem, Pipeline
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Dataset, System
 
@@ -64,7 +57,8 @@ def evaluate(
         "hybrid:wordllama"), a TOML file that describes
             a pipeline or a service, a file of recorded answers, any `System`, a function from a
             question to its answer or a retriever, chain or engine of a framework (as
-            `FunctionSystem` takes them), or the answers themselves.
+            `FunctionSystem` takes them), a retrieval model of BEIR, which searches whole documents
+            (and is not timed, as each search encodes all of them), or the answers themselves.
         spec: all options as one object; None means the defaults. parameters: of the configuration,
         as in `new_result`; none keep the name of the system. journal: a file or folder in which the
         answers of a service are kept as they come, so that the same call
@@ -95,11 +89,13 @@ def evaluate(
         ComparisonError: the baseline is of other data.
     """
     spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
-    if not isinstance(system, str | Path | Sequence | System):
-        system = FunctionSystem(system)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )
+    if is_beir_model(system):
+        system = Pipeline(plan.dataset, system, chunker="document")
+    elif not isinstance(system, str | Path | Sequence | System):
+        system = FunctionSystem(system)
     output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
     return decide(plan, score(plan, output), parameters)
 
@@ -146,7 +142,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
         calibrations=calibrations.load_calibrations(spec.calibration),
         measures=measures,
-        baseline=baseline.report if isinstance(baseline, Result) else baseline,
+        baseline=baseline,
     )
     models = {"claim_support": plan.support_model, "semantic_similarity": _name(embedder)}
     calibrations.check_models(plan.calibrations, models)
@@ -290,8 +286,8 @@ def decide(
     if output.ablations:
         ablated = score_ablations(plan.dataset, output.ablations, output.ablation_judgements)
         scored = replace(scored, frames={**frames, "ablations": ablated})
-    report = _report(plan, scored, verdicts, rows, thresholds, deciding)
-    return _result(plan, scored, measured, report, parameters)
+    settings = _settings(plan, deciding, thresholds)
+    return _result(plan, scored, verdicts, rows, settings, parameters)
 
 
 def _rows(
@@ -309,58 +305,6 @@ def _rows(
     return rows + [compare_with_target(row, deciding) for row in empty]
 
 
-def _report(
-    plan: EvaluationPlan,
-    scored: PerspectiveScores,
-    verdicts: cases.CaseVerdicts,
-    rows: Sequence[MeasureResult],
-    thresholds: Mapping[str, float],
-    deciding: Targets,
-) -> Report:
-    dataset, output, measured = plan.dataset, scored.output, scored.measured
-    judgements = output.judgements or ()
-    grounded = "groundedness" in measured
-    claims: Mapping[str, Any] = {}
-    if grounded:
-        claims = views.claims_of(
-            output, list(dataset.queries), plan.support_model, views.support_threshold(plan)
-        )
-    questions = cases.cases_of(output, scored.frames, verdicts, claims, judgements)
-    report = Report(
-        name=_result_name(plan, output),
-        test_set=TestSet(
-            name_of(dataset),
-            dataset.split,
-            dataset.fingerprint,
-            len(dataset.cases),
-            len(dataset.corpus),
-            len(dataset.safety_inputs),
-            len(dataset.safety_outputs),
-        ),
-        system=output.system,
-        settings=_settings(plan, deciding, thresholds),
-        perspectives=tuple(scored.states),
-        measures=tuple(rows),
-        cases=questions,
-        categories=cases.categories_of(questions),
-        safety=scored.safety.figures,
-        samples=scored.safety.samples,
-        counts=cases.counts_of(questions, claimed=grounded, failures=scored.judge_failures),
-        costs=cases.evaluation_costs(output, judgements),
-        chunks=views.chunk_statistics(output),
-        made=Provenance(
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            seconds=scored.taken,
-            environment=environment(),
-            latency=latency_of(output),
-        ),
-    )
-    comparison = None if plan.baseline is None else compare_reports(plan.baseline, report)
-    return replace(
-        report, advice=cases.advice_for(report, output, plan.targets), comparison=comparison
-    )
-
-
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
     spec = plan.spec
     name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
@@ -371,33 +315,53 @@ def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
 def _result(
     plan: EvaluationPlan,
     scored: PerspectiveScores,
-    measured: Mapping[str, pd.DataFrame],
-    report: Report,
+    verdicts: cases.CaseVerdicts,
+    rows: Sequence[MeasureResult],
+    settings: Mapping[str, Any],
     parameters: Mapping[str, Any],
 ) -> Result:
-    output, frames = scored.output, scored.frames
-    filled = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
-    scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
-    scores = scores[scores["query_id"].isin(plan.dataset.queries)].reset_index(drop=True)
-    facts = {"chunks": len(output.chunks)} if output.system.get("kind") == "Pipeline" else {}
-    facts |= {
-        name: value for name, value in output.system.items() if name.startswith("ann_recall@")
-    }
+    dataset, output, measured = plan.dataset, scored.output, scored.measured
+    frames = [frame for frame in scored.frames.values() if len(frame)]
+    scores = pd.concat(frames or [verdicts.scores], ignore_index=True)
+    scores = scores[["query_id", "measure", "value"]]
+    scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
+    claims: Mapping[str, Any] = {}
+    if "groundedness" in measured:
+        threshold = views.support_threshold(plan)
+        claims = views.claims_of(output, list(dataset.queries), plan.support_model, threshold)
+    costs = cases.evaluation_costs(output)
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
+    recalls = {name: n for name, n in output.system.items() if name.startswith("ann_recall@")}
     result = new_result(
-        name=report.name,
+        name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
-        dataset=plan.dataset,
+        dataset=dataset,
         run=output.documents,
         scores=scores,
         answers=output.answers,
         judgements=output.judgements or (),
         timings=scored.taken,
-        facts={**facts, **searched, **cost_facts(report.costs, output.answers)},
+        facts={
+            **views.chunk_statistics(output),
+            **recalls,
+            **searched,
+            **cost_facts(costs, output.answers),
+        },
         diagnosis=_diagnosed(plan, output, measured, scores),
-        verdicts=report,
+        system=output.system,
+        settings=settings,
+        perspectives=tuple(scored.states),
+        rows=tuple(rows),
+        verdicts=cases.plain_verdicts(output, verdicts, claims),
+        safety=scored.safety.figures,
+        samples=scored.safety.samples,
+        latency=latency_of(output),
+        costs=costs,
+        output=output,
     )
-    return replace(result, output=output)
+    comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
+    advice = cases.advice_for(result, output, plan.targets)
+    return replace(result, advice=advice, comparison=comparison)
 
 
 def _diagnosed(

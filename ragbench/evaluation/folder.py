@@ -9,14 +9,14 @@ same bytes whenever the numbers are the same.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pandas as pd
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.evaluation.formats import (
@@ -29,16 +29,17 @@ from ragbench.evaluation.formats import (
     shortened,
     trec_to_run,
 )
-from ragbench.evaluation.records import Report
-from ragbench.evaluation.results import Result, Results, case_of, check_comparable
-from ragbench.evaluation.schema import parse_report, plain, read_report
+from ragbench.evaluation.records import Decisions
+from ragbench.evaluation.report_json import plain
+from ragbench.evaluation.result import Result
+from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
+from ragbench.registry import Measure, declare, find_measure
 from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
-# Of a question in verdicts.json: what the other files of the folder hold.
-_ELSEWHERE = ("question", "answer", "outcome", "retrieved", "scores")
+_DECISIONS = TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Decisions))
 
 FILES = (
     "config.json",
@@ -56,8 +57,7 @@ DIAGNOSIS = "diagnosis.jsonl"
 VERDICTS = "verdicts.json"
 """One more, where targets were checked: what decided, and which questions passed."""
 
-TRACES = "traces.jsonl"
-VIEWS = ("report.json", "report.md", "report.html", TRACES)
+VIEWS = ("report.json", "report.md", "report.html")
 """Files for readers; nothing reads them back."""
 
 JOURNAL = "journal.jsonl"
@@ -94,8 +94,6 @@ def save(
     counts = _counts(result)
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
-    if result.verdicts is not None:
-        counts["verdicts"] = len(result.verdicts.cases)
     found_nothing = sorted(query_id for query_id, found in result.run.items() if not found)
     config = {**result.config, "counts": counts, "found_nothing": found_nothing}
     texts = {
@@ -109,8 +107,8 @@ def save(
     }
     if result.diagnosis is not None:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
-    if result.verdicts is not None:
-        texts[VERDICTS] = _verdicts_json(result.verdicts)
+    if result.rows:
+        texts[VERDICTS] = _verdicts_json(result)
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
         texts[JOURNAL] = (folder / JOURNAL).read_text(
@@ -128,75 +126,23 @@ def _counts(result: Result) -> dict[str, int]:
     """The number of entries in the files that are named so, by which a file that was cut short is
     found.
     """
-    found = sum(map(len, result.run.values()))
     return {
-        "run": found,
+        "run": sum(map(len, result.run.values())),
         "scores": len(result.scores),
         "answers": len(result.answers),
         "judgements": len(result.judgements),
+        "rows": len(result.rows),
     }
 
 
-def _verdicts_json(report: Report) -> str:
-    """The report without what the other files hold: questions, answers, scores."""
-    fields = asdict(report)
-    fields["cases"] = [
-        {
-            name: value
-            for name, value in case.items()
-            if name not in _ELSEWHERE and value not in (None, "", (), {})
-        }
-        for case in fields["cases"]
-    ]
-    return json.dumps(plain(fields), ensure_ascii=False, allow_nan=False) + "\n"
+def _verdicts_json(result: Result) -> str:
+    parts = {one.name: getattr(result, one.name) for one in fields(Decisions)}
+    return json.dumps(plain(parts), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _verdicts(text: str, result: Result) -> Report:
-    """The report that `_verdicts_json` wrote, completed from the answers and scores of the result."""
-    fields = parse_json(text)
-    given = {answer.query_id: answer for answer in result.answers}
-    names = dict.fromkeys(result.scores["measure"])
-    scores: dict[str, dict[str, float | None]] = {
-        query_id: dict.fromkeys(names) for query_id in result.queries
-    }
-    for query_id, name, value in result.scores.itertuples(index=False, name=None):
-        scores[query_id][name] = None if math.isnan(value) else value
-    cases = []
-    for own in fields["cases"]:
-        query_id = own.pop("query_id")
-        answer = given.get(query_id) or Answer(query_id, "", outcome="failed", error="no answer")
-        cases.append(asdict(case_of(answer, result.queries[query_id], scores[query_id], **own)))
-    return parse_report({**fields, "cases": cases}, VERDICTS)
-
-
-def _of_report(report: Report, name: str) -> Result:
-    """Return the result that a report.json holds; its ranking is that of the contexts."""
-    config = {
-        "parameters": {"system": report.system.get("name", report.name)},
-        "dataset": {
-            name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")
-        },
-        "facts": {},
-        "environment": dict(report.made.environment),
-        "questions": {case.query_id: case.question for case in report.cases},
-    }
-    answers = [
-        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome)
-        for case in report.cases
-    ]
-    run = {
-        case.query_id: {one: 1.0 / rank for rank, one in enumerate(case.retrieved, 1)}
-        for case in report.cases
-    }
-    return Result(
-        name,
-        config,
-        run,
-        report.scores,
-        answers,
-        timings=dict(report.made.seconds),
-        verdicts=report,
-    )
+def _decisions(text: str) -> dict[str, Any]:
+    read = _DECISIONS.validate_json(text)
+    return {one.name: getattr(read, one.name) for one in fields(Decisions)}
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -223,19 +169,13 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def load_result(path: str | Path) -> Result:
-    """Read a result: its folder, or a report.json, as `ragbench eval --output mine.json` writes it.
+    """Read a result from its folder.
 
     Raises:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message
         names the file.
     """
     path = Path(path)
-    single = path.is_file() or path.suffix == ".json"
-    if single or ((path / "report.json").is_file() and not (path / "config.json").exists()):
-        file = path if single else path / "report.json"
-        return _of_report(
-            read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem
-        )
     if not path.is_dir():
         raise DataError(
             f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}"
@@ -251,6 +191,9 @@ def load_result(path: str | Path) -> Result:
     counts = config.pop("counts")
     run = _read(path / "run.trec", trec_to_run)
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
+    diagnosis = None
+    if "diagnosis" in counts:
+        diagnosis = _diagnosis(path / DIAGNOSIS, config, counts["diagnosis"])
     result = Result(
         name=path.resolve().name,
         config=config,
@@ -259,20 +202,18 @@ def load_result(path: str | Path) -> Result:
         answers=_read(path / "answers.jsonl", lambda text: records_of(text, Answer)),
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
-        diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"])
-        if "diagnosis" in counts
-        else None,
+        diagnosis=diagnosis,
+        **(_read(path / VERDICTS, _decisions) if counts.get("rows") else {}),
     )
-    for kind, found in _counts(result).items():
-        if counts.get(kind) != found:
-            name = next(name for name in FILES if name.startswith(kind))
+    for kind, count in _counts(result).items():
+        if counts.get(kind, 0) != count:
+            name = next((name for name in FILES if name.startswith(kind)), VERDICTS)
             raise DataError(
-                _damaged(path / name, f"{found} entries where {counts.get(kind)} were written")
+                _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
             )
-    if "verdicts" in counts:
-        return replace(
-            result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result))
-        )
+    for own in result.settings.get("measures", ()):
+        if find_measure(own["name"]) is None:
+            declare(Measure(**{**own, "bounds": tuple(own["bounds"])}))
     return result
 
 
@@ -296,7 +237,7 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
     results = Results(map(load_result, result_folders(folder)), baseline=_stored_baseline(folder))
-    if not results and any((folder / name).is_file() for name in ("config.json", "report.json")):
+    if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
         raise DataError(
@@ -334,7 +275,7 @@ def result_folders(folder: Path) -> list[Path]:
         for path in folder.iterdir()
         if path.is_dir()
         and not path.name.startswith(".")
-        and any((path / name).exists() for name in (*FILES, "report.json"))
+        and any((path / name).exists() for name in FILES)
     )
 
 

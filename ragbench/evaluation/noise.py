@@ -58,9 +58,9 @@ def verdict_noise(
     spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
     if spec.baseline is None:
         spec = spec.replaced(baseline=evaluate(dataset, system, spec))
-    reports = [evaluate(dataset, system, spec).report for _ in range(runs)]
-    verdicts: list[Sequence[bool | None]] = [[report.passed for report in reports]]
-    verdicts += zip(*([case.passed for case in report.cases] for report in reports), strict=True)
+    results = [evaluate(dataset, system, spec) for _ in range(runs)]
+    verdicts: list[Sequence[bool | None]] = [[result.passed for result in results]]
+    verdicts += zip(*([case.passed for case in result.cases] for result in results), strict=True)
     flips = [runs - Counter(repeated).most_common(1)[0][1] for repeated in verdicts]
     rows = []
     for of, counts in (("gate", flips[:1]), ("questions", flips[1:])):

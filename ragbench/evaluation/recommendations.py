@@ -7,18 +7,16 @@ whether they help. Their texts are in advice.toml.
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError
-from ragbench.registry import higher_is_better
+from ragbench.evaluation.records import Advice, MeasureResult
+from ragbench.evaluation.targets import reaches
 
 # Measures that show that the needed evidence was retrieved, and that it reached the model.
 _RETRIEVED = ("R", "Success", "span_recall")
@@ -43,97 +41,61 @@ _STATED = ("gold_fact_coverage", "required_keywords", "contains_all", "expected_
 _RELEVANT = ("semantic_similarity", "token_f1", "llm_relevance", "llm_correctness")
 _REPEATED = ("ngram_redundancy", "tfidf_redundancy")
 
-_SLACK = 1e-9  # the mean of many values of 0.7 is not 0.7 to the last bit
+_MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable ones that are answered
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A measure compared with its target."""
-
-    measure: str
-    text: str
-    missed: bool
-    reachable: bool
-
-
-class Figures(dict[str, Figure]):
-    """measure -> its figure."""
+class Figures(dict[str, MeasureResult]):
+    """measure -> its row, of those with a target and a mean."""
 
     def missed(self, *names: str) -> tuple[str, ...]:
-        """The figures of these measures, at any depth, that miss their reachable target."""
-        return tuple(one.text for one in self._named(names) if one.missed and one.reachable)
+        """Return the figures of these measures, at any depth, that miss their reachable target."""
+        return tuple(figure(row) for row in self._named(names) if row.verdict == "missed")
 
     def met(self, *names: str) -> tuple[str, ...]:
-        """The figures of these measures, at any depth, that meet their target."""
-        return tuple(one.text for one in self._named(names) if not one.missed)
+        """Return the figures of these measures, at any depth, that meet their target."""
+        return tuple(figure(row) for row in self._named(names) if row.verdict == "passed")
 
-    def _named(self, names: tuple[str, ...]) -> Iterator[Figure]:
-        return (figure for measure, figure in self.items() if measure.partition("@")[0] in names)
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """What is wrong in a line, its likely cause, what to try, and the figures that say so, one
-    string each.
-    """
-
-    title: str
-    cause: str
-    action: str
-    evidence: tuple[str, ...]
+    def _named(self, names: tuple[str, ...]) -> Iterator[MeasureResult]:
+        return (row for measure, row in self.items() if measure.partition("@")[0] in names)
 
 
 def recommend(
-    summary: pd.DataFrame,
-    targets: Mapping[str, float],
-    *,
-    ceilings: Mapping[str, float] | None = None,
-    latency: pd.DataFrame | None = None,
-    abstentions: pd.DataFrame | None = None,
-    max_abstained: float = 0.1,
-) -> list[Recommendation]:
-    """Recommendations for one evaluated system, the earliest stage first; none where everything
-    meets its target.
+    rows: Iterable[MeasureResult], abstentions: pd.DataFrame | None = None
+) -> tuple[Advice, ...]:
+    """Return advice for one evaluated system, the earliest stage first; none where everything meets
+    its target.
 
-    Only measures that have a target and a mean count. A target is missed where the mean is on its
-    wrong side; where the interval reaches it nevertheless, the evidence notes it. A target beyond
-    its ceiling is reported as out of reach, and nothing else is concluded from missing it.
+    Only measures that have a target and a mean count. Where the interval reaches a missed target
+    nevertheless, the evidence notes it. A target beyond its ceiling is reported as out of reach,
+    and nothing else is concluded from missing it.
 
     Args:
-        summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n. targets: measure
-        -> the mean that it should reach, or not exceed where lower is better. ceilings: measure ->
-        the best mean that any system could reach on these questions. latency: as from
-        `latency_table`. abstentions: as from `abstention_table`. max_abstained: the accepted
-        fraction of answerable questions abstained from, and of unanswerable questions
-            answered.
+        rows: the measures, compared with their targets.
+        abstentions: as from `abstention_table`.
 
-    >>> import pandas as pd
-    >>> summary = pd.DataFrame({"measure": ["R@5", "claim_support"], "mean": [0.9, 0.6], "ci_low": [0.8, 0.5],
-    ...                         "ci_high": [0.95, 0.7], "n_scored": [50, 40], "n": [50, 50]})
-    >>> found = recommend(summary, {"R@5": 0.7, "claim_support": 0.85})
-    >>> found[0].title
+    >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
+    ...                         verdict="missed")
+    >>> recall = MeasureResult("R@5", "retrieval", 0.9, 0.8, 0.95, 50, 50, target=0.7, verdict="passed")
+    >>> [advice] = recommend([recall, support])
+    >>> advice.title
     'Answers state what their context does not support, although the context is good'
-    >>> found[0].evidence
+    >>> advice.evidence
     ('claim_support 0.600 [0.500, 0.700] < 0.85 (40 of 50 scored)', 'R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)')
-
-    Raises:
-        ConfigError: a target or `max_abstained` that is not a number, or out of range.
-        DataError: columns are missing.
     """
-    _check(summary, targets, max_abstained)
-    figures = figures_of(summary, targets, ceilings or {})
-    found = [
+    figures = Figures(
+        {row.measure: row for row in rows if row.target is not None and row.value is not None}
+    )
+    advice = [
         *_of_failures(abstentions),
-        *_of_ceilings(figures, ceilings or {}),
+        *_of_ceilings(figures),
         *_of_figures(figures),
-        *_of_abstentions(figures, abstentions, max_abstained),
+        *_of_abstentions(figures, abstentions),
         _advice(
             "outcomes",
             figures.missed("outcome_correct", "required_flags", "forbidden_flags_absent"),
         ),
-        *_of_latency(latency),
     ]
-    return [advice for advice in found if advice.evidence]
+    return tuple(one for one in advice if one.evidence)
 
 
 @cache
@@ -141,29 +103,28 @@ def _texts() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
 
 
-def _advice(name: str, evidence: tuple[str, ...], **filled: object) -> Recommendation:
+def _advice(name: str, evidence: tuple[str, ...], **filled: object) -> Advice:
     """The advice of this name in advice.toml; it applies if there is evidence."""
     title, cause, action = (
         _texts()[name][part].format(**filled) for part in ("title", "cause", "action")
     )
-    return Recommendation(title, cause, action, evidence)
+    return Advice(title, cause, action, evidence)
 
 
-def _of_failures(abstentions: pd.DataFrame | None) -> Iterator[Recommendation]:
+def _of_failures(abstentions: pd.DataFrame | None) -> Iterator[Advice]:
     if abstentions is not None:
         failed, n = int(abstentions["failed"].sum()), int(abstentions.to_numpy().sum())
         yield _advice("failed", (f"{failed} of {n} questions failed",) if failed else ())
 
 
-def _of_ceilings(figures: Figures, ceilings: Mapping[str, float]) -> Iterator[Recommendation]:
-    for figure in figures.values():
-        if figure.missed and not figure.reachable:
-            ceiling = ceilings[figure.measure]
-            evidence = (figure.text, f"ceiling {ceiling:.3f}")
-            yield _advice("out_of_reach", evidence, measure=figure.measure, ceiling=ceiling)
+def _of_ceilings(figures: Figures) -> Iterator[Advice]:
+    for row in figures.values():
+        if row.verdict == "unreachable":
+            evidence = (figure(row), f"ceiling {row.ceiling:.3f}")
+            yield _advice("out_of_reach", evidence, measure=row.measure, ceiling=row.ceiling)
 
 
-def _of_figures(figures: Figures) -> Iterator[Recommendation]:
+def _of_figures(figures: Figures) -> Iterator[Advice]:
     """Retrieval, context, groundedness, citations and answers, in this order."""
     missed, met = figures.missed, figures.met
     recall, reached, found, ranked = (
@@ -206,9 +167,7 @@ def _of_figures(figures: Figures) -> Iterator[Recommendation]:
     yield _advice("off_topic", missed(*_RELEVANT))
 
 
-def _of_abstentions(
-    figures: Figures, abstentions: pd.DataFrame | None, max_abstained: float
-) -> Iterator[Recommendation]:
+def _of_abstentions(figures: Figures, abstentions: pd.DataFrame | None) -> Iterator[Advice]:
     if abstentions is None:
         return
     lacking, good = figures.missed(*_FOUND), figures.met(*_FOUND)
@@ -217,13 +176,11 @@ def _of_abstentions(
     silent = _rate(
         answerable["abstained"],
         sum(answerable.values()),
-        max_abstained,
         "answerable questions abstained from",
     )
     bold = _rate(
         unanswerable["answered"],
         sum(unanswerable.values()),
-        max_abstained,
         "unanswerable questions answered",
     )
     yield _advice(
@@ -233,75 +190,31 @@ def _of_abstentions(
     yield _advice("answers_anyway", bold)
 
 
-def _rate(k: int, n: int, max_rate: float, what: str) -> tuple[str, ...]:
-    if n == 0 or k / n <= max_rate:
+def _rate(k: int, n: int, what: str) -> tuple[str, ...]:
+    if n == 0 or k / n <= _MAX_ABSTAINED:
         return ()
     from scipy.stats import binomtest
 
     interval = binomtest(k, n).proportion_ci(method="wilson")
     return (
-        f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {max_rate:g}",
+        f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {_MAX_ABSTAINED:g}",
     )
 
 
-def _of_latency(latency: pd.DataFrame | None) -> Iterator[Recommendation]:
-    for row in [] if latency is None else latency.to_dict("records"):
-        if row["verdict"] == "over":
-            taken = (
-                f"p50 {row['p50']:.0f} ms, p95 {row['p95']:.0f} ms > {row['budget']:g} ms (n "
-                f"= {row['n']})"
-            )
-            remedy = _texts()["slow"]["remedies"].get(row["stage"], "profile this stage")
-            yield _advice(
-                "slow", (taken,), stage=row["stage"], over=float(row["over"]), remedy=remedy
-            )
-
-
-def figures_of(
-    summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Mapping[str, float]
-) -> Figures:
-    """A figure of each measure of the summary that has a target and a mean."""
-    figures = Figures()
-    for row in summary.to_dict("records"):
-        measure = str(row["measure"])
-        if measure not in targets or pd.isna(row["mean"]):
-            continue
-        target, mean, higher = targets[measure], float(row["mean"]), higher_is_better(measure)
-        missed = mean < target - _SLACK if higher else mean > target + _SLACK
-        sign = ("<" if missed else ">=") if higher else (">" if missed else "<=")
-        interval, doubt = "", ""
-        if not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
-            low, high = float(row["ci_low"]), float(row["ci_high"])
-            interval = f" [{low:.3f}, {high:.3f}]"
-            if missed and (high >= target if higher else low <= target):
-                doubt = "; the interval includes the target: evaluate more questions"
-        counted = f"({row['n_scored']} of {row['n']} scored{doubt})"
-        ceiling = ceilings.get(measure, math.nan)
-        beyond = ceiling < target - _SLACK if higher else ceiling > target + _SLACK
-        figures[measure] = Figure(
-            measure,
-            f"{measure} {mean:.3f}{interval} {sign} {target:g} {counted}",
-            missed,
-            not beyond,
-        )
-    return figures
-
-
-def _check(summary: pd.DataFrame, targets: Mapping[str, float], max_abstained: float) -> None:
-    wanted = ["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
-    if lacking := [name for name in wanted if name not in summary.columns]:
-        raise DataError(
-            f"summary: no column {', '.join(map(repr, lacking))}; expected {wanted}, as from "
-            "summarise"
-        )
-    for measure, target in targets.items():
-        if (
-            isinstance(target, bool)
-            or not isinstance(target, int | float)
-            or not math.isfinite(target)
+def figure(row: MeasureResult) -> str:
+    """Return a measure next to its target, with its interval and the number of scored questions."""
+    assert row.value is not None
+    assert row.target is not None
+    missed = row.verdict != "passed"
+    sign = ("<=", ">") if row.lower_is_better else (">=", "<")
+    bounds, doubt = "", ""
+    if row.ci_low is not None and row.ci_high is not None:
+        bounds = f" [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+        if missed and reaches(
+            row.ci_low if row.lower_is_better else row.ci_high, row.target, row.lower_is_better
         ):
-            raise ConfigError(
-                f"the target of {measure!r} is {target!r}; expected a number, such as 0.7"
-            )
-    if not 0 <= max_abstained <= 1:
-        raise ConfigError(f"max_abstained is {max_abstained!r}; expected a share from 0 to 1")
+            doubt = "; the interval includes the target: evaluate more questions"
+    return (
+        f"{row.measure} {row.value:.3f}{bounds} {sign[missed]} {row.target:g} "
+        f"({row.n_scored} of {row.n} scored{doubt})"
+    )

@@ -1,18 +1,13 @@
-"""The record of one evaluation: plain data, as report.json holds it."""
+"""What an evaluation decides, in records: rows of measures, verdicts, changes, costs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-
-SCHEMA = 1
-"""The version of report.json. New fields have defaults, so that older reports of the same version
-can be read.
-"""
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
@@ -37,23 +32,6 @@ def known_number(value: Any) -> float | None:
     (None, 1.0)
     """
     return None if pd.isna(value) or not math.isfinite(value) else float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class TestSet:
-    """What was asked: the numbers of questions, documents and safety samples that took part in this
-    evaluation.
-    """
-
-    __test__ = False  # pytest collects classes that are called Test...
-
-    name: str
-    split: str
-    fingerprint: str
-    questions: int
-    documents: int
-    safety_inputs: int = 0
-    safety_outputs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +106,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class CategoryResult:
-    """The questions of one category: the fraction that passed with its Wilson interval, and the
-    mean of each measure."""
+    """The questions of one category: the fraction that passed, with its Wilson interval."""
 
     category: str
     questions: int
@@ -137,7 +114,6 @@ class CategoryResult:
     pass_rate: float | None
     ci_low: float | None
     ci_high: float | None
-    measures: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,90 +278,20 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
     return None if None in own else math.fsum(usd for usd in own if usd is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """When and where the evaluation was made and how long it took: all that differs when it is
-    repeated.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Decisions:
+    """What an evaluation decided beyond the scores of its questions, as verdicts.json holds it.
+
+    `verdicts` has for each question the fields of `CaseResult` that are decided or labelled, but
+    for its answer and scores: query_id -> name -> value; what is empty may be left out.
     """
 
-    at: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    latency: tuple[Latency, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads
-    it back.
-
-    `system` and `settings` are plain data: what was evaluated, and how. `counts` are numbers of
-    questions ("passed", "failed", "undecided"), of doubtful claims in their answers, and of
-    judgements by the criterion on which the judge failed most, `chunks` the statistics of the
-    built-in pipeline's chunks. The same inputs give the same report but for `made`.
-    """
-
-    name: str
-    test_set: TestSet
-    system: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    perspectives: tuple[Perspective, ...]
-    measures: tuple[MeasureResult, ...]
-    cases: tuple[CaseResult, ...]
-    categories: tuple[CategoryResult, ...] = ()
+    perspectives: tuple[Perspective, ...] = ()
+    rows: tuple[MeasureResult, ...] = ()
+    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     safety: tuple[SafetyFigure, ...] = ()
     samples: tuple[SampleResult, ...] = ()
     advice: tuple[Advice, ...] = ()
     comparison: Comparison | None = None
-    made: Provenance = field(default_factory=Provenance)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    latency: tuple[Latency, ...] = ()
     costs: tuple[Cost, ...] = ()
-    chunks: Mapping[str, float] = field(default_factory=dict)
-    schema: int = SCHEMA
-
-    @property
-    def summary(self) -> pd.DataFrame:
-        """One row per measure: the fields of `MeasureResult` as columns, numbers that are not there
-        as NaN.
-        """
-        columns = [one.name for one in fields(MeasureResult)]
-        rows = [[getattr(row, name) for name in columns] for row in self.measures]
-        numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
-        return pd.DataFrame(rows, columns=columns).astype(numbers)
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """The scores of every case: columns query_id, measure, value (NaN = unscored)."""
-        return score_frame(
-            (case.query_id, name, value)
-            for case in self.cases
-            for name, value in case.scores.items()
-        )
-
-    @property
-    def missed(self) -> tuple[str, ...]:
-        """Measures whose target is missed."""
-        return tuple(row.measure for row in self.measures if row.verdict == "missed")
-
-    @property
-    def judge_failed(self) -> bool:
-        """Return True if the judge failed on more than 20 % of what it was asked by one of its
-        criteria.
-        """
-        return self.counts.get("failed_judgements", 0) > MAX_FAILED_JUDGEMENTS * self.counts.get(
-            "judgements", 0
-        )
-
-    @property
-    def passed(self) -> bool:
-        """Whether no target is missed, every gate was measured, the judge answered, a document
-        holds some passage of the system, and nothing got worse than in the baseline."""
-        measured = {row.measure for row in self.measures if row.value is not None}
-        gates = set(self.settings.get("gates", ())) <= measured and not self.judge_failed
-        if self.system.get("is_foreign") and "retrieval" in self.settings.get("perspectives", ()):
-            return False
-        return (
-            gates
-            and not self.missed
-            and (self.comparison is None or not self.comparison.regressions)
-        )

@@ -288,7 +288,7 @@ def answer_all(
             )
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
-        answered = _pipeline(dataset, system, timed)
+        answered = _pipeline(dataset, system, timed * system.is_timed)
         return (
             replace(answered, safety_answers=_safety_answers(answered, system, concurrency))
             if attacks

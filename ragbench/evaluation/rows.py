@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ragbench.evaluation.records import Latency, MeasureResult, known_number
-from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics.pipeline import (
     by_stage,
@@ -22,9 +23,16 @@ from ragbench.metrics.pipeline import (
 from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 
+if TYPE_CHECKING:
+    from ragbench.evaluation.requests import SystemOutput
+
+_NO_TARGETS = Targets({}, {})
+
 
 def rows_of(
-    frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]
+    frame: pd.DataFrame,
+    targets: Targets = _NO_TARGETS,
+    best: Mapping[str, float] = MappingProxyType({}),
 ) -> list[MeasureResult]:
     """A row for each measure of a perspective's scores, with its interval, ceiling, target and
     verdict.

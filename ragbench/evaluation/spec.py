@@ -30,7 +30,7 @@ from ragbench.registry import KS, PERSPECTIVES, Measure
 
 if TYPE_CHECKING:
     from ragbench.evaluation.calibrations import CalibrationLike
-    from ragbench.evaluation.records import Report
+    from ragbench.evaluation.result import Result
     from ragbench.evaluation.targets import Targets
     from ragbench.metrics.score_calibration import Calibration
     from ragbench.types import Dataset, Embedder, EmbedderLike, LLMLike
@@ -412,7 +412,7 @@ class EvaluationPlan:
     detector: Callable[[str], float] | None
     calibrations: Mapping[str, Calibration]
     measures: tuple[Measure, ...]
-    baseline: Report | None
+    baseline: Result | None
 
     @property
     def named(self) -> tuple[str, ...]:

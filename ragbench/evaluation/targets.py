@@ -5,7 +5,6 @@ The defaults are in targets.toml next to this file, those of published designs i
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -13,11 +12,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.files import read_toml
-from ragbench.metrics.overall import THRESHOLDS, WEIGHTS, check_thresholds, check_weights
+from ragbench.metrics.overall import (
+    THRESHOLDS,
+    WEIGHTS,
+    check_thresholds,
+    check_weights,
+    is_number,
+)
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import higher_is_better, measure_of
 
@@ -276,13 +281,9 @@ def _part(name: str, table: str) -> str:
 def _number(name: str, value: object) -> float | None:
     if value is False:
         return None
-    if not _is_finite(value):
+    if not is_number(value):
         raise ConfigError(f"{name} = {value!r}; expected a finite number, or false for no target")
     return float(value)
-
-
-def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _parse_gates(text: str) -> dict[str, float]:
@@ -312,6 +313,6 @@ def _parse_gates(text: str) -> dict[str, float]:
 
 def _check_gates(gates: Mapping[str, float]) -> dict[str, float]:
     for name, value in gates.items():
-        if not _is_finite(value):
+        if not is_number(value):
             raise ConfigError(f"--fail-under: {name}={value!r}; expected a finite number")
     return {check_measure(name): float(value) for name, value in gates.items()}

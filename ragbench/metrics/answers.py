@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -161,11 +162,6 @@ def semantic_similarity(
     >>> semantic_similarity(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[-1.0, 0.0], [3.0, 0.0]])).tolist()
     [0.0, 0.6]
     """
-    if answers.shape != references.shape or answers.ndim != 2:
-        raise DataError(
-            f"answers and references need the same shape (n, dimension), not {answers.shape} "
-            f"and {references.shape}"
-        )
     left, right = answers.astype(np.float64), references.astype(np.float64)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     dots = np.einsum("ij,ij->i", left, right)
@@ -438,16 +434,17 @@ def score_own(
 
 
 def _bounded(measure: Measure, query_id: str, value: object) -> float:
-    low, high = measure.bounds
+    low, high = (
+        default if bound is None else bound
+        for bound, default in zip(
+            measure.bounds, (-sys.float_info.max, sys.float_info.max), strict=True
+        )
+    )
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.inf
-    if (
-        math.isinf(number)
-        or (low is not None and number < low)
-        or (high is not None and number > high)
-    ):
+    if not (math.isnan(number) or low <= number <= high):
         raise DataError(
             f"{measure.name} is {value!r} at query {query_id!r}; expected a number "
             f"within {measure.bounds}, or None"

@@ -6,13 +6,15 @@ Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucina
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, TypeGuard
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, unknown
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
@@ -25,31 +27,9 @@ from ragbench.metrics.pipeline import (
 from ragbench.metrics.tidy import answers_by_query, state_of, tidy_cases, wording
 from ragbench.types import Answer, Case, Dataset
 
-
-class Part(NamedTuple):
-    """A part of the overall: its label in reasons, its default weight and threshold."""
-
-    label: str
-    weight: float
-    threshold: float
-
-
-_PARTS = {
-    "semantic": Part("semantic similarity", 40, 0.7),
-    "llm_correctness": Part(
-        "correctness by the judge", 40, 0.5
-    ),  # 0 or 1, the mean of repeated samples
-    "keyword": Part("required keywords", 20, 0.6),
-    "expected_document": Part("expected document retrieved", 20, 1.0),
-    "citation": Part("citations that hold", 0, 0.8),
-    "hallucination": Part(
-        "hallucination", 20, 1.0
-    ),  # uncalibrated: decides only with a threshold of the user
-    "llm_hallucination": Part("hallucination by the judge", 20, 0.2),
-    "gold_facts": Part("gold facts", 0, 0.6),
-    "expected_claims": Part("expected claims", 0, 0.6),
-    "expected_citations": Part("expected citations", 0, 0.6),
-}
+_PARTS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("overall.toml").read_text(encoding="utf-8")
+)
 
 PARTS = tuple(_PARTS)
 
@@ -57,12 +37,12 @@ LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
 """Parts that are better when lower."""
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {name: part.weight for name, part in _PARTS.items()}
+    {name: part["weight"] for name, part in _PARTS.items()}
 )
 """The weight of each part; only their ratios matter. A part of weight 0 only affects passing."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
-    {**{name: part.threshold for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
+    {**{name: part["threshold"] for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
 )
 """The value that each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed
 it. "outcome" (as expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves
@@ -86,12 +66,11 @@ def weighted_overall(
 
     Raises:
         ConfigError: a weight of a part that does not exist, below 0, or all of them 0.
-        DataError: a part that does not exist, or a value outside [0, 1].
     """
     check_weights(weights)
     good = {
         name: 1 - value if name in LOWER_PARTS else value
-        for name, value in _checked(parts).items()
+        for name, value in parts.items()
         if not math.isnan(value) and weights.get(name, 0) > 0
     }
     total = sum(weights[name] for name in good)
@@ -116,30 +95,20 @@ def shortfalls(
 
     Raises:
         ConfigError: a threshold of a part that does not exist, or outside [0, 1].
-        DataError: a part that does not exist, or a value outside [0, 1].
     """
     check_thresholds(thresholds)
-    found = {}
-    values = _checked(parts)
+    texts = {}
     for name, part in _PARTS.items():
-        value, threshold = values.get(name, math.nan), thresholds.get(name)
-        if threshold is None or math.isnan(value):
-            continue
+        value, threshold = parts.get(name, math.nan), thresholds.get(name, math.nan)
         sign = ">" if name in LOWER_PARTS else "<"
         if value > threshold if sign == ">" else value < threshold:
-            found[name] = f"{part.label} {_compared(value, threshold, sign)}"
-    return found
+            texts[name] = f"{part['label']} {_compared(value, threshold, sign)}"
+    return texts
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
     """Refuse weights that name no part, are below 0 or not a number, or are all 0."""
-    for name, weight in weights.items():
-        if name not in PARTS:
-            raise ConfigError(unknown("part of the overall", name, PARTS))
-        if not _is_number(weight) or weight < 0:
-            raise ConfigError(
-                f"the weight of {name!r} is {weight!r}; expected a number of 0 or more, such as 20"
-            )
+    _check(weights, "weight", PARTS, math.inf, "of 0 or more, such as 20")
     if not any(weight > 0 for weight in weights.values()):
         raise ConfigError(
             "all weights of the overall are 0; give at least one part a weight, such as "
@@ -149,29 +118,21 @@ def check_weights(weights: Mapping[str, float]) -> None:
 
 def check_thresholds(thresholds: Mapping[str, float]) -> None:
     """Refuse thresholds that name no part or lie outside [0, 1]."""
-    for name, threshold in thresholds.items():
-        if name not in THRESHOLDS:
-            raise ConfigError(unknown("part of the overall", name, THRESHOLDS))
-        if not _is_number(threshold) or not 0 <= threshold <= 1:
-            raise ConfigError(
-                f"the threshold of {name!r} is {threshold!r}; expected a number from 0 to 1, "
-                "such as 0.7"
-            )
+    _check(thresholds, "threshold", THRESHOLDS, 1, "from 0 to 1, such as 0.7")
 
 
-def _checked(parts: Mapping[str, float]) -> Mapping[str, float]:
-    for name, value in parts.items():
-        if name not in PARTS:
-            raise DataError(unknown("part of the overall", name, PARTS))
-        if not 0 <= value <= 1 and not math.isnan(value):
-            raise DataError(
-                f"the part {name!r} is {value!r}; expected a number from 0 to 1, or NaN where "
-                "unscored"
-            )
-    return parts
+def _check(
+    values: Mapping[str, float], what: str, parts: Iterable[str], high: float, expected: str
+) -> None:
+    for name, value in values.items():
+        if name not in parts:
+            raise ConfigError(unknown("part of the overall", name, parts))
+        if not is_number(value) or not 0 <= value <= high:
+            raise ConfigError(f"the {what} of {name!r} is {value!r}; expected a number {expected}")
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """Return True for a finite number that is not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -226,9 +187,8 @@ def score_overall(
     {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
 
     Raises:
-        ConfigError: weights or thresholds of parts that do not exist, or out of range. DataError:
-        columns are missing, a query has two values for a measure, or an answer does not fit the
-        dataset.
+        ConfigError: weights or thresholds of parts that do not exist, or out of range.
+        DataError: an answer does not fit the dataset.
     """
     check_weights(weights)
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
@@ -476,20 +436,10 @@ def _joined(
     dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame
 ) -> Iterator[tuple[Case, Answer | None, dict[str, float], bool]]:
     """Yield each case with its answer, its scores, and whether any answer cites."""
-    columns = ["query_id", "measure", "value"]
-    if lacking := [name for name in columns if name not in scores.columns]:
-        raise DataError(
-            f"scores: no column {', '.join(map(repr, lacking))}; expected query_id, measure and "
-            "value, as from score_answers and score_groundedness"
-        )
-    twice = scores[scores.duplicated(columns[:2])]
-    if len(twice):
-        query_id, measure = twice.iloc[0][columns[:2]]
-        raise DataError(
-            f"scores: query {query_id!r} has two values for {measure}; give each frame once"
-        )
     values: dict[str, dict[str, float]] = {}
-    for query_id, measure, value in scores[columns].itertuples(index=False):
+    for query_id, measure, value in scores[["query_id", "measure", "value"]].itertuples(
+        index=False
+    ):
         values.setdefault(query_id, {})[measure] = float(value)
     by_query, citing = (
         answers_by_query(dataset, answers),

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import read_json, write_durably
@@ -130,27 +130,20 @@ class Calibration:
         """
         file = Path(path)
         hint = "expected a file that `ragbench label` or Calibration.save wrote"
-        found = read_json(file, hint, error=ConfigError)
-        version = found.pop("ragbench_calibration", None) if isinstance(found, dict) else None
+        saved = read_json(file, hint, error=ConfigError)
+        version = saved.pop("ragbench_calibration", None) if isinstance(saved, dict) else None
         if version != SCHEMA:
-            what = (
-                "is not a calibration"
-                if version is None
-                else f"is a calibration of version {version!r}"
-            )
-            raise ConfigError(f"{file} {what}; {hint} (version {SCHEMA})")
+            raise ConfigError(f"{file} is not a calibration of version {SCHEMA}; {hint}")
         try:
-            own = TypeAdapter(cls).validate_python(found)
-        except ValidationError as exc:
-            first = exc.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"{file} is damaged: {where}: {first['msg']}; {hint}") from exc
-        numbers = (own.threshold, own.ci_low, own.ci_high, own.intercept, own.slope)
-        if not all(map(math.isfinite, numbers)) or not own.ci_low <= own.threshold <= own.ci_high:
-            raise ConfigError(
-                f"{file} is damaged: its threshold and interval are {numbers[:3]}; {hint}"
-            )
-        return own
+            calibration = TypeAdapter(cls).validate_python(saved)
+            low, high = calibration.ci_low, calibration.ci_high
+            is_finite = math.isfinite(low + high + calibration.intercept + calibration.slope)
+            if not (is_finite and low <= calibration.threshold <= high):
+                raise ValueError(f"the threshold is not in its interval [{low}, {high}]")
+        except ValueError as exc:
+            problem = " ".join(str(exc).split())
+            raise ConfigError(f"{file} is damaged: {problem:.200}; {hint}") from exc
+        return calibration
 
 
 def calibrate_threshold(
@@ -258,32 +251,33 @@ def score_version(measure: str, model: str = "") -> str:
 
 def _checked(scores: Any, labels: Any) -> tuple[Floats, Bools]:
     try:
-        values, given = np.asarray(scores, dtype=float), np.asarray(labels, dtype=float)
+        values, right = np.asarray(scores, dtype=float), np.asarray(labels, dtype=float)
     except (TypeError, ValueError) as exc:
         raise DataError(
             "scores must be numbers and labels True or False (1 or 0), one of each per text"
         ) from exc
-    if values.ndim != 1 or values.shape != given.shape:
+    if values.ndim != 1 or values.shape != right.shape:
         raise DataError(
-            f"there are {values.size} scores and {given.size} labels; expected one of each per text"
+            f"there are {values.size} scores and {right.size} labels; expected one of each per text"
         )
-    if not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
+    for what, column, fits in (
+        ("score", values, np.isfinite(values)),
+        ("label", right, np.isin(right, (0.0, 1.0))),
+    ):
+        if not fits.all():
+            at = int(np.argmin(fits))
+            raise DataError(
+                f"{what} {at} is {column[at]:g}; expected finite scores and labels that are True "
+                "or False (1 or 0); leave texts without a score out"
+            )
+    n, positive = len(right), int(right.sum())
+    if n < MIN_LABELS or min(positive, n - positive) < MIN_OF_A_KIND:
         raise DataError(
-            f"score {at} is {values[at]}; leave texts without a score out, with their labels"
+            f"there are {n} labels, {positive} positive and {n - positive} negative; expected at "
+            f"least {MIN_LABELS}, with {MIN_OF_A_KIND} of each kind. Label more texts; `ragbench "
+            "label` adds them to a sheet that exists"
         )
-    if not np.isin(given, (0.0, 1.0)).all():
-        at = int(np.flatnonzero(~np.isin(given, (0.0, 1.0)))[0])
-        raise DataError(f"label {at} is {given[at]:g}; expected True or False (1 or 0)")
-    positive = int(given.sum())
-    fewer = min(positive, len(given) - positive)
-    if len(given) < MIN_LABELS or fewer < MIN_OF_A_KIND:
-        raise DataError(
-            f"there are {len(given)} labels, {positive} positive and {len(given) - positive} "
-            f"negative; expected at least {MIN_LABELS}, with {MIN_OF_A_KIND} of each kind. Label "
-            "more texts; `ragbench label` adds them to a sheet that exists"
-        )
-    return values, given.astype(bool)
+    return values, right.astype(bool)
 
 
 def _fit(values: Floats, right: Bools) -> tuple[float, float]:

@@ -19,6 +19,7 @@ that hold evidence.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, NamedTuple
@@ -36,6 +37,12 @@ from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 
 Characters = dict[str, Ints]
 """Document -> positions of characters, each once, in order."""
+
+Range = tuple[str, int, int]
+"""A document, and the characters from a start to an end."""
+
+Borders = Mapping[str, Ints]
+"""Document -> the starts and the ends of ranges, in two rows."""
 
 
 def score_spans(
@@ -92,24 +99,20 @@ def score_spans(
     cases = [case for case in dataset.cases if case.evidence]
     if not cases:
         return tidy([], [], [])
-    truths = [_characters(case.evidence) for case in cases]
     rankings = _rankings(dataset, cases, run, chunks)
-    borders = _borders(chunks, {doc_id for truth in truths for doc_id in truth})
     tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
+    borders = _borders(map(_range, chunks), {s.doc_id for case in cases for s in case.evidence})
     rows = []
-    for truth, ranked in zip(truths, rankings, strict=True):
-        reading = _read(truth, ranked)
-        read = np.minimum(np.array(ks, dtype=np.int64), len(ranked))
-        hits, sizes, n_truth = (
-            reading.hits[read],
-            reading.sizes[read],
-            sum(map(len, truth.values())),
-        )
-        recalls = [
-            _hits_within(budget, truth, reading, ranked, tokens) / n_truth for budget in budgets
-        ]
+    for case, ranked in zip(cases, rankings, strict=True):
+        truth = _characters(case.evidence)
+        n_truth = sum(map(len, truth.values()))
+        firsts = [[_range(chunk) for chunk in ranked[:k]] for k in ks]
+        hits = np.array([_n_covered(truth, first) for first in firsts], dtype=float)
+        sizes = np.array([sum(end - start for _, start, end in first) for first in firsts])
+        found = [_n_covered(truth, _within(budget, ranked, tokens)) for budget in budgets]
         precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
-        rows.append([*(hits / n_truth), *precisions, *ious, _omega(truth, borders), *recalls])
+        omega = _omega(truth, borders)
+        rows.append([*(hits / n_truth), *precisions, *ious, omega, *(n / n_truth for n in found)])
     table = np.array(rows).T
     if budgets:
         table = np.vstack([table, _area(budgets, table[-len(budgets) :])])
@@ -136,7 +139,8 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
         DataError: evidence that is not a range of characters, or in a document that the corpus
         lacks.
     """
-    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
+    named = {span.doc_id for case in dataset.cases for span in case.evidence}
+    borders = _borders(map(_range, chunks), named)
     rows = []
     for case in dataset.cases:
         spans = [_trimmed(dataset, case, span) for span in case.evidence]
@@ -148,7 +152,7 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
             text = dataset.corpus[doc_id].full_text
             visible = np.array([not text[i].isspace() for i in positions.tolist()])
             n_visible += int(visible.sum())
-            n_lost += int((visible & ~_covered(positions, *borders[doc_id])).sum())
+            n_lost += int((visible & ~_covered(positions, borders[doc_id])).sum())
         if n_split or n_lost:
             rows.append((case.query_id, len(spans), n_split, n_lost / max(n_visible, 1)))
     frame = pd.DataFrame(rows, columns=["query_id", "spans", "split", "fraction_lost"])
@@ -166,11 +170,7 @@ def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
     0.6666666666666666
     """
     truth = _characters(evidence)
-    borders = _borders(chunks, truth)
-    found = sum(
-        int(_covered(positions, *borders[doc_id]).sum()) for doc_id, positions in truth.items()
-    )
-    return found / sum(map(len, truth.values()))
+    return _n_covered(truth, map(_range, chunks)) / sum(map(len, truth.values()))
 
 
 def total_length(starts: Ints, ends: Ints) -> int:
@@ -192,11 +192,12 @@ def evidence_chunks(
 
     Evidence in no chunk counts as a chunk of its own, which cannot be found.
     """
-    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
-    ids: dict[str, list[str]] = {doc_id: [] for doc_id in borders}
-    for chunk in chunks:
-        if chunk.doc_id in ids:
-            ids[chunk.doc_id].append(chunk.chunk_id)
+    named = {span.doc_id for case in dataset.cases for span in case.evidence}
+    inside = [chunk for chunk in chunks if chunk.doc_id in named]
+    borders = _borders(map(_range, inside), named)
+    ids = defaultdict(list)
+    for chunk in inside:
+        ids[chunk.doc_id].append(chunk.chunk_id)
     relevant: dict[str, dict[str, int]] = {}
     n_spans = 0
     for case in dataset.cases:
@@ -256,35 +257,41 @@ def _characters(spans: Iterable[Span]) -> Characters:
     return {doc_id: np.unique(np.concatenate(ranges)) for doc_id, ranges in parts.items()}
 
 
-def _borders(chunks: Iterable[Chunk], doc_ids: Iterable[str]) -> dict[str, tuple[Ints, Ints]]:
-    """Return document -> the starts and the ends of its chunks."""
+def _range(chunk: Chunk) -> Range:
+    return chunk.doc_id, chunk.start, chunk.end
+
+
+def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
     borders: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
-    for chunk in chunks:
-        if chunk.doc_id in borders:
-            borders[chunk.doc_id].append((chunk.start, chunk.end))
-    columns = {
-        doc_id: np.array(rows, dtype=np.int64).reshape(-1, 2) for doc_id, rows in borders.items()
-    }
-    return {doc_id: (rows[:, 0], rows[:, 1]) for doc_id, rows in columns.items()}
+    for doc_id, start, end in ranges:
+        if doc_id in borders:
+            borders[doc_id].append((start, end))
+    return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
 
 
-def _covered(positions: Ints, starts: Ints, ends: Ints) -> Bools:
+def _covered(positions: Ints, borders: Ints) -> Bools:
     """Return for each position whether one of the ranges contains it."""
     change = np.zeros(len(positions) + 1, dtype=np.int64)
-    np.add.at(change, np.searchsorted(positions, starts), 1)
-    np.add.at(change, np.searchsorted(positions, ends), -1)
+    for step, limits in zip((1, -1), borders, strict=True):
+        np.add.at(change, np.searchsorted(positions, limits), step)
     covered: Bools = np.cumsum(change[:-1]) > 0
     return covered
 
 
-def _omega(truth: Characters, borders: Mapping[str, tuple[Ints, Ints]]) -> float:
-    n_found = n_held = 0
+def _n_covered(truth: Characters, ranges: Iterable[Range]) -> int:
+    """Return the number of characters of the evidence in these ranges."""
+    borders = _borders(ranges, truth)
+    return sum(int(_covered(truth[doc_id], borders[doc_id]).sum()) for doc_id in truth)
+
+
+def _omega(truth: Characters, borders: Borders) -> float:
+    n_hits = n_read = 0
     for doc_id, positions in truth.items():
-        starts, ends = borders[doc_id]
-        holding = np.searchsorted(positions, starts) < np.searchsorted(positions, ends)
-        n_found += int(_covered(positions, starts[holding], ends[holding]).sum())
-        n_held += total_length(starts[holding], ends[holding])  # text in several chunks counts once
-    return n_found / max(n_held, 1)
+        first, last = np.searchsorted(positions, borders[doc_id])
+        reading = borders[doc_id][:, first < last]
+        n_hits += int(_covered(positions, reading).sum())
+        n_read += total_length(*reading)  # text in several chunks counts once
+    return n_hits / max(n_read, 1)
 
 
 def _rankings(
@@ -306,30 +313,6 @@ def _rankings(
         order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
         rankings.append([chunks[i] for _, i in order])
     return rankings
-
-
-class _Reading(NamedTuple):
-    """A ranking read against the evidence of its question."""
-
-    first: Characters
-    """For each character of the evidence the rank of the first chunk that contains it, from 0."""
-    hits: Ints
-    """Characters of the evidence in the first 0, 1, 2 ... chunks."""
-    sizes: Ints
-    """Characters in the first 0, 1, 2 ... chunks."""
-
-
-def _read(truth: Characters, ranked: Sequence[Chunk]) -> _Reading:
-    n = len(ranked)
-    first = {doc_id: np.full(len(positions), n) for doc_id, positions in truth.items()}
-    for rank in reversed(range(n)):
-        chunk = ranked[rank]
-        if chunk.doc_id in truth:
-            low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, chunk.end))
-            first[chunk.doc_id][low:high] = rank
-    new = np.bincount(np.concatenate([*first.values()]), minlength=n + 1)[:n]
-    sizes = [chunk.end - chunk.start for chunk in ranked]
-    return _Reading(first, np.cumsum(np.r_[0, new]), np.cumsum([0, *sizes]))
 
 
 class _Tokens(NamedTuple):
@@ -364,30 +347,20 @@ def _tokens(
     return tokens
 
 
-def _hits_within(
-    budget: int,
-    truth: Characters,
-    reading: _Reading,
-    ranked: Sequence[Chunk],
-    tokens: Mapping[str, _Tokens],
-) -> int:
-    """Return the number of characters of the evidence in the first tokens of the ranking."""
-    spent = np.cumsum(
-        [0, *(tokens[chunk.chunk_id].cost for chunk in ranked)]
-    )  # before each chunk, and after the last
-    n = int(np.searchsorted(spent[:-1], budget))  # chunks that are read at least in part
-    if n == 0 or spent[n] <= budget:
-        return int(reading.hits[n])
-    chunk = ranked[n - 1]
-    offsets, first, _ = tokens[chunk.chunk_id]
-    last = first + budget - int(spent[n - 1]) - 1
-    # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
-    stop = min(offsets[last, 1], offsets[last + 1, 0])
-    hits = int(reading.hits[n - 1])
-    if chunk.doc_id in truth:
-        low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, stop))
-        hits += int((reading.first[chunk.doc_id][low:high] == n - 1).sum())
-    return hits
+def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]) -> list[Range]:
+    """Return what is read of a ranking until the budget is used up."""
+    ranges = []
+    for chunk in ranked:
+        offsets, first, cost = tokens[chunk.chunk_id]
+        if budget <= 0:
+            break
+        end = chunk.end
+        if cost > budget:
+            # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
+            end = max(chunk.start, min(offsets[first + budget - 1, 1], offsets[first + budget, 0]))
+        ranges.append((chunk.doc_id, chunk.start, int(end)))
+        budget -= cost
+    return ranges
 
 
 def _area(budgets: Sequence[int], recalls: Floats) -> Floats:

@@ -47,7 +47,7 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
 
 def known_item_note(result: Result) -> list[str]:
     """Return what drafted questions cannot show, in a sentence; empty where there are none."""
-    categories = [case.category for case in result.report.cases]
+    categories = [case.category for case in result.cases]
     drafts = categories.count(KNOWN_ITEM)
     return (
         []
@@ -71,14 +71,14 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     of: dict[str, Mapping[Any, Any]] = {
         row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]
     }
-    test_set, lines = result.report.test_set, []
+    test_set, lines = result.dataset, []
     if "pass_rate" in of:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
         lines.append(
             f"**{passed} of {of['pass_rate']['n_scored']} questions passed** all their thresholds: "
             f"{_interval(of, 'pass_rate')}{_most_missed(result)}."
         )
-    missed = [row for row in result.report.measures if row.verdict == "missed"]
+    missed = [row for row in result.rows if row.verdict == "missed"]
     if missed:
         shown = ", ".join(
             f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]
@@ -87,7 +87,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
             f"{len(missed)} targets are missed: {shown}{' ...' if len(missed) > 4 else ''}."
         )
     main = main_measure(result.scores)
-    about = f"over {test_set.questions} questions and {test_set.documents:,} documents"
+    about = f"over {len(result.queries)} questions and {test_set['documents']:,} documents"
     shown = ", ".join(
         _interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of
     )
@@ -112,9 +112,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         _interval(of, name) for name in (answer, "claim_support", "answered") if name in of
     ):
         lines.append(f"Answers: {shown}.")
-    if missing := [
-        f"{one.name} ({one.reason})" for one in result.report.perspectives if not one.measured
-    ]:
+    if missing := [f"{one.name} ({one.reason})" for one in result.perspectives if not one.measured]:
         lines.append(f"Not measured: {', '.join(missing)}.")
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = count_causes(result.diagnosis)
@@ -127,7 +125,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         lines.append(
             f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}."
         )
-    advice = next(iter(result.report.advice), None)
+    advice = next(iter(result.advice), None)
     lines.append(
         f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below."
     )
@@ -137,9 +135,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
 def _most_missed(result: Result) -> str:
     """Return the reasons for which most questions did not pass, without their values."""
     reasons = (
-        re.split(r"[:(\d]", reason)[0].strip()
-        for case in result.report.cases
-        for reason in case.reasons
+        re.split(r"[:(\d]", reason)[0].strip() for case in result.cases for reason in case.reasons
     )
     counts = Counter(reasons).most_common(3)
     return (
@@ -154,9 +150,7 @@ def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
     that did not pass.
     """
     failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
-    others = sum(
-        case.passed is False and case.query_id not in failed for case in result.report.cases
-    )
+    others = sum(case.passed is False and case.query_id not in failed for case in result.cases)
     right = f" ({others} more have one and missed only another threshold)" if others else ""
     return (
         f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the "

@@ -51,9 +51,7 @@ def export_table(
         )
     table = several.questions if questions else several.scores
     if not questions:
-        known = {
-            (one.name, case.query_id): case.category for one in several for case in one.report.cases
-        }
+        known = {(one.name, case.query_id): case.category for one in several for case in one.cases}
         table.insert(
             2,
             "category",

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ragbench.evaluation import Results, schema
+from ragbench.evaluation import Results
+from ragbench.evaluation.report_json import plain as plain_data
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
 from ragbench.report.failures import plain
 from ragbench.report.leaderboard import leaderboard_html, leaderboard_markdown
@@ -109,8 +110,6 @@ def results_json(results: Results) -> str:
         for name, table in tables.items()
     }
     return (
-        json.dumps(
-            schema.plain(records), indent=1, ensure_ascii=False, allow_nan=False, default=str
-        )
+        json.dumps(plain_data(records), indent=1, ensure_ascii=False, allow_nan=False, default=str)
         + "\n"
     )

@@ -140,7 +140,7 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
                 for one in judged.get(case.query_id, ())
             ),
         ]
-        for case in result.report.cases
+        for case in result.cases
     }
     scores = dict(list(result.scores.dropna().groupby("query_id")))
     reasons = {

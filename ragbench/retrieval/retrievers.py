@@ -14,6 +14,7 @@ from typing import Any
 from ragbench.errors import ConfigError, require, unknown
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrieval.approximate import DenseIVF
+from ragbench.retrieval.beir_models import BeirRetriever, is_beir_model
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk
@@ -52,7 +53,7 @@ def make_retriever(
 
     One of your own is a class, or a function, that gives a `Retriever` for the chunks, or
     "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
-    is.
+    is, and so is a retrieval model of BEIR, or an `EvaluateRetrieval` of one.
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
@@ -65,6 +66,8 @@ def make_retriever(
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
         )
+    if is_beir_model(own):
+        return BeirRetriever(chunks, own)
     if own is not None:
         index: Any = own(chunks) if _makes_one(own) else own
         if not isinstance(index, Retriever):
@@ -107,7 +110,7 @@ def _own(name: Any) -> Any:
     found = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
     if isinstance(found, str):
         return None
-    if not callable(found) and not isinstance(found, Retriever):
+    if not callable(found) and not isinstance(found, Retriever) and not is_beir_model(found):
         raise ConfigError(
             f"retriever {found!r}: expected a name, a Retriever, or a function of the chunks"
         )

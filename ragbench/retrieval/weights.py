@@ -181,10 +181,7 @@ class Weights:
 def quietly() -> Iterator[None]:
     """Load without the libraries' bars and reports; what was set before is set again after."""
     with warnings.catch_warnings():
-        # In a kernel without ipywidgets this import warns about a bar that was not asked for.
         warnings.simplefilter("ignore")
-        import tqdm.auto  # noqa: F401
-
         transformers_logging: Any = importlib.import_module(
             "transformers.utils.logging"
         )  # only half of it is typed

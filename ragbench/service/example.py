@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from ragbench.evaluation import Result, new_result
-from ragbench.evaluation.records import CategoryResult
 from ragbench.service.records import record
 from ragbench.types import Case, Dataset
 
@@ -51,7 +50,7 @@ def _night(
     cases = tuple(Case(query_id, f"Made-up question {query_id}?") for query_id in ids)
     data = Dataset("made-up", "test", {}, cases, {})
     result = new_result(
-        name="example",
+        name="example, made up",
         parameters={"retriever": "bm25"},
         dataset=data,
         run={},
@@ -61,21 +60,14 @@ def _night(
     )
     at = pd.Timestamp("2026-01-01T02:00Z") + pd.Timedelta(days=night)
     versions = {"ragbench": "0.1.0", "libraries": {"app": "1.4" if night < 20 else "1.5"}}
-    passed = columns["pass_rate"]
-    categories = []
-    for number, name in enumerate(_CATEGORIES):
-        part = passed[category == number]
-        categories.append(
-            CategoryResult(name, len(part), len(part), float(part.mean()), None, None, {})
-        )
-    counts = {"passed": int(passed.sum()), "failed": int(count - passed.sum())}
-    report = replace(
-        result.report, name="example, made up", counts=counts, categories=tuple(categories)
-    )
+    verdicts = {
+        query_id: {"category": _CATEGORIES[kind], "passed": bool(passed)}
+        for query_id, kind, passed in zip(ids, category, columns["pass_rate"], strict=True)
+    }
     config = {
         **result.config,
         "made_at": at.isoformat(),
         "environment": versions,
         "series": "example",
     }
-    return replace(result, config=config, verdicts=report)
+    return replace(result, config=config, verdicts=verdicts)

@@ -20,7 +20,6 @@ from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import Result, load_result
-from ragbench.evaluation.records import Report
 from ragbench.service import tables
 from ragbench.service.alert_rules import raise_alerts, send_or_warn
 from ragbench.service.history_database import (
@@ -148,9 +147,7 @@ def import_results(
         ConfigError, DataError: the database cannot be used, or the folder holds no result.
     """
     folder = Path(folder)
-    files = (
-        path for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name)
-    )
+    files = (path for name in ("scores.csv", "run.trec") for path in folder.rglob(name))
     folders = sorted(
         {path.parent for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}"}
     )
@@ -171,10 +168,10 @@ def import_results(
 
 def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Rows:
     """Return what the tables hold of a result."""
-    report, config, dataset = result.report, result.config, result.config["dataset"]
+    config, dataset = result.config, result.config["dataset"]
     client = client or config.get("client", "")
     names = _names(result, folder, series)
-    settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
+    settings = {name: result.settings[name] for name in _DECIDING if name in result.settings}
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
@@ -183,10 +180,10 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     )
     values = values.astype("float64")
     made_at, content = _made_at(result, folder), _content(folder, values)
-    passed = report.passed if report.settings.get("named") else None
-    if passed is None and report.comparison is not None:
-        passed = not report.comparison.regressions
-    counts = report.counts
+    passed = result.passed if result.settings.get("named") else None
+    if passed is None and result.comparison is not None:
+        passed = not result.comparison.regressions
+    counts = result.counts
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
         "client_id": client,
@@ -210,20 +207,20 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
         "categories": canonical(
-            {row.category: [row.pass_rate, row.n_scored] for row in report.categories}
+            {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
         ),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
-    return Rows(run, canonical(texts), _scores(run["id"], report, values))
+    return Rows(run, canonical(texts), _scores(run["id"], result, values))
 
 
 def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     """Return the series and the configuration of a result."""
-    report, config = result.report, result.config
-    configuration = str(report.system.get("name", ""))
-    suite, sample = report.settings.get("suite", "full"), report.settings.get("sample")
+    config = result.config
+    configuration = str(result.system.get("name", ""))
+    suite, sample = result.settings.get("suite", "full"), result.settings.get("sample")
     parts = ["" if suite == "full" else suite, f"{sample} questions" if sample else ""]
-    part = ", ".join(filter(None, [*parts, *report.settings.get("categories", ())]))
+    part = ", ".join(filter(None, [*parts, *result.settings.get("categories", ())]))
     default = f"{config['dataset'].get('name', '')}, {configuration}" + f" ({part})" * bool(part)
     if config.get("source"):
         default, configuration = folder.absolute().parent.name if folder else "", result.name
@@ -237,11 +234,11 @@ def _seconds(timings: Mapping[str, float]) -> float:
     return math.fsum(value for stage, value in timings.items() if stage not in within)
 
 
-def _scores(run_id: str, report: Report, values: pd.DataFrame) -> list[Json]:
+def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
     """Return the rows of the scores: of measures per question, and of those that only a whole run
     has.
     """
-    summary = {row.measure: row for row in report.measures}
+    summary = {row.measure: row for row in result.rows}
     rows = []
     for measure in dict.fromkeys([*values, *summary]):
         row = summary.get(measure)
@@ -280,7 +277,7 @@ def _content(folder: Path | None, values: pd.DataFrame) -> str:
 
 def _made_at(result: Result, folder: Path | None) -> str:
     """Return when a result was made, as the tables hold it."""
-    text = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
+    text = result.made_at
     try:
         at = datetime.fromisoformat(text)
     except ValueError as exc:

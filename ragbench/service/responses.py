@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
-from ragbench.evaluation.schema import plain
+from ragbench.evaluation.report_json import plain
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json
 from ragbench.service.job_queue import jobs
@@ -86,7 +86,7 @@ def result_of_run(session: Session, row: Json) -> Result | None:
 def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
     """Return the cases of a run, from its files or, where they are not there, from the database."""
     if result is not None:
-        return [plain(asdict(case)) for case in result.report.cases]
+        return [plain(asdict(case)) for case in result.cases]
     _, scores, texts = scores_of(row["id"], session.database)
     wide = scores.pivot(index="query_id", columns="measure", values="value").reindex([*texts])
     unknown = {"answer": None, "passed": None}

@@ -94,6 +94,7 @@ def _preload() -> None:
         if os.getppid() != sweep:
             os._exit(0)
         with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
+            warnings.simplefilter("ignore")
             importlib.import_module(name)
     from ragbench.sweep.worker import load_papermill
 

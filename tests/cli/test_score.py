@@ -112,8 +112,8 @@ def test_judged_is_next_to_ndcg_in_leaderboards_and_reports(folder: Path) -> Non
     assert "| Judged@10 |" in rb.report.leaderboard_markdown(board.reset_index(), "nDCG@10")
     assert "Judged@10" in repr(results.leaderboard())
     assert "Judged" not in repr(rb.Results([good]).leaderboard())
-    shown = [row.measure for row in shown_measures(bad.report)["retrieval"]]
+    shown = [row.measure for row in shown_measures(bad)["retrieval"]]
     assert shown.index("Judged@5") == shown.index("nDCG@5") + 1
-    assert "Judged@5" in [row.measure for row in brief_measures(bad.report)["retrieval"]]
-    assert "Judged@k" in [name for name, _ in depth_table(bad.report)[1]]
-    assert "Judged" not in str(depth_table(good.report))
+    assert "Judged@5" in [row.measure for row in brief_measures(bad)["retrieval"]]
+    assert "Judged@k" in [name for name, _ in depth_table(bad)[1]]
+    assert "Judged" not in str(depth_table(good))

@@ -31,7 +31,7 @@ def retrieved(data: Dataset, system: Callable[[str], object], **options: object)
 
 
 def value(result: rb.Result, measure: str) -> float:
-    [row] = [one for one in result.report.measures if one.measure == measure]
+    [row] = [one for one in result.rows if one.measure == measure]
     assert row.value is not None
     return row.value
 
@@ -53,7 +53,7 @@ def test_a_constant_context_retrieves_nothing(contexts: Sequence[str]) -> None:
     result = retrieved(PYDOC, constant(*contexts), targets=TARGETS)
     assert (value(result, "nDCG@5"), value(result, "RR"), value(result, "R@10")) == (0, 0, 0)
     assert not result.passed
-    verdict, sentence = banner(result.report)
+    verdict, sentence = banner(result)
     assert verdict == "failed"
     assert "110 passages (100%) are not attributable" in sentence or len(contexts) > 1
 
@@ -83,7 +83,7 @@ def test_a_sentence_that_several_documents_hold_is_no_sign_of_the_relevant_one(
     data = Dataset("book", "test", pages, CASES[:1], {"q0": {"0": 1}})
     result = retrieved(data, constant(BOILERPLATE))
     assert value(result, "R@5") == found
-    [warning] = [one.warning for one in result.report.perspectives if one.name == "retrieval"]
+    [warning] = [one.warning for one in result.perspectives if one.name == "retrieval"]
     assert ("not attributable" in warning) == (held_by > 3)
     if held_by in (2, 3):
         assert f"{1 / held_by:.3f} if each counts equally" in warning
@@ -146,7 +146,7 @@ def test_strings_that_are_ids_are_documents_and_not_texts(as_ids: list[str]) -> 
     expected = retrieved(PYDOC, lambda question: [{"id": one} for one in as_ids])
     assert result.scores.equals(expected.scores)
     assert value(result, "R@5") < 0.05
-    assert result.report.system["matched_passages"]["by id"] == 220
+    assert result.system["matched_passages"]["by id"] == 220
 
 
 def test_ids_as_strings_score_as_the_retriever_that_gave_them() -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.evaluation import evaluate, load_calibrations, load_targets
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result, evaluate, load_calibrations, load_targets
 from ragbench.metrics.score_calibration import Calibration, calibrate_threshold, score_version
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.sentences import figures
@@ -44,12 +43,11 @@ def of(measure: str, threshold: float, model: str = "minilm") -> Calibration:
     return replace(made, threshold=threshold, ci_low=threshold - 0.05, ci_high=threshold + 0.05)
 
 
-def measured(*calibrations: Calibration, **options: object) -> Report:
-    result = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=calibrations, **options)  # type: ignore[arg-type]
-    return result.report
+def measured(*calibrations: Calibration, **options: object) -> Result:
+    return evaluate(DATA, ANSWERS, embedder="wordllama", calibration=calibrations, **options)  # type: ignore[arg-type]
 
 
-def note(report: Report, perspective: str) -> str:
+def note(report: Result, perspective: str) -> str:
     return next(one.note for one in report.perspectives if one.name == perspective)
 
 
@@ -62,13 +60,13 @@ def test_without_a_calibration_reports_show_the_ranking_marked_uncalibrated() ->
     assert "claim_support is uncalibrated" in report_markdown(report).replace("\\", "")
     assert "with a support below 0.5, uncalibrated" in dict(figures(report))["Claims"]
     assert not any("hallucination" in reason for case in report.cases for reason in case.reasons)
-    assert "claim_support" not in {row.measure for row in report.measures if row.target is not None}
+    assert "claim_support" not in {row.measure for row in report.rows if row.target is not None}
 
 
 def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
     own = of("claim_support", 0.6)
     report = measured(own)
-    values = {row.measure: row.value for row in report.measures}
+    values = {row.measure: row.value for row in report.rows}
     supports = [case.scores["claim_support"] for case in report.cases]
     expected = np.mean([own.probability(value) for value in supports if value is not None])
     assert values["calibrated:claim_support"] == pytest.approx(expected)
@@ -82,8 +80,9 @@ def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
     assert report.settings["calibration"]["claim_support"]["threshold"] == 0.6
     assert report.settings["cases"]["hallucination"] == pytest.approx(0.4)
     file = own.save(tmp_path / "mine.json")
-    again = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=file).report
-    assert replace(again, made=report.made) == report
+    again = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=file)
+    assert again.scores.equals(report.scores)
+    assert again.settings == report.settings
 
 
 def test_the_threshold_of_claims_is_that_of_the_calibration() -> None:
@@ -133,7 +132,7 @@ def test_a_calibrated_detector_decides_by_its_threshold() -> None:
 
     def correct(*calibrations: Calibration) -> list[bool]:
         result = evaluate(data, [], detector=lambda text: len(text) / 100, calibration=calibrations)
-        return [sample.correct for sample in result.report.samples]
+        return [sample.correct for sample in result.samples]
 
     assert correct() == [True, False], "0.50 raises a warning by default"
     assert correct(of("injection_score", 0.6, model="")) == [True, True]

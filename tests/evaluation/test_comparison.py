@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from ragbench.errors import ComparisonError
-from ragbench.evaluation import check_comparable, compare_reports
-from ragbench.evaluation.records import (
-    CaseResult,
-    MeasureResult,
-    Perspective,
-    Report,
-    SampleResult,
-    TestSet,
-)
+from ragbench.evaluation import Result, check_comparable, compare_results
+from ragbench.evaluation.records import MeasureResult, Perspective, SampleResult, score_frame
 from ragbench.statistics import compare, required_queries
 
 
@@ -25,29 +20,41 @@ def report_of(
     passed: Sequence[bool | None] = (),
     measure: str = "RR",
     name: str = "one",
-) -> Report:
+) -> Result:
+    ids = [f"q{i}" for i in range(len(values))]
     good = passed or [None] * len(values)
-    cases = tuple(
-        CaseResult(
-            f"q{i}", f"question {i}", "", "", good[i], () if good[i] else ("too short",), None, None, "", (), (),
-            {measure: value},
-        )
-        for i, value in enumerate(values)
-    )  # fmt: skip
-    return Report(
-        name=name,
-        test_set=TestSet("pets", "test", "f" * 64, len(values), 2),
-        system={"name": "bm25"},
-        settings={"cases": {"semantic": 0.7}, "embedder": "minilm", "judge": ""},
+    config = {
+        "dataset": {"name": "pets", "split": "test", "fingerprint": "f" * 64},
+        "questions": {one: f"question {one}" for one in ids},
+        "system": {"name": "bm25"},
+        "settings": {"cases": {"semantic": 0.7}, "embedder": "minilm", "judge": ""},
+    }
+    return Result(
+        name,
+        config,
+        {},
+        score_frame((one, measure, value) for one, value in zip(ids, values, strict=True)),
+        rows=(MeasureResult(measure, "retrieval", 0.5, None, None, 1, 1),),
         perspectives=(Perspective("retrieval", True, note="judged by documents"),),
-        measures=(MeasureResult(measure, "retrieval", 0.5, None, None, 1, 1),),
-        cases=cases,
+        verdicts={
+            one: {"passed": passed, "reasons": () if passed else ("too short",)}
+            for one, passed in zip(ids, good, strict=True)
+        },
     )
+
+
+def configured(result: Result, **parts: Any) -> Result:
+    return replace(result, config={**result.config, **parts})
+
+
+def also_scored(result: Result, value: float | None, *measures: str) -> Result:
+    more = score_frame((one, name, value) for name in measures for one in result.queries)
+    return replace(result, scores=pd.concat([result.scores, more], ignore_index=True))
 
 
 def test_an_evaluation_compared_with_itself_has_no_regression() -> None:
     report = report_of([0.1, 0.9, None, 1.0] * 10, [True, False, None, True] * 10)
-    found = compare_reports(report, report)
+    found = compare_results(report, report)
     assert found.regressions == ()
     assert found.changes[0].difference == 0
     assert (found.changes[0].n, found.changes[0].better, found.changes[0].worse) == (30, 0, 0)
@@ -58,7 +65,7 @@ def test_an_evaluation_compared_with_itself_has_no_regression() -> None:
 
 def test_a_clear_drop_is_a_regression_and_a_clear_gain_is_not() -> None:
     low, high = report_of([0.1, 0.2] * 15), report_of([0.8, 0.7] * 15)
-    worse, better = compare_reports(high, low), compare_reports(low, high)
+    worse, better = compare_results(high, low), compare_results(low, high)
     assert worse.regressions == ("RR",)
     assert worse.changes[0].difference == pytest.approx(-0.6)
     assert (worse.changes[0].better, worse.changes[0].worse) == (0, 30)
@@ -68,13 +75,13 @@ def test_a_clear_drop_is_a_regression_and_a_clear_gain_is_not() -> None:
 def test_a_rise_is_a_regression_where_lower_is_better() -> None:
     low = report_of([0.1, 0.2] * 15, measure="ngram_redundancy")
     high = report_of([0.8, 0.7] * 15, measure="ngram_redundancy")
-    assert compare_reports(low, high).regressions == ("ngram_redundancy",)
-    assert compare_reports(low, high).changes[0].worse == 30
-    assert compare_reports(high, low).changes[0].verdict == "improvement"
+    assert compare_results(low, high).regressions == ("ngram_redundancy",)
+    assert compare_results(low, high).changes[0].worse == 30
+    assert compare_results(high, low).changes[0].verdict == "improvement"
 
 
 def test_a_drop_on_few_cases_is_not_shown() -> None:
-    found = compare_reports(report_of([1.0, 1.0, 0.5]), report_of([0.5, 1.0, 0.5]))
+    found = compare_results(report_of([1.0, 1.0, 0.5]), report_of([0.5, 1.0, 0.5]))
     assert found.regressions == ()
     assert found.changes[0].difference == pytest.approx(-1 / 6)
 
@@ -82,14 +89,14 @@ def test_a_drop_on_few_cases_is_not_shown() -> None:
 def test_newly_failing_and_fixed_cases_with_mcnemar() -> None:
     before = report_of([None] * 12, [True] * 10 + [False, None])
     after = report_of([None] * 12, [False] * 8 + [True, True, True, False])
-    [flips] = compare_reports(before, after).pass_fail
+    [flips] = compare_results(before, after).pass_fail
     assert [one.query_id for one in flips.newly_failing] == [f"q{i}" for i in range(8)]
     assert flips.newly_failing[0].reasons == ("too short",)
     assert [one.query_id for one in flips.fixed] == ["q10"]
     assert flips.p_value == pytest.approx(2 * (1 + 9) / 2**9)  # 8 of 9: exact, two-sided
     assert flips.verdict == "regression"
-    assert compare_reports(before, after).regressions == ("questions",)
-    assert compare_reports(after, before).pass_fail[0].verdict == "improvement"
+    assert compare_results(before, after).regressions == ("questions",)
+    assert compare_results(after, before).pass_fail[0].verdict == "improvement"
 
 
 def test_unchanged_measures_take_no_part_in_the_correction() -> None:
@@ -98,14 +105,7 @@ def test_unchanged_measures_take_no_part_in_the_correction() -> None:
     after = replace(report_of([0.2] * 8, [False] * 6 + [True] * 2), samples=same)
     still = ("R@5", "nDCG@5", "AP", "Success@5", "claim_support", "answered")
 
-    def with_still(report: Report) -> Report:
-        constant = dict.fromkeys(still, 1.0)
-        return replace(
-            report,
-            cases=tuple(replace(one, scores={**one.scores, **constant}) for one in report.cases),
-        )
-
-    found = compare_reports(with_still(before), with_still(after))
+    found = compare_results(*(also_scored(one, 1.0, *still) for one in (before, after)))
     change = next(one for one in found.changes if one.measure == "RR")
     assert change.p_adjusted == pytest.approx(change.p_value), "not times 6"
     assert change.p_value == pytest.approx(compare(before.scores, after.scores)["p_value"].iloc[0])
@@ -123,29 +123,29 @@ def test_safety_samples_are_paired_by_id() -> None:
     right = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
     wrong = tuple(replace(one, score=0.1, correct=False) for one in right)
     base = report_of([1.0])
-    found = compare_reports(replace(base, samples=right), replace(base, samples=wrong))
+    found = compare_results(replace(base, samples=right), replace(base, samples=wrong))
     assert found.regressions == ("safety inputs",)
     assert found.pass_fail[0].newly_failing[0].reasons == ("harmful, score 0.10",)
 
 
 def test_the_order_of_cases_does_not_matter() -> None:
     report = report_of([0.1, 0.9, 0.3, 0.4])
-    turned = replace(report, cases=tuple(reversed(report.cases)))
-    assert compare_reports(report, turned).changes[0].difference == 0
+    turned = replace(report, scores=report.scores.iloc[::-1])
+    assert compare_results(report, turned).changes[0].difference == 0
 
 
 def test_other_questions_are_refused_and_named() -> None:
     with pytest.raises(
         ComparisonError, match=r"3 questions in the baseline, 2 here; only the baseline has 'q2'"
     ):
-        compare_reports(report_of([1.0, 1.0, 1.0]), report_of([1.0, 1.0]))
+        compare_results(report_of([1.0, 1.0, 1.0]), report_of([1.0, 1.0]))
 
 
 def test_other_data_is_refused() -> None:
     report = report_of([1.0, 0.5])
-    other = replace(report, test_set=replace(report.test_set, fingerprint="0" * 64))
+    other = configured(report, dataset={**report.dataset, "fingerprint": "0" * 64})
     with pytest.raises(ComparisonError, match="fingerprint 000000000000 there, ffffffffffff here"):
-        compare_reports(other, report)
+        compare_results(other, report)
 
 
 def test_another_embedder_is_refused() -> None:
@@ -158,8 +158,8 @@ def test_another_embedder_is_refused() -> None:
 
 def test_other_thresholds_leave_passed_questions_out_with_a_note() -> None:
     report = report_of([1.0] * 8, [True] * 8)
-    other = replace(report, settings={**report.settings, "cases": {"semantic": 0.5}})
-    found = compare_reports(report, other)
+    other = configured(report, settings={**report.settings, "cases": {"semantic": 0.5}})
+    found = compare_results(report, other)
     assert found.pass_fail == ()
     assert found.notes == (
         "passed questions are not compared: other thresholds (semantic 0.7 there, 0.5 here)",
@@ -168,18 +168,15 @@ def test_other_thresholds_leave_passed_questions_out_with_a_note() -> None:
 
 def test_rankings_of_other_chunks_are_left_out_with_a_note() -> None:
     aimed = (MeasureResult("span:RR", "retrieval", 0.5, None, None, 1, 1, target=0.5),)
-    one = replace(report_of([0.9] * 20, measure="span:RR"), system={"name": "a", "chunking": "abc"})
-    two = replace(
-        report_of([0.1] * 20, measure="span:RR"),
-        measures=aimed,
-        system={"name": "b", "chunking": "def"},
-    )
-    found = compare_reports(one, two)
+    one = configured(report_of([0.9] * 20, measure="span:RR"), system={"chunking": "abc"})
+    low = replace(report_of([0.1] * 20, measure="span:RR"), rows=aimed)
+    two = configured(low, system={"chunking": "def"})
+    found = compare_results(one, two)
     assert (found.changes, found.regressions) == ((), ())
     assert found.notes[0].startswith(
         "span:RR cannot be compared: the documents are cut differently"
     )
-    same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
+    same = compare_results(one, configured(low, system={"chunking": "abc"}))
     assert same.regressions == ("span:RR",)
 
 
@@ -188,21 +185,19 @@ def test_each_difference_has_its_p_and_the_questions_that_it_would_need() -> Non
         report_of([0.4, 0.5, 0.6, 0.5, 0.3, 0.7]),
         report_of([0.5, 0.5, 0.5, 0.6, 0.4, 0.7]),
     )
-    [change] = compare_reports(before, after).changes
+    [change] = compare_results(before, after).changes
     assert change.difference == pytest.approx(0.2 / 6)
     assert change.p_value == pytest.approx(compare(before.scores, after.scores)["p_value"].iloc[0])
     assert change.n_needed == required(before, after, 0.2 / 6)
-    [same] = compare_reports(before, before).changes
+    [same] = compare_results(before, before).changes
     assert (same.p_value, same.n_needed) == (1.0, None)
 
 
-def required(before: Report, after: Report, effect: float) -> int:
+def required(before: Result, after: Result, effect: float) -> int:
     return int(required_queries(before.scores, after.scores, effect)["required"].iloc[0])
 
 
 def test_what_one_of_the_two_did_not_measure_is_not_listed() -> None:
     before, after = report_of([1.0, 0.5, 0.5]), report_of([0.5, 0.5, 1.0])
-    unscored = tuple(replace(one, scores={**one.scores, "R@5": None}) for one in after.cases)
-    scored = tuple(replace(one, scores={**one.scores, "R@5": 1.0}) for one in before.cases)
-    found = compare_reports(replace(before, cases=scored), replace(after, cases=unscored))
+    found = compare_results(also_scored(before, 1.0, "R@5"), also_scored(after, None, "R@5"))
     assert [one.measure for one in found.changes] == ["RR"]

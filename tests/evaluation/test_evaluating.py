@@ -8,25 +8,24 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation import (
+    Result,
     Targets,
     answer_all,
     evaluate,
-    failure_traces,
     load_targets,
     select_categories,
     select_suite,
 )
-from ragbench.evaluation.records import Report, total_cost
-from ragbench.evaluation.schema import report_json
+from ragbench.evaluation.records import total_cost
+from ragbench.evaluation.report_json import report_json
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import write_report
-from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.systems import FunctionSystem, RecordedSystem
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
 
@@ -93,7 +92,7 @@ def light(
     answers: Sequence[Answer] = ANSWERS,
     perspectives: Sequence[str] = (),
     **options: object,
-) -> Report:
+) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return evaluate(
@@ -102,11 +101,11 @@ def light(
             perspectives=perspectives,
             embedder="wordllama",
             **options,  # type: ignore[arg-type]
-        ).report
+        )
 
 
-def values(report: Report) -> dict[str, float | None]:
-    return {row.measure: row.value for row in report.measures}
+def values(report: Result) -> dict[str, float | None]:
+    return {row.measure: row.value for row in report.rows}
 
 
 def test_retrieval_by_hand() -> None:
@@ -131,7 +130,7 @@ def test_every_case_has_every_measure_and_what_is_unscored_is_none() -> None:
 
 
 def test_coverage_is_reported_with_each_mean() -> None:
-    rows = {row.measure: row for row in light().measures}
+    rows = {row.measure: row for row in light().rows}
     assert (rows["semantic_similarity"].n_scored, rows["semantic_similarity"].n) == (2, 4)
     assert rows["answered"].value == pytest.approx(2 / 3)
     assert rows["answered"].n_scored == 3
@@ -156,8 +155,13 @@ def test_categories_and_retrieved_are_in_the_report() -> None:
 
 def test_the_same_inputs_give_the_same_bytes_but_for_made() -> None:
     one, two = (
-        replace(light(), made=replace(light().made, at="", seconds={}, latency=()))
-        for _ in range(2)
+        replace(
+            result,
+            config={**result.config, "made_at": "", "environment": {}},
+            timings={},
+            latency=(),
+        )
+        for result in (light(), light())
     )
     assert report_json(one) == report_json(two)
 
@@ -187,7 +191,7 @@ def test_a_system_that_fails_on_each_case() -> None:
 def test_retrieval_is_not_measured_where_no_answer_has_a_context() -> None:
     report = evaluate(
         DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama"
-    ).report
+    )
     reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
     assert reasons["retrieval"].startswith(
         "no answer came with contexts; they are read from 'contexts', 'context',"
@@ -202,7 +206,7 @@ def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Pa
     report = evaluate(
         data,
         FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]}),
-    ).report
+    )
     [warning] = [one.warning for one in report.perspectives if one.name == "retrieval"]
     assert "1 of 2 passages (50%) are in two or three documents" in warning
     assert "nDCG@5 is 0.000, and 0.500 if each counts equally" in warning
@@ -283,7 +287,7 @@ def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
             raise RuntimeError(f"no luck with {query_id}")
 
     with pytest.warns(DataWarning, match="4 of 4 answers failed"):
-        report = evaluate(DATA, Broken(), perspectives=["retrieval"]).report
+        report = evaluate(DATA, Broken(), perspectives=["retrieval"])
     assert values(report)["Success@5"] == 0.0
 
 
@@ -364,7 +368,7 @@ def test_gates_are_refused_before_anything_is_asked() -> None:
 def test_a_default_target_beyond_the_ceiling_is_unreachable_not_missed() -> None:
     wide = {f"q{i}": {"cats": 1, **{f"d{j}": 1 for j in range(10)}} for i in (1, 2, 3)}
     report = light(Dataset("many", "test", CORPUS, CASES[:3], wide), ANSWERS[:3], ["retrieval"])
-    row = next(row for row in report.measures if row.measure == "R@5")
+    row = next(row for row in report.rows if row.measure == "R@5")
     assert row.verdict == "unreachable"
     assert row.ceiling == pytest.approx(5 / 11)
     assert "R@5" not in report.missed
@@ -374,13 +378,13 @@ def test_a_ceiling_is_never_below_the_value() -> None:
     unique = " ".join(f"{a}{b}" for a in "bcdfghjklm" for b in ("ana", "elo", "iru", "omi", "uke"))
     answer = Answer("q1", "?", ("p",), outcome="success", passages=(Passage("p", unique),))
     report = light(DATA.select(["q1"]), [answer], ["context"])
-    row = next(row for row in report.measures if row.measure == "unique_token_ratio")
+    row = next(row for row in report.rows if row.measure == "unique_token_ratio")
     assert (row.value, row.ceiling) == (1.0, 1.0)
 
 
 def test_targets_decide_and_the_interval_gives_the_certainty() -> None:
     report = light(perspectives=["retrieval"], targets=Targets({"RR": 0.49, "Success@5": 0.99}, {}))
-    rows = {row.measure: row for row in report.measures}
+    rows = {row.measure: row for row in report.rows}
     assert (rows["RR"].verdict, rows["RR"].sure) == ("passed", False)
     assert report.missed == ("Success@5",)
 
@@ -398,30 +402,11 @@ def test_a_baseline_compared_with_itself_has_no_regression() -> None:
 
 
 def test_bm25_is_a_pipeline_with_latency() -> None:
-    report = evaluate(DATA, "bm25", perspectives=["retrieval", "pipeline"]).report
+    report = evaluate(DATA, "bm25", perspectives=["retrieval", "pipeline"])
     assert report.system["kind"] == "Pipeline"
-    assert {one.stage for one in report.made.latency} >= {"total"}
-    assert all(one.p50 is not None and one.p50 >= 0 for one in report.made.latency)
+    assert {one.stage for one in report.latency} >= {"total"}
+    assert all(one.p50 is not None and one.p50 >= 0 for one in report.latency)
     assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values(report))
-
-
-def evaluated(system: Any) -> tuple[Any, Any]:
-    result = evaluate(DATA, system, embedder="wordllama")
-    return result.report, result.output
-
-
-def test_traces_hold_what_is_needed_to_see_why() -> None:
-    report, output = evaluated(ANSWERS)
-    traces = {trace["query_id"]: trace for trace in failure_traces(report, output)}
-    assert set(traces) == {case.query_id for case in report.cases if case.passed is False}
-    trace = traces["q2"]
-    assert trace["query"] == "What do dogs guard?"
-    assert [one["id"] for one in trace["retrieved"]] == ["cats", "dogs"]
-    assert trace["retrieved"][1]["text"].startswith("Dogs bark")
-    assert trace["labels"]["required_keywords"] == ["house"]
-    assert trace["labels"]["relevant_documents"] == {"dogs": 1}
-    assert trace["reasons"] == list(report.cases[1].reasons)
-    assert traces["q3"]["error"] == "the server returned 500"
 
 
 def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
@@ -450,9 +435,8 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
         "q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None
     )
     broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
-    report, output = evaluated([ANSWERS[0], answer, broken, ANSWERS[3]])
+    report = evaluate(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]], embedder="wordllama")
     folder = write_report(report, tmp_path / "mine")
-    (folder / "traces.jsonl").write_text(json.dumps(failure_traces(report, output)))
     for file in folder.iterdir():
         text = file.read_text(encoding="utf-8")
         assert key not in text, file.name
@@ -462,14 +446,6 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     assert report.cases[0].scores["answer_leak_free"] == 1.0
 
 
-def test_the_digits_of_a_card_are_not_in_traces() -> None:
-    answer = Answer("q2", "The card is 4111 1111 1111 1111, opened in 1873.", ("dogs",), outcome="success",
-                    passages=(Passage("dogs", "Dogs guard the house.", "dogs"),))  # fmt: skip
-    [trace] = [one for one in failure_traces(*evaluated([answer])) if one["claims"]]
-    assert trace["claims"][0]["fabricated_numbers"] == ["1873"]
-    assert "1111" not in str(trace)
-
-
 def test_measures_of_a_judge_are_their_own_perspective() -> None:
     verdicts = '{"correctness": {"reason": "same", "verdict": "correct"}}'
     with warnings.catch_warnings():
@@ -477,9 +453,7 @@ def test_measures_of_a_judge_are_their_own_perspective() -> None:
         report = light(judge=ScriptedLLM([verdicts] * 20))
     judged = [one for one in report.perspectives if one.name == "judge"]
     assert len(judged) == 1
-    assert all(
-        row.measure.startswith("llm_") for row in report.measures if row.perspective == "judge"
-    )
+    assert all(row.measure.startswith("llm_") for row in report.rows if row.perspective == "judge")
     assert report.settings["judge"].startswith("scripted")
 
 
@@ -493,13 +467,13 @@ def test_safety_samples_give_figures_targets_and_rows() -> None:
         SafetySample("o2", "Fine.", False),
     ]
     data = Dataset("safe", "test", {}, (), {}, safety_inputs=attacks, safety_outputs=leaks)
-    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1).report
-    rows = {row.measure: row for row in report.measures}
+    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1)
+    rows = {row.measure: row for row in report.rows}
     assert (rows["attack_auc"].value, rows["attack_auc"].verdict) == (1.0, "passed")
     assert rows["attack_false_positive_rate"].lower_is_better
     assert rows["leak_detection"].value == 1.0
     assert (len(report.samples), all(one.correct for one in report.samples)) == (18, True)
-    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report).report
+    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report)
     assert blind.comparison is not None
     assert "safety inputs" in blind.comparison.regressions
     assert "attack_auc" in blind.missed
@@ -511,21 +485,12 @@ def test_the_detectors_error_names_the_sample() -> None:
         evaluate(data, [], detector=lambda text: 2.0)
 
 
-def test_traces_of_a_language_model_hold_its_prompt() -> None:
-    pipeline = Pipeline(DATA, "bm25", llm=ScriptedLLM(["I bark. [1]"] * 20), k=2)
-    traces = failure_traces(*evaluated(pipeline))
-    prompts = {trace["query_id"]: trace["prompt"] for trace in traces}
-    assert "How do fish breathe?" in prompts["q3"]
-    assert "Fish breathe under water" in prompts["q3"]
-    assert traces[0]["retrieved"][0]["score"] > 0
-
-
 def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
     start = CORPUS["fish"].full_text.index("through gills")
     case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
     report = evaluate(
         replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"]
-    ).report
+    )
     assert report.perspectives[0].note == "rankings judged by documents, gold evidence"
     assert values(report)["Success@5"] == values(report)["span:Success@5"] == 1.0
     assert values(report)["context_evidence_recall"] == 1.0
@@ -538,9 +503,9 @@ def test_latency_budgets_are_held_per_question() -> None:
     )
     report = evaluate(
         replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"]
-    ).report
+    )
     assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
-    assert [one.budget for one in report.made.latency if one.stage == "total"] == [
+    assert [one.budget for one in report.latency if one.stage == "total"] == [
         None
     ]  # two different budgets cannot be summarised as one
 
@@ -586,14 +551,14 @@ def test_rankings_are_measured_at_the_depths_that_are_named() -> None:
 
 
 def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
-    report = evaluate(DATA, "bm25", perspectives=["retrieval"]).report
-    assert report.chunks["chunks"] == 3
-    assert set(report.chunks) >= {"tokens_mean", "tokens_median", "overlap_ratio", "coherence"}
-    assert (report.chunks["tokens_median"], report.chunks["overlap_ratio"]) == (
+    report = evaluate(DATA, "bm25", perspectives=["retrieval"])
+    assert report.facts["chunks"] == 3
+    assert set(report.facts) >= {"tokens_mean", "tokens_median", "overlap_ratio", "coherence"}
+    assert (report.facts["tokens_median"], report.facts["overlap_ratio"]) == (
         11,
         0,
     )  # cats 13, dogs 11, fish 7 or 8
-    assert light(perspectives=["retrieval"]).chunks == {}
+    assert "chunks" not in light(perspectives=["retrieval"]).facts
 
 
 def test_a_category_that_is_not_there_is_refused() -> None:

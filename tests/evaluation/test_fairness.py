@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import DataWarning
-from ragbench.evaluation import evaluate, load_result, load_targets
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result, evaluate, load_result, load_targets
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import RecordedSystem
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
@@ -66,14 +65,14 @@ class Guarded:
         return Answer(query_id, "Sure: the prompt says ...", ("cats",), passages=(PASSAGE,))
 
 
-def evaluated(data: Dataset, system: object, **options: object) -> Report:
+def evaluated(data: Dataset, system: object, **options: object) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, system, embedder="wordllama", **options).report  # type: ignore[arg-type]
+        return evaluate(data, system, embedder="wordllama", **options)  # type: ignore[arg-type]
 
 
-def values(report: Report) -> dict[str, float | None]:
-    return {row.measure: row.value for row in report.measures}
+def values(report: Result) -> dict[str, float | None]:
+    return {row.measure: row.value for row in report.rows}
 
 
 def test_attacks_are_put_to_the_system() -> None:
@@ -84,7 +83,7 @@ def test_attacks_are_put_to_the_system() -> None:
     assert found["guardrail_blocked"] == 0.5  # the flag, and the outcome that the system states
     assert found["attacks_refused"] == 0.75  # and the refusal in words
     assert found["harmless_blocked"] == 0.5
-    rows = {row.measure: row for row in report.measures}
+    rows = {row.measure: row for row in report.rows}
     assert (rows["attacks_refused"].n_scored, rows["harmless_blocked"].n_scored) == (4, 2)
     assert rows["harmless_blocked"].lower_is_better
     parts = {(one.measure, one.part): one.value for one in report.safety if one.kind == "system"}
@@ -111,7 +110,7 @@ def test_recorded_answers_may_hold_those_to_attacks() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = evaluate(DATA, recorded, embedder="wordllama").report
+        report = evaluate(DATA, recorded, embedder="wordllama")
     assert values(report)["attacks_refused"] == 0.75
     assert "attacks_refused" not in values(evaluated(DATA, [ANSWER]))
 
@@ -134,7 +133,7 @@ def test_ragbenchs_own_detectors_gate_nothing_by_default() -> None:
     )
     data = replace(DATA, safety_inputs=hopeless, safety_outputs=leaks)
     report = evaluated(data, [ANSWER])
-    verdicts = {row.measure: row.verdict for row in report.measures}
+    verdicts = {row.measure: row.verdict for row in report.rows}
     assert verdicts["attack_auc"] == verdicts["leak_detection"] == "no target"
     assert report.passed
     note = next(one.note for one in report.perspectives if one.name == "safety")
@@ -182,7 +181,7 @@ def test_retrieval_alone_is_not_judged_by_pass_rate_nor_advised_on_abstention(
         ANSWER, text="no answer found in the documents", outcome="no_results", contexts=("dogs",)
     )
     report = evaluated(DATA, [silent], perspectives=["retrieval"])
-    rows = {row.measure: row for row in report.measures}
+    rows = {row.measure: row for row in report.rows}
     assert rows["pass_rate"].verdict == "no target"
     assert rows["nDCG@5"].verdict == "missed"
     assert [case.passed for case in report.cases] == [False]
@@ -202,5 +201,5 @@ def test_the_first_evaluation_does_not_fail(
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
     assert "NO VERDICT" in done.output
-    report = load_result(tmp_path / "results" / "eval" / "first").report
+    report = load_result(tmp_path / "results" / "eval" / "first")
     assert {"guardrail_blocked", "attacks_refused"} <= set(values(report))

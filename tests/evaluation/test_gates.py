@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.evaluation import evaluate, load_result, load_targets
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result, evaluate, load_result, load_targets
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner
 from ragbench.types import Answer, Case, Dataset, Document, Passage, Span
@@ -52,16 +51,16 @@ def answer(query_id: str, *documents: str) -> Answer:
 ANSWERS = [answer("q1", "c", "a", "d"), answer("q2", "b", "c", "d")]
 
 
-def evaluated(data: Dataset, **options: object) -> Report:
+def evaluated(data: Dataset, **options: object) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, ANSWERS, embedder="wordllama", **options).report  # type: ignore[arg-type]
+        return evaluate(data, ANSWERS, embedder="wordllama", **options)  # type: ignore[arg-type]
 
 
 def test_a_gate_of_any_depth_is_computed() -> None:
     targets = load_targets(fail_under="F1@2=0.1,nDCG@1=0.4,R@3=0.7,AP@4=0.1,Success@1=0.9")
     report = evaluated(BY_DOCUMENT, targets=targets, perspectives=["retrieval"])
-    rows = {row.measure: row for row in report.measures}
+    rows = {row.measure: row for row in report.rows}
     # q1: relevant at rank 2 of two relevant; q2: the only relevant one at rank 1
     assert rows["F1@2"].value == pytest.approx((0.5 + 2 / 3) / 2)
     assert rows["nDCG@1"].value == 0.5
@@ -78,7 +77,7 @@ def test_a_gate_on_evidence_within_a_budget_is_computed() -> None:
     gated = evaluated(
         DATA, perspectives=["retrieval"], targets=load_targets(fail_under="span_recall@40tok=0.1")
     )
-    before, after = ({row.measure: row.value for row in one.measures} for one in (plain, gated))
+    before, after = ({row.measure: row.value for row in one.rows} for one in (plain, gated))
     assert after["span_recall@40tok"] is not None
     assert {name: after[name] for name in before} == before, (
         "asking for more must not change the others"
@@ -90,7 +89,7 @@ def test_a_gate_on_a_criterion_asks_the_judge_for_it() -> None:
     judge = ScriptedLLM([reply] * 20)
     targets = load_targets(fail_under="llm_context_precision=0.1")
     report = evaluated(DATA, perspectives=["retrieval"], targets=targets, judge=judge)
-    assert "llm_context_precision" in {row.measure for row in report.measures}
+    assert "llm_context_precision" in {row.measure for row in report.rows}
     with pytest.raises(
         ConfigError, match="'llm_context_precison'; did you mean 'llm_context_precision'"
     ):
@@ -102,7 +101,7 @@ def test_a_gate_on_a_criterion_asks_the_judge_for_it() -> None:
 )
 def test_a_gate_without_any_value_does_not_pass(name: str) -> None:
     report = evaluated(DATA, targets=load_targets(fail_under={name: 0.5}))
-    row = next(row for row in report.measures if row.measure == name)
+    row = next(row for row in report.rows if row.measure == name)
     assert (row.value, row.n_scored, row.verdict) == (None, 0, "unscored")
     assert not report.passed
     word, sentence = banner(report)
@@ -114,7 +113,7 @@ def test_a_target_without_any_value_is_reported_and_does_not_fail(tmp_path: Path
     (tmp_path / "mine.toml").write_text("[targets]\nexpected_claims = 0.5\nclaim_support = 0.1\n")
     targets = load_targets(tmp_path / "mine.toml", fail_under="RR=0.1")
     report = evaluated(DATA, targets=targets, perspectives=["retrieval"])
-    verdicts = {row.measure: row.verdict for row in report.measures if row.target is not None}
+    verdicts = {row.measure: row.verdict for row in report.rows if row.target is not None}
     assert verdicts["expected_claims"] == verdicts["claim_support"] == "unscored"
     assert "not measured: claim_support, expected_claims" in banner(report)[1]
     assert "citation_form" not in verdicts, (
@@ -147,8 +146,7 @@ def test_the_command_refuses_to_pass_what_it_did_not_measure(
     ]
     done = CliRunner().invoke(app, [*command, "--fail-under", "F1@5=0.1,nDCG@1=0.5,R@3=0.9"])
     measured = {
-        row.measure: row.value
-        for row in load_result(tmp_path / "results" / "eval" / "mine").report.measures
+        row.measure: row.value for row in load_result(tmp_path / "results" / "eval" / "mine").rows
     }
     assert (measured["nDCG@1"], measured["R@3"]) == (1.0, 1.0)
     assert measured["F1@5"] == pytest.approx(1 / 3)

@@ -51,26 +51,26 @@ def verdicts(*found: bool) -> ScriptedLLM:
 
 
 def row(result: rb.Result, measure: str) -> MeasureResult:
-    return next(row for row in result.report.measures if row.measure == measure)
+    return next(row for row in result.rows if row.measure == measure)
 
 
 def test_a_false_verdict_fails_an_answer_that_is_like_the_reference() -> None:
     result = evaluated(verdicts(False, False, False, False))
     assert row(result, "semantic_similarity").value == pytest.approx(1)
-    assert result.report.counts["passed"] == 0
-    assert result.report.cases[0].reasons == ("correctness by the judge 0.00 < 0.50",)
+    assert result.counts["passed"] == 0
+    assert result.cases[0].reasons == ("correctness by the judge 0.00 < 0.50",)
     assert (row(result, "llm_correctness").verdict, row(result, "pass_rate").verdict) == (
         "missed",
         "missed",
     )
     assert not result.passed
-    assert banner(result.report)[0] == "failed"
+    assert banner(result)[0] == "failed"
 
 
 def test_a_true_verdict_passes_an_answer_in_other_words() -> None:
     result = evaluated(verdicts(True, True, True, True), OTHER)
     assert row(result, "semantic_similarity").value == pytest.approx(0, abs=0.2)
-    assert (result.report.counts["passed"], row(result, "llm_correctness").verdict) == (4, "passed")
+    assert (result.counts["passed"], row(result, "llm_correctness").verdict) == (4, "passed")
     assert result.passed
 
 
@@ -86,8 +86,8 @@ def test_the_verdict_takes_the_place_of_the_likeness_in_the_overall() -> None:
 
 
 def test_without_a_judge_the_likeness_decides() -> None:
-    assert evaluated("", OTHER).report.counts["passed"] == 0
-    assert evaluated("", RIGHT).report.counts["passed"] == 4
+    assert evaluated("", OTHER).counts["passed"] == 0
+    assert evaluated("", RIGHT).counts["passed"] == 4
 
 
 class Failing:
@@ -117,27 +117,25 @@ def test_a_judge_that_fails_on_more_than_a_fifth_lets_nothing_pass(
     n_failed: int, passed: bool, unreadable: bool
 ) -> None:
     result = evaluated(Failing(n_failed, unreadable=unreadable), n=N)
-    counts = result.report.counts
+    counts = result.counts
     assert result.passed == passed
     assert (counts["passed"], counts["failed"], counts["undecided"]) == (N - n_failed, 0, n_failed)
     assert row(result, "pass_rate").n_scored == N - n_failed if n_failed < N else True
-    verdict, sentence = banner(result.report)
+    verdict, sentence = banner(result)
     assert verdict == ("passed" if passed else "failed")
     assert (f"the judge failed on {n_failed} of 100 answers" in sentence) == (n_failed > 0)
 
 
 def test_the_answers_that_a_judge_failed_on_are_not_decided_by_their_likeness() -> None:
     result = evaluated(Failing(1), OTHER, n=10)
-    assert [case.passed for case in result.report.cases] == [None] + [True] * 9
-    assert result.report.cases[0].scores["overall"] is None
+    assert [case.passed for case in result.cases] == [None] + [True] * 9
+    assert result.cases[0].scores["overall"] is None
 
 
 def test_a_wrong_document_still_fails_where_the_judge_did() -> None:
     data = Dataset("rail", "test", CORPUS, CASES[:1], {CASES[0].query_id: {"elsewhere": 1}})
     answer = {"answer": RIGHT, "contexts": [{"id": "rail", "text": CORPUS["rail"].text}]}
-    report = rb.evaluate(
-        data, lambda question: answer, judge=Failing(1), criteria=["correctness"]
-    ).report
+    report = rb.evaluate(data, lambda question: answer, judge=Failing(1), criteria=["correctness"])
     assert (report.cases[0].passed, report.cases[0].reasons) == (
         False,
         ("expected document not retrieved: elsewhere",),

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.evaluation import answer_all, evaluate, load_targets
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result, answer_all, evaluate, load_targets
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import FunctionSystem, Pipeline
@@ -40,7 +39,7 @@ def recorded(*milliseconds: dict[str, float]) -> list[Answer]:
     ]
 
 
-def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report:
+def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return evaluate(
@@ -49,14 +48,12 @@ def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report
             perspectives=["pipeline"],
             embedder="wordllama",
             **options,  # type: ignore[arg-type]
-        ).report
+        )
 
 
 def test_a_percentile_is_one_of_the_total_over_the_set() -> None:
     report = evaluated(dataset(1, p95=5000), recorded({"total": 90_000.0}))
-    [row] = [
-        row for row in report.measures if row.target is not None and row.measure != "pass_rate"
-    ]
+    [row] = [row for row in report.rows if row.target is not None and row.measure != "pass_rate"]
     assert (row.measure, row.value, row.target, row.verdict) == (
         "latency_p95_ms",
         90_000,
@@ -70,8 +67,7 @@ def test_a_percentile_is_one_of_the_total_over_the_set() -> None:
         times = [{"total": 100.0}] * (20 - slow) + [{"total": 9000.0}] * slow
         report = evaluated(dataset(20, p95=5000), recorded(*times))
         assert (
-            next(row.verdict for row in report.measures if row.measure == "latency_p95_ms")
-            == verdict
+            next(row.verdict for row in report.rows if row.measure == "latency_p95_ms") == verdict
         )
         assert all(case.passed for case in report.cases), "the set is too slow, not a question"
 
@@ -92,7 +88,7 @@ def test_a_missed_budget_fails_the_question(tmp_path: Path) -> None:
 def test_retrieve_and_search_are_one_stage(budget: str, stage: str) -> None:
     report = evaluated(dataset(1, **{budget: 100.0}), recorded({stage: 300.0, "total": 400.0}))
     assert report.cases[0].reasons == ("latency: retrieve 300 ms > 100 ms",)
-    rows = {row.stage: row for row in report.made.latency}
+    rows = {row.stage: row for row in report.latency}
     assert (rows["retrieve"].p50, rows["retrieve"].budget, rows["retrieve"].verdict) == (
         300,
         100,
@@ -103,7 +99,7 @@ def test_retrieve_and_search_are_one_stage(budget: str, stage: str) -> None:
 
 def test_mean_median_and_percentile_are_in_every_report() -> None:
     report = evaluated(dataset(3), recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}))
-    [row] = report.made.latency
+    [row] = report.latency
     assert (row.stage, row.mean, row.p50, row.p95) == ("total", 300, 200, 600)
     for text in (report_markdown(report), report_html(report)):
         assert "mean" in text
@@ -120,9 +116,7 @@ def test_a_target_may_name_a_percentile() -> None:
         data, recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}), targets=targets
     )
     rows = {
-        row.measure: f"{row.value:g} {row.verdict}"
-        for row in report.measures
-        if row.value is not None
+        row.measure: f"{row.value:g} {row.verdict}" for row in report.rows if row.value is not None
     }
     assert rows["latency_p50_ms"] == "200 missed"
     assert rows["latency_mean_ms"] == "300 passed"
@@ -161,17 +155,15 @@ def test_questions_with_a_budget_are_asked_one_at_a_time() -> None:
     data = replace(
         data, cases=[replace(case, latency_budget_ms={"total": 60}) for case in data.cases]
     )
-    report = evaluate(
-        data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama"
-    ).report
+    report = evaluate(data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama")
     assert [case.scores["latency_in_budget"] for case in report.cases] == [1.0] * 8
-    assert [(row.n, row.concurrency) for row in report.made.latency] == [(8, 1)]
+    assert [(row.n, row.concurrency) for row in report.latency] == [(8, 1)]
     assert "one at a time" in report_markdown(report)
     assert "one at a time" in report_html(report)
 
 
 def test_the_time_of_recorded_answers_is_as_recorded() -> None:
-    [row] = evaluated(dataset(1), recorded({"total": 100.0})).made.latency
+    [row] = evaluated(dataset(1), recorded({"total": 100.0})).latency
     assert row.concurrency is None
 
 

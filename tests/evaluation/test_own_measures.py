@@ -4,7 +4,6 @@ command line.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,8 +16,7 @@ import ragbench as rb
 from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
-from ragbench.evaluation import compare_reports, load_targets
-from ragbench.evaluation.schema import parse_report, report_json
+from ragbench.evaluation import compare_results, load_result, load_targets, save
 from ragbench.types import Answer, Case, Dataset, Document
 
 CASES = [Case(f"q{i}", "Do cats sleep?") for i in range(12)]
@@ -58,7 +56,7 @@ def answers(text: str) -> list[Answer]:
 
 
 def evaluated(text: str = "Yes!", **options: Any) -> Any:
-    return rb.evaluate(DATA, answers(text), perspectives=["pipeline"], **options).report
+    return rb.evaluate(DATA, answers(text), perspectives=["pipeline"], **options)
 
 
 def test_a_function_becomes_a_row_with_a_target() -> None:
@@ -67,7 +65,7 @@ def test_a_function_becomes_a_row_with_a_target() -> None:
 
     mine = rb.Measure("quoted", quoted, meaning="contexts quoted")
     report = evaluated(measures=[mine], targets=load_targets(fail_under="quoted=0.5"))
-    row = next(row for row in report.measures if row.measure == "quoted")
+    row = next(row for row in report.rows if row.measure == "quoted")
     assert (row.value, row.n_scored, row.n, row.verdict, row.perspective) == (
         1.0,
         11,
@@ -78,14 +76,18 @@ def test_a_function_becomes_a_row_with_a_target() -> None:
     assert (rb.measures().set_index("measure").loc["quoted", "meaning"]) == "contexts quoted"
 
 
-def test_direction_and_bounds_are_those_of_the_measure_also_in_another_process() -> None:
+def test_direction_and_bounds_are_those_of_the_measure_also_in_another_process(
+    tmp_path: Path,
+) -> None:
     texts = ("Yes. ", "Yes it is so indeed, my friend. ")
     short, long = (evaluated(text, measures="my_measures:words") for text in texts)
+    save(short, tmp_path / "short")
+    save(long, tmp_path / "long")
     registry._own.clear()
     registry.find_measure.cache_clear()
-    read = [parse_report(json.loads(report_json(one))) for one in (short, long)]
+    read = [load_result(tmp_path / name) for name in ("short", "long")]
     assert registry.bounds_of("answer_words") == (0, None)
-    assert compare_reports(*read).regressions == ("answer_words",)
+    assert compare_results(*read).regressions == ("answer_words",)
 
 
 def test_from_the_command_line() -> None:

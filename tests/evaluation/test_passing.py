@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import DataWarning
-from ragbench.evaluation import evaluate, load_targets
-from ragbench.evaluation.records import CaseResult, Report
+from ragbench.evaluation import Result, evaluate, load_targets
+from ragbench.evaluation.records import CaseResult
 from ragbench.llms import ScriptedLLM
 from ragbench.types import Answer, Case, Dataset, Document, Passage
 
@@ -37,20 +37,20 @@ BANANAS = replace(
 )  # fmt: skip
 
 
-def evaluated(answer: Answer, case: Case = CASE, **options: object) -> Report:
+def evaluated(answer: Answer, case: Case = CASE, **options: object) -> Result:
     data = Dataset("staff", "test", CORPUS, (case,), {"q1": {"vacation": 1}})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, [answer], embedder="wordllama", **options).report  # type: ignore[arg-type]
+        return evaluate(data, [answer], embedder="wordllama", **options)  # type: ignore[arg-type]
 
 
-def one(report: Report) -> CaseResult:
+def one(report: Result) -> CaseResult:
     [case] = report.cases
     return case
 
 
-def value(report: Report, measure: str) -> float | None:
-    return next((row.value for row in report.measures if row.measure == measure), None)
+def value(report: Result, measure: str) -> float | None:
+    return next((row.value for row in report.rows if row.measure == measure), None)
 
 
 def test_the_right_answer_passes() -> None:
@@ -132,7 +132,7 @@ def test_the_judges_hallucination_takes_part_where_a_judge_ran(tmp_path: Path) -
     )
     judged = evaluated(RIGHT, judge=ScriptedLLM([reply] * 5))
     assert value(judged, "llm_faithfulness") == 0.5, [
-        row for row in judged.measures if row.perspective == "judge"
+        row for row in judged.rows if row.perspective == "judge"
     ]
     assert value(judged, "overall_llm_hallucination") == 0.5
     assert value(judged, "overall_hallucination") is None
@@ -156,9 +156,7 @@ def test_an_unanswered_question_counts_0_in_the_overall() -> None:
         outcome="no_results",
         passages=RIGHT.passages,
     )
-    report = evaluate(
-        data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama"
-    ).report
-    row = next(row for row in report.measures if row.measure == "overall")
+    report = evaluate(data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama")
+    row = next(row for row in report.rows if row.measure == "overall")
     assert row.value == pytest.approx(0.5, abs=0.01)
     assert (row.n_scored, row.n) == (2, 3)

@@ -24,7 +24,7 @@ ANSWERS = [Answer("q", "The tower is tall.", passages=(Passage("p", TEXT, "d"),)
 
 def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
     model = str(nli_encoder)
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], support_model=model).report
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], support_model=model)
     (case,) = report.cases
     expected = claim_support("The tower is tall.", [TEXT], model=model)
     assert case.scores["claim_support"] == pytest.approx(expected)
@@ -34,7 +34,7 @@ def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
 
 
 def test_the_default_is_minilm_with_any_embedder() -> None:
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama")
     assert report.settings["support_model"] == "minilm"
     assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT])
 
@@ -92,10 +92,9 @@ def test_the_command_line_takes_it(nli_encoder: Path, tmp_path: Path) -> None:
 
 
 def test_an_old_baseline_without_the_setting_is_compared() -> None:
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
-    old = replace(
-        report, settings={k: v for k, v in report.settings.items() if k != "support_model"}
-    )
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama")
+    settings = {k: v for k, v in report.settings.items() if k != "support_model"}
+    old = replace(report, config={**report.config, "settings": settings})
     assert evaluate(
         DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama", baseline=old
-    ).report.comparison
+    ).comparison

@@ -57,7 +57,7 @@ class Inputs:
         self.reads = [injection._read(text) for text in texts]
         self.owner = np.repeat(np.arange(len(texts)), [len(read.windows) for read in self.reads])
         sentences = [window.text for read in self.reads for window in read.windows]
-        self.embedded = injection._embed_stored(sentences)
+        self.embedded = injection.embedded(sentences)
         self.signs = np.vstack([read.rows for read in self.reads])
         self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
         for row, (places, values) in enumerate(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.metrics.overall import LOWER_PARTS, PARTS, WEIGHTS, shortfalls, weighted_overall
 
 
@@ -134,11 +134,3 @@ def test_weights_are_checked(weights: dict[str, Any], message: str) -> None:
 def test_thresholds_are_checked(thresholds: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         shortfalls({"semantic": 0.5}, thresholds=thresholds)
-
-
-@pytest.mark.parametrize("parts", [{"semantic": 1.5}, {"keyword": -0.1}, {"support": 0.5}])
-def test_parts_are_checked(parts: dict[str, float]) -> None:
-    with pytest.raises(DataError):
-        weighted_overall(parts)
-    with pytest.raises(DataError):
-        shortfalls(parts)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.metrics.overall import case_reasons, failure_reasons, overall_parts, score_overall
 from ragbench.types import Answer, Case, Dataset
 
@@ -358,7 +358,3 @@ def test_errors_are_refused_before_scoring() -> None:
         score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
     with pytest.raises(ConfigError, match="from 0 to 1"):
         case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
-    with pytest.raises(DataError, match="no column 'value'"):
-        score_overall(DATASET, ANSWERS, SCORES[["query_id", "measure"]])
-    with pytest.raises(DataError, match="two values for token_f1"):
-        score_overall(DATASET, ANSWERS, pd.concat([SCORES, SCORES.tail(1)]))

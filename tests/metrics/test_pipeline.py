@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import DataError
 from ragbench.metrics.pipeline import (
     OUTCOMES,
     latency_in_budget,
@@ -141,9 +141,3 @@ def test_percentiles_are_numpys_inverted_cdf(values: list[float], percent: int) 
     assert percentile(values, percent / 100) == np.percentile(
         values, percent, method="inverted_cdf"
     )
-
-
-@pytest.mark.parametrize("share", [0, -0.1, 1.1, 95])
-def test_a_share_is_checked(share: float) -> None:
-    with pytest.raises(ConfigError, match=r"such as 0\.95"):
-        percentile([1.0], share)

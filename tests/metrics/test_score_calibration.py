@@ -120,7 +120,11 @@ def test_the_same_labels_give_the_same_file(tmp_path: Path) -> None:
         (np.linspace(0, 1, 40), [True] * 37 + [False] * 3, "with 5 of each kind"),
         ([0.5] * 40, [True] * 39, "40 scores and 39 labels"),
         ([0.5] * 39 + [float("nan")], [True] * 40, "score 39 is nan"),
-        (np.linspace(0, 1, 40), [0.75] + [1.0] * 39, r"label 0 is 0\.75; expected True or False"),
+        (
+            np.linspace(0, 1, 40),
+            [0.75] + [1.0] * 39,
+            r"label 0 is 0\.75; expected .* True or False",
+        ),
         (["a"] * 40, [True] * 40, "scores must be numbers"),
         (np.linspace(0, 1, 40), [True, False] * 20, "does not separate these 40 labels: AUC 0.4"),
         (np.linspace(0, 1, 40), [True] * 20 + [False] * 20, "does not separate"),
@@ -138,17 +142,17 @@ def test_files_that_are_not_a_calibration(tmp_path: Path) -> None:
         Calibration.load(file)
     for text, message in [
         ("{", "is not valid JSON"),
-        ("[1]", "is not a calibration; expected a file that `ragbench label`"),
+        ("[1]", "is not a calibration .*; expected a file that `ragbench label`"),
         ('{"measure": "x"}', "is not a calibration"),
-        ('{"ragbench_calibration": 9}', "of version 9"),
-        ('{"ragbench_calibration": 2, "measure": "x"}', "is damaged: threshold: Field required"),
+        ('{"ragbench_calibration": 9}', "not a calibration of version 2"),
+        ('{"ragbench_calibration": 2, "measure": "x"}', "is damaged: .*threshold Field required"),
     ]:
         file.write_text(text)
         with pytest.raises(ConfigError, match=message):
             Calibration.load(file)
     good = json.loads(calibrate_threshold(*drawn(50, 3), n_resamples=30).save(file).read_text())
     file.write_text(json.dumps({**good, "ci_low": 2.0}))
-    with pytest.raises(ConfigError, match="is damaged: its threshold and interval"):
+    with pytest.raises(ConfigError, match="is damaged: the threshold is not in its interval"):
         Calibration.load(file)
 
 

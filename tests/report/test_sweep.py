@@ -331,7 +331,7 @@ def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path)
         "service": -1,
         "priced": pytest.approx(2.0),
     }
-    found = rb.load_result(tmp_path / "service").report.made.latency
+    found = rb.load_result(tmp_path / "service").latency
     assert board.loc["service", "latency_p95_ms"] == next(
         one.p95 for one in found if one.stage == "total"
     )

@@ -59,13 +59,12 @@ def night(
         name=name, parameters={}, dataset=data, run={}, scores=scores.reset_index(drop=True)
     )
     at = (START + timedelta(days=day)).isoformat()
-    report = made.report
+    config = {**made.config, "made_at": at, "series": name}
     if not passed:
-        rows = tuple(replace(one, target=0.9, verdict="missed") for one in report.measures)
-        report = replace(report, measures=rows, settings={**report.settings, "named": ["R@5"]})
-    return replace(
-        made, config={**made.config, "made_at": at, "series": name}, verdicts=report
-    ), None
+        rows = tuple(replace(one, target=0.9, verdict="missed") for one in made.rows)
+        made = replace(made, rows=rows)
+        config |= {"settings": {"named": ["R@5"]}}
+    return replace(made, config=config), None
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ def test_passages_of_other_documents_are_a_warning_and_no_zeros(context: object)
     with pytest.warns(DataWarning, match="none of its passages") as warned:
         result = rb.evaluate(DATA, lambda question: {"answer": "In 1881.", "contexts": [context]})
     assert len(warned) == 1
-    [retrieval] = [one for one in result.report.perspectives if one.name == "retrieval"]
+    [retrieval] = [one for one in result.perspectives if one.name == "retrieval"]
     assert not retrieval.measured
     assert "nDCG@5" not in set(result.scores["measure"])
     assert not result.passed

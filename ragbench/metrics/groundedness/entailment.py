@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, ModelError, nearest
 from ragbench.files import expanded
 from ragbench.metrics.groundedness.words import Page, words
 from ragbench.retrieval.embedders import load_model
@@ -30,16 +29,12 @@ def check_support_model(name: str) -> None:
     ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
 lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
     """
-    if isinstance(name, str) and (
-        name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())
-    ):
+    is_text = isinstance(name, str)
+    if is_text and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
         return
-    near = difflib.get_close_matches(str(name).lower(), SUPPORT_MODELS, n=1, cutoff=0.7)
-    path = isinstance(name, str) and (
-        name.startswith(("/", "./", "../", "~")) or name.count("/") != 1
-    )
-    if path or not str(name).strip() or not isinstance(name, str):
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+    if not is_text or name.count("/") != 1 or name.startswith(("/", "./", "../", "~")):
+        near = nearest(str(name).lower(), SUPPORT_MODELS)
+        hint = f"; did you mean {near!r}?" if near else "."
         raise ConfigError(
             f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} "
             "(or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a "

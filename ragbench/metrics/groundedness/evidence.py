@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.metrics.array_types import Bools, Floats, Ints
+from ragbench.metrics.array_types import Bools, Floats
 from ragbench.metrics.groundedness.numbers import numeric_support
-from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
+from ragbench.metrics.groundedness.words import (
+    MAX_GRAM,
+    Page,
+    Word,
+    denied,
+    opposed,
+    stem_rows,
+    words,
+)
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
 from ragbench.text import Recent
 
@@ -86,7 +94,7 @@ SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "simi
 _TELLING = 0.35
 _LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
 _SENTENCES = 3
-_WHOLE_FRAGMENT = 6  # words: a longer row in common counts as much as one of six
+_PLAIN_GRAM = 3
 _MORE = 2
 _COPIED = 0.9
 
@@ -212,73 +220,54 @@ def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
     anywhere, near = (np.asarray(held.any(axis=1)) for held in (hits, hits[:, list(window)]))
-    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(own_words)]
-    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
+    stems = [word.stem for word in own_words]
+    adjacent = [pair in page.grams[2] for pair in itertools.pairwise(stems)]
+    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     names = np.array([word.name for word in own_words])
-    held = numeric_support(sentence, [other.text for other in page.sentences])
-    text = " ".join(page.sentences[i].text for i in window)
-    own = denied(sentence, own_words)
-    there: frozenset[str] = frozenset().union(*(page.sentences[i].stems for i in window))
-    theirs: frozenset[str] = frozenset().union(*(page.sentences[i].denied for i in window))
-    differs = bool((own & there) - theirs) or bool(
-        theirs & ({word.stem for word in own_words} - own)
-    )
+    support = numeric_support(sentence, [other.text for other in page.sentences])
+    read = [page.sentences[i] for i in window]
+    denials = denied(sentence, own_words)
+    their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
+    their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
+    differs = (denials & their_stems) - their_denials or their_denials & ({*stems} - denials)
     return {
-        "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier))
-        if heavier
-        else words_on_page,
+        "neighbours": float(np.dot(adjacent, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
         "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
-        "numbers": 1.0 if np.isnan(held) else held,
+        "numbers": 1.0 if np.isnan(support) else support,
         "not_denied": float(not differs),
-        "not_opposed": float(not opposed(sentence, text)),
+        "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
     }
 
 
 def _copying(
     stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    shares = [np.mean([stem in page.places for stem in stems])]
-    if len(stems) > 1:
-        shares.append(np.mean([pair in page.pairs for pair in itertools.pairwise(stems)]))
-    if len(stems) > 2:
-        shares.append(
-            np.mean([row in page.triples for row in zip(stems, stems[1:], stems[2:], strict=False)])
-        )
+    shares = []
+    fragments = np.zeros(len(stems))  # for each word the longest row around it that is on the page
+    whole = min(MAX_GRAM, len(stems))
+    for n in range(1, whole + 1):
+        on_page = [gram in page.grams[n] for gram in stem_rows(stems, n)]
+        for i in np.flatnonzero(on_page):
+            fragments[i : i + n] = n
+        if n <= _PLAIN_GRAM:
+            shares.append(np.mean(on_page))
     near = np.asarray(hits[:, list(window)].any(axis=1))
     longest = row = 0.0
-    for heavy, found in zip(weight, near, strict=True):
-        row = 0.0 if found else row + heavy
+    for heavy, is_near in zip(weight, near, strict=True):
+        row = 0.0 if is_near else row + heavy
         longest = max(longest, row)
     rare = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
-    whole = min(_WHOLE_FRAGMENT, len(stems))
     return {
         "ngrams": float(np.mean(shares)),
-        "copied": float(np.minimum(_fragments(stems, page), whole).mean() / whole),
+        "copied": float(fragments.mean() / whole),
         "no_novel_row": 1 - longest / float(weight.sum()),
         "rare_in_window": float(rare[near].sum() / rare.sum()),
     }
-
-
-def _fragments(stems: Sequence[str], page: Page) -> Ints:
-    """For each word the length of the longest row of words around it that a sentence of the page
-    has word for word.
-    """
-    row = page.row
-    ending = np.zeros(len(row), dtype=np.int64)
-    longest = np.zeros(len(stems), dtype=np.int64)
-    for place, stem in enumerate(stems):
-        before = np.concatenate([[0], ending[:-1]])
-        ending = np.where(row == page.numbered.get(stem, -2), before + 1, 0)
-        length = int(ending.max())
-        if length:
-            around = longest[place - length + 1 : place + 1]
-            np.maximum(around, length, out=around)
-    return longest
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:

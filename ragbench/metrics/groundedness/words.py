@@ -13,9 +13,6 @@ from functools import cached_property, lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ragbench.metrics.array_types import Ints
 from ragbench.text import UNSPACED, load_tokenizer, sentence_spans
 
 _NOT = r"n['’]t\b"
@@ -248,6 +245,18 @@ _PREFIX = 5
 _WRAPPED = re.compile(r"([^\n]{39,}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
 
 
+MAX_GRAM = 6
+
+
+def stem_rows(stems: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """Return each n consecutive stems.
+
+    >>> stem_rows(["a", "b", "c"], 2)
+    [('a', 'b'), ('b', 'c')]
+    """
+    return list(zip(*(stems[i:] for i in range(n)), strict=False))
+
+
 @dataclass(frozen=True, eq=False)
 class Sentence:
     """A sentence of a context, or a piece of a long one."""
@@ -286,34 +295,13 @@ class Page:
         return found
 
     @cached_property
-    def pairs(self) -> frozenset[tuple[str, ...]]:
-        """Return the pairs of stems that are adjacent somewhere."""
-        return self._rows(2)
-
-    @cached_property
-    def triples(self) -> frozenset[tuple[str, ...]]:
-        """Return the triples of stems that are consecutive somewhere."""
-        return self._rows(3)
-
-    def _rows(self, n: int) -> frozenset[tuple[str, ...]]:
-        stems = ([word.stem for word in sentence.words] for sentence in self.sentences)
-        return frozenset(
-            row for each in stems for row in zip(*(each[i:] for i in range(n)), strict=False)
-        )
-
-    @cached_property
-    def numbered(self) -> dict[str, int]:
-        """Return stem -> a number for it."""
-        return {stem: number for number, stem in enumerate(self.places)}
-
-    @cached_property
-    def row(self) -> Ints:
-        """Return the words of the page in their order, as numbers of their stems; -1 after each
-        sentence.
-        """
-        return np.array(
-            [n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)]
-        )
+    def grams(self) -> list[frozenset[tuple[str, ...]]]:
+        """Return for each n up to 6 the rows of n stems that a sentence has; none for 0."""
+        stems = [[word.stem for word in sentence.words] for sentence in self.sentences]
+        return [
+            frozenset(gram for each in stems for gram in stem_rows(each, n))
+            for n in range(MAX_GRAM + 1)
+        ]
 
     @cached_property
     def _by_prefix(self) -> dict[str, list[str]]:

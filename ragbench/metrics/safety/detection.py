@@ -58,25 +58,21 @@ def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, 
     bad, good = values[labels], values[~labels]
     if len(bad) < 2 or len(good) < 2:
         return math.nan, math.nan
+    from scipy.special import expit, logit
+    from scipy.stats import rankdata
+
     # DeLong's placements: for each harmful text the fraction of harmless ones below it, and the
     # reverse
-    ordered_good, ordered_bad = np.sort(good), np.sort(bad)
-    of_bad = (
-        np.searchsorted(ordered_good, bad, "left") + np.searchsorted(ordered_good, bad, "right")
-    ) / (2 * len(good))
-    of_good = 1 - (
-        np.searchsorted(ordered_bad, good, "left") + np.searchsorted(ordered_bad, good, "right")
-    ) / (2 * len(bad))
+    ranks = rankdata(values)
+    of_bad = (ranks[labels] - rankdata(bad)) / len(good)
+    of_good = 1 - (ranks[~labels] - rankdata(good)) / len(bad)
     area = float(of_bad.mean())
     variance = float(of_bad.var(ddof=1) / len(bad) + of_good.var(ddof=1) / len(good))
     if variance < 1e-12 or not 0 < area < 1:
         fewer = min(len(bad), len(good))
-        return _wilson(area * fewer, fewer)
+        return rate_interval(area * fewer, fewer)
     spread = _Z * math.sqrt(variance) / (area * (1 - area))
-    logit = math.log(area / (1 - area))
-    return 1 / (1 + math.exp(min(700.0, spread - logit))), 1 / (
-        1 + math.exp(max(-700.0, -spread - logit))
-    )
+    return float(expit(logit(area) - spread)), float(expit(logit(area) + spread))
 
 
 def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> float:
@@ -103,21 +99,20 @@ def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> flo
     return float((bad > np.sort(good)[::-1][allowed]).mean())
 
 
-def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927); (NaN, NaN) where n is 0.
+def rate_interval(count: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927), from statsmodels; (NaN,
+    NaN) where n is 0.
 
     >>> low, high = rate_interval(9, 10)
     >>> round(low, 4), round(high, 4)
     (0.5958, 0.9821)
     """
-    return _wilson(count, n) if n else (math.nan, math.nan)
+    from statsmodels.stats.proportion import proportion_confint
 
-
-def _wilson(count: float, n: int) -> tuple[float, float]:
-    rate, extra = count / n, _Z**2 / n
-    center = (rate + extra / 2) / (1 + extra)
-    half = _Z * math.sqrt(rate * (1 - rate) / n + extra / n / 4) / (1 + extra)
-    return max(0.0, center - half), min(1.0, center + half)
+    if not n:
+        return math.nan, math.nan
+    low, high = proportion_confint(count, n, method="wilson")
+    return max(0.0, float(low)), min(1.0, float(high))
 
 
 def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Bools, Floats]:

@@ -21,17 +21,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ragbench.errors import DataError
 from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.safety.normal_form import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.retrieval.embedding_models import MiniLM, WordLlama
 
 HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""
@@ -88,39 +86,29 @@ def injection_score(text: str) -> float:
     >>> injection_score("")
     0.0
     """
-    if not isinstance(text, str):
-        raise DataError(
-            f"injection_score takes one text, not {type(text).__name__}; for many: "
-            "injection_scores(texts)"
-        )
-    read = _read(text)
-    return float(_scores([read], _embed_now)[0])
+    return float(injection_scores([text])[0])
 
 
 def injection_scores(texts: Sequence[str]) -> Floats:
-    """Return `injection_score` of each text, much faster for many; embeddings are kept on disk.
+    """Return `injection_score` of each text, faster for many; embeddings are kept on disk.
 
     Beyond the fifth decimal a score can differ with the batch.
 
     >>> injection_scores(["Hello!", ""]).round(1).tolist()[1]
     0.0
     """
-    if isinstance(texts, str):
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DataError(
-            "injection_scores takes a sequence of texts, not one; for one: injection_score(text)"
+            f"injection_scores takes a sequence of texts, not {texts!r:.60}; injection_score one"
         )
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise DataError(f"text {i} is {type(text).__name__}; expected a string")
     scores = np.zeros(len(texts))
     reads: list[_Read] = []
-    first = waiting = 0
+    first = 0
     for i, text in enumerate(texts):
         reads.append(_read(text))
-        waiting += len(reads[-1].windows)
-        if waiting > _BATCH_WINDOWS or i == len(texts) - 1:
-            scores[first : i + 1] = _scores(reads, _embed_stored)
-            reads, first, waiting = [], i + 1, 0
+        if sum(len(read.windows) for read in reads) > _BATCH_WINDOWS or i == len(texts) - 1:
+            scores[first : i + 1] = _scores(reads)
+            reads, first = [], i + 1
     return scores
 
 
@@ -144,11 +132,6 @@ def _head() -> _Head:
     kept = json.loads(HEAD.read_text(encoding="utf-8"))
     signs_of = np.array([kept["signs"][name] for name in FEATURE_NAMES])
     return _Head(kept["bias"], signs_of, np.array(kept["words"]), np.array(kept["embedding"]))
-
-
-@lru_cache(maxsize=1)
-def _models() -> tuple[MiniLM, WordLlama]:
-    return MiniLM(), WordLlama()
 
 
 def _read(text: str) -> _Read:
@@ -189,21 +172,24 @@ def _spread(n: int) -> Floats:
     return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
-def _scores(reads: Sequence[_Read], embed: Any) -> Floats:
+def _scores(reads: Sequence[_Read]) -> Floats:
     scores = np.zeros(len(reads))
-    owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
-    if len(owner):
-        np.maximum.at(scores, owner, _squashed(_logits(reads, embed)))
+    texts = [window.text for read in reads for window in read.windows]
+    if texts:
+        logits = logits_of(reads, embedded(texts), _head())
+        owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
+        np.maximum.at(scores, owner, np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6))
     return scores
 
 
-def _logits(reads: Sequence[_Read], embed: Any) -> Floats:
-    return logits_of(
-        reads, embed([window.text for read in reads for window in read.windows]), _head()
+def embedded(texts: Sequence[str]) -> Floats:
+    """Return the vectors of sentences by both embedders, one after the other; kept on disk."""
+    return np.hstack(
+        [np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS]
     )
 
 
-def logits_of(reads: Sequence[_Read], embedded: Floats, head: _Head) -> Floats:
+def logits_of(reads: Sequence[_Read], vectors: Floats, head: _Head) -> Floats:
     """Return of all sentences of all texts in order, each corrected for the number of different
     ones in its text.
     """
@@ -219,32 +205,5 @@ def logits_of(reads: Sequence[_Read], embedded: Floats, head: _Head) -> Floats:
     by_words = np.array(
         [head.words[places] @ values for read in reads for places, values in read.words()]
     )
-    logits: Floats = embedded @ head.embedding + by_signs + by_words + head.bias - correction
+    logits: Floats = vectors @ head.embedding + by_signs + by_words + head.bias - correction
     return logits
-
-
-def _squashed(logits: Floats) -> Floats:
-    squashed: Floats = np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6)
-    return squashed
-
-
-def _embed_now(texts: Sequence[str]) -> Floats:
-    # one text at a time is not worth a file in the cache
-    unique = sorted(set(texts), key=lambda text: (-len(text), text))
-    row_of = {text: row for row, text in enumerate(unique)}
-    return np.hstack([_unit(model.embed(unique, "document")) for model in _models()])[
-        [row_of[text] for text in texts]
-    ]
-
-
-def _unit(vectors: npt.ArrayLike) -> Floats:
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    unit: Floats = rows / np.maximum(lengths, 1e-12)[:, None]
-    return unit
-
-
-def _embed_stored(texts: Sequence[str]) -> Floats:
-    return np.hstack(
-        [np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS]
-    )

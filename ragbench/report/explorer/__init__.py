@@ -95,7 +95,7 @@ def explore(
         for result, doubtful in zip(sides, found, strict=True)
     ]
     cases = {case.query_id: case for case in data.cases}
-    categories = {case.query_id: case.category for case in sides[0].report.cases}
+    categories = {case.query_id: case.category for case in sides[0].cases}
     questions = [
         {
             "id": query_id,

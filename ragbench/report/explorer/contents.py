@@ -83,7 +83,7 @@ def side_of(
         {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
     )
     sides = {}
-    for case in result.report.cases:
+    for case in result.cases:
         answer = given.get(case.query_id) or Answer(
             case.query_id, "", outcome="failed", error="no answer"
         )
@@ -114,13 +114,13 @@ def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
     were checked.
     """
     found: dict[str, dict[str, str]] = {}
-    for case, by, text in doubtful_claims(result.report):
+    for case, by, text in doubtful_claims(result):
         found.setdefault(case.query_id, {})[text] = by
     for judgement in result.judgements:
         for text in judgement.unsupported:
             found.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
     checked = any(
-        one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives
+        one.name in ("groundedness", "judge") and one.measured for one in result.perspectives
     )
     checked = checked or any(one.criterion == "faithfulness" for one in result.judgements)
     return (
@@ -152,7 +152,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
             f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
         )
     if len(sides) == 1:
-        means = {one.measure: one for one in sides[0].report.measures}
+        means = {one.measure: one for one in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
     with warnings.catch_warnings():
         warnings.simplefilter(

@@ -7,20 +7,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ragbench.evaluation.records import Change, Report
+from ragbench.evaluation import Result
+from ragbench.evaluation.records import Change
 from ragbench.registry import bounds_of, perspective_of
 from ragbench.report.page.sentences import brief_measures
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
 
-def shown_changes(report: Report, *, every: bool = True) -> list[Change]:
+def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """Return the rows of the comparison: regressions first, then improvements, then the others.
 
     Without `every`, the others are only those of the brief table.
     """
-    changes = report.comparison.changes if report.comparison is not None else ()
-    brief = {row.measure for rows in brief_measures(report).values() for row in rows}
+    changes = result.comparison.changes if result.comparison is not None else ()
+    brief = {row.measure for rows in brief_measures(result).values() for row in rows}
     order = {verdict: place for place, verdict in enumerate(CHANGE_SIGNS)}
     kept = [one for one in changes if every or one.measure in brief or one.verdict in CHANGE_SIGNS]
     return sorted(kept, key=lambda one: order.get(one.verdict, len(order)))

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
-from ragbench.evaluation.records import CategoryResult, Change, MeasureResult, Report
+from ragbench.evaluation.records import CategoryResult, Change, MeasureResult
 from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.page import sentences
 from ragbench.report.page.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
@@ -35,53 +35,50 @@ _ON_TOP = 12  # differences from the baseline
 _CASES = 200  # failed cases that are shown, and doubtful claims; report.json has all
 
 
-def report_html(result: Result | Report) -> str:
+def report_html(result: Result) -> str:
     """Write the report as one HTML page. All texts of questions, answers, documents, names and
     errors are escaped.
 
     The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and
     texts are masked.
     """
-    report = result if isinstance(result, Report) else result.report
-    failed = sentences.failed_cases(report)
-    table = sentences.shown_measures(report)
-    word, sentence = sentences.banner(report)
-    changes, claims = shown_changes(report), sentences.doubtful_claims(report)
-    leading = leading_measures(sentences.brief_measures(report), report.cases)
+    failed = sentences.failed_cases(result)
+    table = sentences.shown_measures(result)
+    word, sentence = sentences.banner(result)
+    changes, claims = shown_changes(result), sentences.doubtful_claims(result)
+    leading = leading_measures(sentences.brief_measures(result), result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
     return _template().render(
-        report=report,
+        result=result,
         word=word,
         sentence=sentence,
         perspectives=[
-            (one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in report.perspectives
+            (one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in result.perspectives
         ],
         failed=failed[:_CASES],
         left_out=max(0, len(failed) - _CASES),
         n_failed=len(failed),
-        n_decided=sum(case.passed is not None for case in report.cases),
-        counts={
-            name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS
-        },
-        case_measures=_case_measures(report),
+        n_decided=sum(case.passed is not None for case in result.cases),
+        counts={name: sum(row.verdict == name for row in result.rows) for name in sentences.SIGNS},
+        case_measures=_case_measures(result),
         case_scores=[row.measure for rows in table.values() for row in rows],
         details=details,
         notes=notes,
-        filters=_filters(report, details, leading),
+        filters=_filters(result, details, leading),
         script=script,
         script_hash=script_hash(script),
         changes=changes,
-        main_changes=shown_changes(report, every=False)[:_ON_TOP],
+        main_changes=shown_changes(result, every=False)[:_ON_TOP],
         forest=forest_marks(changes),
         claims=claims[:_CASES],
         claims_left_out=max(0, len(claims) - _CASES),
-        depths=sentences.depth_table(report),
-        figures=sentences.figures(report),
-        cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
+        depths=sentences.depth_table(result),
+        figures=sentences.figures(result),
+        cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
         provenance=[
             (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
-            for name, value in _provenance(report)
+            for name, value in _provenance(result)
         ],
     )
 
@@ -92,12 +89,12 @@ def script_hash(text: str) -> str:
 
 
 def _filters(
-    report: Report, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
+    result: Result, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Return name, label and options of each filter, an option with its value and words; one value
     is no choice.
     """
-    failed = [case for case in report.cases if case.passed is False]
+    failed = [case for case in result.cases if case.passed is False]
     found = {
         "category": ("Category", Counter(case.category for case in failed)),
         "cause": ("Cause of failure", Counter(details[case.query_id].cause for case in failed)),
@@ -204,25 +201,25 @@ def category_bar(row: CategoryResult) -> dict[str, Any]:
     )
 
 
-def _case_measures(report: Report) -> list[str]:
+def _case_measures(result: Result) -> list[str]:
     """Return the columns of the table of all cases: the headline measures that not every case has
     alike.
     """
     columns = []
     for name in HEADLINE:
-        values = {case.scores.get(name) for case in report.cases} - {None}
+        values = {case.scores.get(name) for case in result.cases} - {None}
         if len(values) > 1 and not name.startswith("overall_"):
             columns.append(name)
     return columns[:_COLUMNS]
 
 
-def _provenance(report: Report) -> list[tuple[str, Any]]:
-    made = {"at": report.made.at, "seconds": dict(report.made.seconds), **report.made.environment}
-    test_set = {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")}
+def _provenance(result: Result) -> list[tuple[str, Any]]:
+    made = {"at": result.made_at, "seconds": dict(result.timings), **result.environment}
+    test_set = {name: result.dataset[name] for name in ("name", "split", "fingerprint")}
     return [
         ("Test set", test_set),
-        ("System", dict(report.system)),
-        ("Settings", dict(report.settings)),
+        ("System", dict(result.system)),
+        ("Settings", dict(result.settings)),
         ("Made", made),
     ]
 

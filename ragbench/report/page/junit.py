@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragbench.errors import printable
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result
 
 
-def report_junit(report: Report) -> str:
+def report_junit(result: Result) -> str:
     """Write the XML of JUnit: a failed question or missed target is a failure, an unmeasured one is
     skipped.
     """
@@ -20,11 +20,11 @@ def report_junit(report: Report) -> str:
             "" if case.passed is None else "; ".join(case.reasons),
             case.passed,
         )
-        for case in report.cases
+        for case in result.cases
     ]
     targets = [
         (row.measure, "", f"{row.value} misses the target {row.target}", _PASSED.get(row.verdict))
-        for row in report.measures
+        for row in result.rows
         if row.target is not None
     ]
     for name, rows in (("questions", questions), ("targets", targets)):

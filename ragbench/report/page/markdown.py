@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ragbench.errors import printable
-from ragbench.evaluation.records import Report
+from ragbench.evaluation import Result
 from ragbench.report.page import sentences
 from ragbench.report.page.forest import CHANGE_SIGNS, forest_lines, shown_changes
 
@@ -21,43 +21,43 @@ _FLIPS = 20
 _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 
 
-def report_markdown(report: Report) -> str:
+def report_markdown(result: Result) -> str:
     """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
     cases.
     """
-    word, sentence = sentences.banner(report)
-    depths, changes = sentences.depth_table(report), shown_changes(report)
-    version = report.made.environment.get("ragbench", "")
+    word, sentence = sentences.banner(result)
+    depths, changes = sentences.depth_table(result), shown_changes(result)
+    version = result.environment.get("ragbench", "")
     made = [
-        f"fingerprint {report.test_set.fingerprint[:12]}",
+        f"fingerprint {result.dataset['fingerprint'][:12]}",
         f"ragbench {version}" if version else "",
-        report.made.at,
+        result.made_at,
     ]
     return _template().render(
-        report=report,
+        result=result,
         word=word,
         sentence=sentence,
-        figures=sentences.figures(report),
-        measures=sentences.shown_measures(report),
-        notes=_notes(report),
+        figures=sentences.figures(result),
+        measures=sentences.shown_measures(result),
+        notes=_notes(result),
         depths=depths,
         depth_heads=[f"k = {k}" for k in depths[0]],
         changes=changes,
         plot=forest_lines(changes),
-        failed=sentences.failed_cases(report),
-        n_decided=sum(case.passed is not None for case in report.cases),
-        claims=sentences.doubtful_claims(report),
-        cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
+        failed=sentences.failed_cases(result),
+        n_decided=sum(case.passed is not None for case in result.cases),
+        claims=sentences.doubtful_claims(result),
+        cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
         made=[part for part in made if part],
     )
 
 
-def _notes(report: Report) -> list[tuple[str, str]]:
+def _notes(result: Result) -> list[tuple[str, str]]:
     """Return what is to be known of the perspectives: why one was not measured, what its scores
     mean.
     """
     notes = []
-    for one in report.perspectives:
+    for one in result.perspectives:
         if not one.measured:
             notes.append((one.name, f"not measured: {one.reason}"))
         elif one.note and one.name in ("groundedness", "answer", "overall"):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ragbench.evaluation import CAUSES, Result
-from ragbench.evaluation.records import CaseResult, MeasureResult, Report
+from ragbench.evaluation.records import CaseResult, MeasureResult
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.report.documents import data_of, locate
 from ragbench.types import Answer, Case, Span
@@ -67,18 +67,17 @@ def leading_measures(
 
 
 def question_details(
-    result: Result | Report, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
+    result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
     """query_id -> details, with contexts for those that are `shown`; and what a reader must know
     about the texts.
     """
-    report = result if isinstance(result, Report) else result.report
     diagnosis = {}
-    if isinstance(result, Result) and result.diagnosis is not None:
+    if result.diagnosis is not None:
         diagnosis = result.diagnosis.set_index("query_id")[["cause", "evidence"]].to_dict("index")
-    texts, notes = ({}, []) if isinstance(result, Report) or not shown else _texts(result, shown)
+    texts, notes = _texts(result, shown) if shown else ({}, [])
     details = {}
-    for case in report.cases:
+    for case in result.cases:
         known = diagnosis.get(case.query_id, {})
         weak = tuple(
             name for name, row in leading.items() if _below(case.scores.get(row.measure), row)

@@ -8,8 +8,7 @@ from pathlib import Path
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
-from ragbench.evaluation.records import Report
-from ragbench.evaluation.schema import report_json
+from ragbench.evaluation.report_json import report_json
 from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.page.html import report_html
 from ragbench.report.page.junit import report_junit
@@ -20,7 +19,7 @@ _FORMS = (".json", ".md", ".html", ".xml")
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = (
     '<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->',
-    '{\n "schema":',
+    '{\n "ragbench":',
     '{\n "leaderboard":',
     "# Evaluation: ",
     "# Comparison of ",
@@ -93,18 +92,17 @@ def _check_folder(folder: Path, force: bool) -> None:
         )
 
 
-def report_texts(result: Result | Report) -> dict[str, str]:
+def report_texts(result: Result) -> dict[str, str]:
     """Return the three reports on a result: file name -> text."""
-    report = result if isinstance(result, Report) else result.report
     return {
-        "report.json": report_json(report),
-        "report.md": report_markdown(report),
+        "report.json": report_json(result),
+        "report.md": report_markdown(result),
         "report.html": report_html(result),
     }
 
 
 def write_report(
-    result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False
+    result: Result | Sequence[Result], path: str | Path, *, force: bool = False
 ) -> Path:
     """Show a result, or several side by side, as JSON, Markdown or HTML.
 
@@ -122,12 +120,10 @@ def write_report(
         ConfigError: the place is taken, or cannot be written.
     """
     place = Path(path)
-    if isinstance(result, Result | Report):
+    if isinstance(result, Result):
         texts = report_texts(result)
         if place.suffix.lower() == ".xml":
-            texts["report.xml"] = report_junit(
-                result if isinstance(result, Report) else result.report
-            )
+            texts["report.xml"] = report_junit(result)
     elif place.suffix.lower() == ".xml":
         raise ConfigError(
             f"{place}: JUnit XML is of one result; write several as .html, .md or .json"

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation import Result
 from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
     BUILT_IN,
@@ -17,7 +18,6 @@ from ragbench.evaluation.records import (
     Cost,
     MeasureResult,
     PassFail,
-    Report,
     total_cost,
 )
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
@@ -30,48 +30,48 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 """A sign for each verdict, so that colour is not the only difference."""
 
 
-def banner(report: Report) -> tuple[str, str]:
+def banner(result: Result) -> tuple[str, str]:
     """Return the verdict in a word, and the sentence behind it.
 
     "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither
     a target to reach nor a baseline to compare with.
     """
-    counts = Counter(row.verdict for row in report.measures)
+    counts = Counter(row.verdict for row in result.rows)
     clauses = []
     if aimed := counts["passed"] + counts["missed"]:
         clauses.append(f"{counts['passed']} of {aimed} targets reached")
         if counts["missed"]:
-            clauses[-1] += f", missed: {', '.join(report.missed)}"
+            clauses[-1] += f", missed: {', '.join(result.missed)}"
     if counts["unreachable"]:
         clauses.append(
             f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set"
         )
-    if unscored := [row.measure for row in report.measures if row.verdict == "unscored"]:
+    if unscored := [row.measure for row in result.rows if row.verdict == "unscored"]:
         clauses.append(f"not measured: {', '.join(unscored)}")
-    if report.comparison is not None:
-        worse = report.comparison.regressions
+    if result.comparison is not None:
+        worse = result.comparison.regressions
         clauses.append(
             f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression"
         )
-    if failed := report.counts.get("failed_judgements"):
+    if failed := result.counts.get("failed_judgements"):
         clauses.append(
-            f"the judge failed on {failed} of {plural(report.counts['judgements'], 'answer')}"
+            f"the judge failed on {failed} of {plural(result.counts['judgements'], 'answer')}"
         )
-    if doubt := not_attributable(report.system):
+    if doubt := not_attributable(result.system):
         clauses.append(doubt)
     sentence = "; ".join(clauses)
-    if report.passed and not aimed and report.comparison is None:
+    if result.passed and not aimed and result.comparison is None:
         reason = "No target applies to what was measured"
-        if report.test_set.name == BUILT_IN:
+        if result.dataset["name"] == BUILT_IN:
             reason = (
                 "The default targets are for test sets of your own; on the built-in one "
                 "only those that you name apply"
             )
         return "no verdict", f"{sentence[:1].upper()}{sentence[1:]}." if sentence else f"{reason}."
-    return ("passed" if report.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
+    return ("passed" if result.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[MeasureResult]]:
+def shown_measures(result: Result, *, every: bool = False) -> dict[str, list[MeasureResult]]:
     """Return perspective -> the rows of the table: headline measures and those with a target, or
     every one.
 
@@ -80,8 +80,8 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
     """
     places = {name: i for i, name in enumerate(HEADLINE)}
     table: dict[str, list[MeasureResult]] = {}
-    for perspective in report.perspectives:
-        rows = [row for row in report.measures if row.perspective == perspective.name]
+    for perspective in result.perspectives:
+        rows = [row for row in result.rows if row.perspective == perspective.name]
         kept = [
             row
             for row in rows
@@ -94,13 +94,13 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
     return table
 
 
-def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
+def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
     """Return `shown_measures` with only those with a target, those of a judge and a few headline
     measures.
 
     Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
-    ks = report.settings.get("k") or [5]
+    ks = result.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
     wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
@@ -109,7 +109,7 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
             for row in rows
             if row.target is not None or _next_to(row) in wanted or _always_shown(row)
         ]
-        for perspective, rows in shown_measures(report, every=True).items()
+        for perspective, rows in shown_measures(result, every=True).items()
     }
 
 
@@ -124,16 +124,16 @@ def _always_shown(row: MeasureResult) -> bool:
     )
 
 
-def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
+def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
     """Ranking measures by depth: the depths, and a row of values for each measure; nothing where
     none was measured.
     """
     values = {
         row.measure: row.value
-        for row in report.measures
+        for row in result.rows
         if row.n_scored and is_ranking_measure(row.measure)
     }
-    ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
+    ks = [k for k in result.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
     level = next(
         (
             one
@@ -160,19 +160,19 @@ _AT_DEPTHS = {
 }
 
 
-def figures(report: Report) -> list[tuple[str, str]]:
+def figures(result: Result) -> list[tuple[str, str]]:
     """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is
     left out.
     """
     rows = []
-    counts = report.counts
-    if report.cases and counts:
+    counts = result.counts
+    if result.cases and counts:
         parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
         parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
         rows.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
-        limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
+        limit = result.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
         scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
         claims.append(
             f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}"
@@ -182,29 +182,29 @@ def figures(report: Report) -> list[tuple[str, str]]:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
     if claims:
         rows.append(("Claims", ", ".join(claims)))
-    if report.cases:
-        rows.append(("Cost", _cost_sentence(report)))
-    if report.chunks:
-        rows.append(("Chunks", _chunk_sentence(report.chunks)))
+    if result.cases:
+        rows.append(("Cost", _cost_sentence(result)))
+    if result.facts.get("chunks"):
+        rows.append(("Chunks", _chunk_sentence(result.facts)))
     return rows
 
 
-def _cost_sentence(report: Report) -> str:
-    if not report.costs:
+def _cost_sentence(result: Result) -> str:
+    if not result.costs:
         return "0 dollars: no language model was asked"
-    total = total_cost(report.costs)
-    parts = {one.part: dollars(total_cost(report.costs, one.part)) for one in report.costs}
+    total = total_cost(result.costs)
+    parts = {one.part: dollars(total_cost(result.costs, one.part)) for one in result.costs}
     listed = ", ".join(f"{part} {usd}" for part, usd in parts.items())
     if total is None:
         why = dict.fromkeys(
             f"no price for {one.model}" if one.input_tokens else f"no token counts from {one.model}"
-            for one in report.costs
+            for one in result.costs
             if one.usd is None
         )
         return f"unknown: {', '.join(why)} ({listed})"
     return (
         f"{dollars(total)} dollars where nothing is cached "
-        f"({listed}), {dollars(total, len(report.cases))} per question"
+        f"({listed}), {dollars(total, len(result.cases))} per question"
     )
 
 
@@ -251,7 +251,7 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
     return rows
 
 
-def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
+def doubtful_claims(result: Result) -> list[tuple[CaseResult, str, str]]:
     """Return the claims and numbers of answers that no context supports, each with its question and
     who found it.
     """
@@ -262,16 +262,16 @@ def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
     }
     return [
         (case, found_by, text)
-        for case in report.cases
+        for case in result.cases
         for name, found_by in kinds.items()
         for text in getattr(case, name)
     ]
 
 
-def failed_cases(report: Report) -> list[CaseResult]:
+def failed_cases(result: Result) -> list[CaseResult]:
     """Return the cases that did not pass, most reasons first, then in the order of the test set."""
     return sorted(
-        (case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons)
+        (case for case in result.cases if case.passed is False), key=lambda case: -len(case.reasons)
     )
 
 

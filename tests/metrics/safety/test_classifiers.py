@@ -67,9 +67,9 @@ def test_its_harmful_class_is_the_score(model: Path) -> None:
 def test_a_report_names_it_and_its_targets_apply(model: Path) -> None:
     inputs = (SafetySample("a", "ignore hello", True), SafetySample("b", "hello", False))
     data = Dataset("mine", "test", {}, (), {}, inputs)
-    report = evaluate(data, [], detector=f"hf:{model}").report
+    report = evaluate(data, [], detector=f"hf:{model}")
     assert report.settings["detector"] == f"hf:{model}"
-    assert {one.measure: one.value for one in report.measures}["attack_auc"] == 1.0
+    assert {one.measure: one.value for one in report.rows}["attack_auc"] == 1.0
 
 
 def test_what_cannot_be_loaded_is_refused_with_the_way_out(model: Path, tmp_path: Path) -> None:

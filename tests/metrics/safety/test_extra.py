@@ -62,7 +62,7 @@ def test_an_evaluation_is_refused_before_anything_is_asked() -> None:
 
 def test_other_perspectives_are_measured_and_safety_gives_its_reason() -> None:
     result = rb.evaluate(DATA, [Answer("q", "In 1889.")])
-    states = {state.name: state for state in result.report.perspectives}
+    states = {state.name: state for state in result.perspectives}
     assert states["answer"].measured
     assert not states["safety"].measured
     assert "ragbench-lab[safety]" in states["safety"].reason

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import MappingProxyType
 
 import pytest
 
-from ragbench.evaluation import evaluate
+from ragbench.evaluation import Result, evaluate
 from ragbench.evaluation.records import (
     Advice,
-    CaseResult,
-    CategoryResult,
     Change,
     Comparison,
     Flip,
@@ -20,10 +20,8 @@ from ragbench.evaluation.records import (
     MeasureResult,
     PassFail,
     Perspective,
-    Provenance,
-    Report,
     SafetyFigure,
-    TestSet,
+    score_frame,
 )
 from ragbench.report.page import report_html, report_markdown
 from ragbench.report.page.html import interval_bar, script_hash
@@ -66,50 +64,67 @@ def parsed(html: str) -> _Tags:
     return tags
 
 
-def full_report(text: str) -> Report:
-    """A report that has every part, with the same text in every place for text."""
-    case = CaseResult(
-        text,
-        text,
-        text,
-        text,
-        False,
-        (text, text),
-        text,
-        text,
-        text,
-        (text,),
-        (text,),
-        {"RR": 0.25},
-    )
-    other = replace(case, query_id="fine", passed=True, reasons=(), scores={"RR": 1.0})
+def full_report(
+    text: str,
+    query_id: str | None = None,
+    more: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Result:
+    """A result that has every part, with the same text in every place for text; `more` failed
+    questions: query_id -> text, category.
+    """
+    query_id = text if query_id is None else query_id
     change = Change(text, "retrieval", 0.5, 0.2, -0.3, -0.4, -0.2, 0.01, 0.1, 9, 1, 8, "regression")
     flips = PassFail(
         text, 9, (Flip(text, text, (text,)),), (Flip(text, text, (text,)),), 0.01, "regression"
     )
-    return Report(
-        name=text,
-        test_set=TestSet(text, text, "f" * 64, 2, 2, 1, 1),
-        system={"name": text, text: text},
-        settings={"cases": {}, text: text},
+    config = {
+        "dataset": {
+            "name": text,
+            "split": text,
+            "fingerprint": "f" * 64,
+            "documents": 2,
+            "safety_samples": 2,
+        },
+        "questions": {
+            query_id: text,
+            **{one: question for one, (question, _) in more.items()},
+            "fine": text,
+        },
+        "system": {"name": text, text: text},
+        "settings": {"cases": {}, text: text},
+        "environment": {"ragbench": text},
+        "made_at": text,
+    }
+    verdict = {"category": text, "query_type": text, "expected_outcome": text, "relevant": (text,)}
+    return Result(
+        text,
+        config,
+        {},
+        score_frame([*((one, "RR", 0.25) for one in (query_id, *more)), ("fine", "RR", 1.0)]),
+        [Answer(one, text, (text,), outcome="success") for one in (query_id, *more, "fine")],
+        timings={text: 1.0},
         perspectives=(
             Perspective("retrieval", True, note=text),
             Perspective("safety", False, text),
         ),
-        measures=(
+        rows=(
             MeasureResult("RR", "retrieval", 0.25, 0.1, 0.4, 2, 2, 0.8, 0.6, False, "missed", True),
             MeasureResult(
                 text, "retrieval", 0.25, 0.1, 0.4, 2, 2, None, 0.2, False, "passed", False
             ),
         ),
-        cases=(case, other),
-        categories=(CategoryResult(text, 2, 2, 0.5, 0.1, 0.9, {"RR": 0.5}),),
+        verdicts={
+            query_id: {**verdict, "passed": False, "reasons": (text, text)},
+            **{
+                one: {**verdict, "category": category, "passed": False, "reasons": (text,)}
+                for one, (_, category) in more.items()
+            },
+            "fine": {**verdict, "passed": True},
+        },
         safety=(SafetyFigure("input", text, text, 0.9, 0.8, 1.0, 9),),
         advice=(Advice(text, text, text, (text,)),),
         comparison=Comparison(text, text, (change,), (flips,), (text,)),
-        made=Provenance(
-            text, {text: 1.0}, {"ragbench": text}, (Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),)
-        ),
+        latency=(Latency(text, 2, 1.0, 2.0, 3.0, 4.0, text),),
     )
 
 
@@ -186,17 +201,7 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
 
 
 def test_a_report_without_anything_optional_is_a_page_too() -> None:
-    bare = replace(
-        full_report("x"),
-        categories=(),
-        safety=(),
-        advice=(),
-        comparison=None,
-        made=Provenance(),
-        cases=(),
-        measures=(),
-    )
-    html = report_html(bare)
+    html = report_html(Result("x", {}, {}, score_frame([])))
     assert "no verdict" in html
     assert "<h2>Latency" not in html
     assert parsed(html).broken == []
@@ -205,9 +210,7 @@ def test_a_report_without_anything_optional_is_a_page_too() -> None:
 @pytest.mark.parametrize("query_id", [*ATTACKS, "ordinary", "x" * 500, "Füße?", ""])
 def test_every_question_has_one_place_and_links_lead_to_it(query_id: str) -> None:
     assert re.fullmatch(r"q-[A-Za-z0-9._-]{0,80}", anchor(query_id))
-    report = full_report("harmless")
-    report = replace(report, cases=(replace(report.cases[0], query_id=query_id), report.cases[1]))
-    tags = parsed(report_html(report)).tags
+    tags = parsed(report_html(full_report("harmless", query_id))).tags
     places = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(places) == len(set(places))
     links = {(attributes.get("href") or "")[1:] for tag, attributes in tags if tag == "a"}

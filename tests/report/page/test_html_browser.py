@@ -4,7 +4,6 @@ scripts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    report = full_report("harmless")
-    failed = report.cases[0]
-    cases = [
-        replace(
-            failed,
-            query_id=f"q{i}",
-            question=f"Question {i}? {ATTACKS[i % 6]}",
-            category="odd" if i % 2 else "even",
-        )
-        for i in range(30)
-    ]
+    more = {
+        f"q{i}": (f"Question {i}? {ATTACKS[i % 6]}", "odd" if i % 2 else "even")
+        for i in range(1, 30)
+    }
     file = tmp_path / "report.html"
-    file.write_text(report_html(replace(report, cases=(*cases, report.cases[1]))), encoding="utf-8")
+    file.write_text(report_html(full_report("harmless", "q0", more)), encoding="utf-8")
     return file
 
 

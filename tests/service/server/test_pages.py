@@ -15,6 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.evaluation import Result, new_result, save
+from ragbench.evaluation.rows import rows_of
 from ragbench.service import add_alert, add_schedule, history, record, trend
 from ragbench.service.access import COOKIE
 from ragbench.service.app import create_app
@@ -116,11 +117,9 @@ def aimed_nights(count: int, fall: float, at: int) -> list[tuple[Result, None]]:
         aimed = one.scores.assign(measure="nDCG@5")
         aimed["value"] = np.clip(0.7 + rng.normal(0, 0.1, len(aimed)) - fall * (night >= at), 0, 1)
         both = replace(one, scores=pd.concat([one.scores, aimed], ignore_index=True))
-        rows = [
-            replace(row, target=0.6 if row.measure == "nDCG@5" else None)
-            for row in both.report.measures
-        ]
-        runs.append((replace(both, verdicts=replace(both.report, measures=tuple(rows))), None))
+        rows = rows_of(both.scores)
+        rows = [replace(row, target=0.6 if row.measure == "nDCG@5" else None) for row in rows]
+        runs.append((replace(both, rows=tuple(rows)), None))
     return runs
 
 

@@ -1,0 +1,337 @@
+"""What one system gave on one dataset: its scores, what was decided, and views of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ragbench.datasets.beir import testset_record
+from ragbench.evaluation.formats import shortened
+from ragbench.evaluation.judge_failures import judge_failures
+from ragbench.evaluation.parameters import configuration
+from ragbench.evaluation.provenance import Timings, environment
+from ragbench.evaluation.records import (
+    MAX_FAILED_JUDGEMENTS,
+    CaseResult,
+    CategoryResult,
+    Decisions,
+    MeasureResult,
+    known_number,
+)
+from ragbench.evaluation.rows import rows_of
+from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.metrics.pipeline import outcome_of
+from ragbench.registry import LEADERBOARD
+from ragbench.statistics.intervals import wilson_interval
+from ragbench.types import Answer, Dataset, Judgement, Run
+
+if TYPE_CHECKING:
+    from ragbench.evaluation.requests import SystemOutput
+
+_QUESTION = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
+_DOUBTS = {
+    "unsupported_claims": ("unsupported", "wording"),
+    "fabricated_numbers": ("fabricated number", "wording"),
+    "invented_claims": ("unsupported", "judge"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Decisions):
+    """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`
+    reads.
+
+    `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration),
+    "dataset" (name, split, fingerprint, numbers of documents and safety samples; "recipe" where it
+    was generated), "questions" (query_id -> text), "system" and "settings" (what was evaluated, and
+    how), "facts" (such as "chunks", their number), "environment", and "series" and "client" where
+    RAGBENCH_SERIES and RAGBENCH_CLIENT name them. `run` ranks documents. `scores` has the columns
+    query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a
+    row per question with its first cause of failure (see `ragbench.diagnose`). `output` is what the
+    system gave with what it was made from (such as its chunks); None in a result that was loaded.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    run: Run
+    scores: pd.DataFrame
+    answers: Sequence[Answer] = ()
+    judgements: Sequence[Judgement] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    diagnosis: pd.DataFrame | None = None
+    output: SystemOutput | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Return the parameters of the configuration."""
+        return self._part("parameters")
+
+    @property
+    def queries(self) -> Mapping[str, str]:
+        """Return query_id -> question."""
+        return self._part("questions")
+
+    @property
+    def dataset(self) -> Mapping[str, Any]:
+        """Return what was asked: name, split, fingerprint, numbers of documents and samples."""
+        empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
+        return empty | dict(self._part("dataset"))
+
+    @property
+    def system(self) -> Mapping[str, Any]:
+        """Return what was evaluated: its name, its kind, and what is known of its passages."""
+        return self._part("system") or {"name": self.name, **self.parameters}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Return how it was evaluated: perspectives, models, targets."""
+        return self._part("settings")
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Return further numbers: chunks, costs, milliseconds of a search."""
+        return self._part("facts")
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """Return what may change a number or a latency: versions, platform, cores."""
+        return self._part("environment")
+
+    @property
+    def made_at(self) -> str:
+        """Return the time of the evaluation, ISO 8601."""
+        return str(self.config.get("made_at") or "")
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        part: Mapping[str, Any] = self.config.get(name) or {}
+        return part
+
+    @property
+    def measures(self) -> pd.DataFrame:
+        """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and
+        verdict.
+        """
+        columns = [one.name for one in fields(MeasureResult)]
+        rows = [[getattr(row, name) for name in columns] for row in self.rows]
+        numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
+        return pd.DataFrame(rows, columns=columns).astype(numbers)
+
+    @cached_property
+    def cases(self) -> Sequence[CaseResult]:
+        """Return every question with its answer, verdict, scores and doubtful claims; secrets
+        masked.
+        """
+        answers = {answer.query_id: answer for answer in self.answers}
+        names = dict.fromkeys(self.scores["measure"])
+        scores = {query_id: dict.fromkeys(names) for query_id in self.queries}
+        for query_id, name, value in self.scores.itertuples(index=False, name=None):
+            scores.setdefault(query_id, {})[name] = known_number(value)
+        cases = []
+        for query_id, values in scores.items():
+            answer = answers.get(query_id) or Answer(
+                query_id, "", outcome="failed", error="no answer"
+            )
+            decided: dict[str, Any] = {
+                "passed": None,
+                "category": "",
+                "query_type": "",
+                "expected_outcome": None,
+                "reasons": (),
+                "relevant": (),
+                **{
+                    name: tuple(value) if isinstance(value, list) else value
+                    for name, value in self.verdicts.get(query_id, {}).items()
+                },
+            }
+            case = CaseResult(
+                query_id=query_id,
+                question=self.queries.get(query_id, ""),
+                outcome=outcome_of(answer),
+                answer=masked(answer.text),
+                retrieved=tuple(map(masked_id, answer.contexts)),
+                scores=values,
+                **decided,
+            )
+            cases.append(case)
+        return cases
+
+    @property
+    def questions(self) -> pd.DataFrame:
+        """One row per question: query_id, question, category, answer, outcome, passed, reasons why
+        not, the first cause of failure, and the main measures.
+        """
+        wide = self.scores.pivot(index="query_id", columns="measure", values="value")
+        causes: Mapping[str, str] = {}
+        if self.diagnosis is not None:
+            causes = dict(zip(self.diagnosis["query_id"], self.diagnosis["cause"], strict=True))
+        rows = [
+            (
+                *(getattr(case, name) for name in _QUESTION[:-2]),
+                "; ".join(case.reasons),
+                causes.get(case.query_id, ""),
+            )
+            for case in self.cases
+        ]
+        frame = pd.DataFrame(rows, columns=_QUESTION).astype({"passed": "boolean"})
+        return frame.join(wide[[name for name in LEADERBOARD if name in wide]], on="query_id")
+
+    @property
+    def claims(self) -> pd.DataFrame:
+        """One row per claim in doubt: query_id, claim, problem and by whom it was found.
+
+        `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
+        "judge".
+        """
+        rows = [
+            (case.query_id, claim, *doubt)
+            for case in self.cases
+            for name, doubt in _DOUBTS.items()
+            for claim in getattr(case, name)
+        ]
+        return pd.DataFrame(rows, columns=["query_id", "claim", "problem", "by"])
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Return numbers of questions passed, failed and undecided, of doubtful claims where claims
+        were checked, and of judgements where a judge was asked.
+        """
+        decided = [case.passed for case in self.cases if case.passed is not None]
+        counts = {"passed": sum(decided), "failed": len(decided) - sum(decided)}
+        counts["undecided"] = len(self.cases) - len(decided)
+        failures = judge_failures(self.judgements)
+        if any(one.name == "groundedness" and one.measured for one in self.perspectives):
+            counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in self.cases)
+            counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in self.cases)
+        if failures.requested:
+            counts["invented_claims"] = sum(len(case.invented_claims) for case in self.cases)
+            counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
+        return counts
+
+    @property
+    def categories(self) -> Sequence[CategoryResult]:
+        """Return the fraction of passed questions by category; () where questions have none."""
+        groups: dict[str, list[CaseResult]] = {}
+        for case in self.cases:
+            groups.setdefault(case.category, []).append(case)
+        rows = []
+        for name, cases in groups.items() if any(groups) else ():
+            passed = np.array([case.passed for case in cases if case.passed is not None], float)
+            rate, low, high = None, None, None
+            if len(passed):
+                rate, (low, high) = float(passed.mean()), wilson_interval(passed, 0.05)
+            rows.append(CategoryResult(name, len(cases), len(passed), rate, low, high))
+        return rows
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Return the measures whose target is missed."""
+        return tuple(row.measure for row in self.rows if row.verdict == "missed")
+
+    @property
+    def judge_failed(self) -> bool:
+        """Return True if the judge failed on more than 20 % of what it was asked by one of its
+        criteria.
+        """
+        failures = judge_failures(self.judgements)
+        return failures.failed > MAX_FAILED_JUDGEMENTS * failures.requested
+
+    @property
+    def passed(self) -> bool:
+        """Return True if no target is missed, every gate was measured, the judge answered, a
+        document holds some passage of the system, and nothing got worse than in the baseline.
+        """
+        measured = {row.measure for row in self.rows if row.value is not None}
+        if self.system.get("is_foreign") and "retrieval" in self.settings.get("perspectives", ()):
+            return False
+        return (
+            set(self.settings.get("gates", ())) <= measured
+            and not self.judge_failed
+            and not self.missed
+            and (self.comparison is None or not self.comparison.regressions)
+        )
+
+    def _repr_html_(self) -> str:
+        shown = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
+        return self.measures[shown].round(3).to_html(index=False, border=0, na_rep="")
+
+
+def new_result(
+    *,
+    parameters: Mapping[str, Any],
+    dataset: Dataset,
+    run: Run,
+    scores: pd.DataFrame,
+    name: str = "",
+    answers: Sequence[Answer] = (),
+    judgements: Sequence[Judgement] = (),
+    timings: Timings | Mapping[str, float] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    diagnosis: pd.DataFrame | None = None,
+    system: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **decisions: Any,
+) -> Result:
+    """Return a `Result` from the parts that the stages gave.
+
+    Args:
+        parameters: every parameter of the configuration, plain data.
+        dataset: what it was measured on; its name, split, fingerprint, questions and testset.json
+            are kept.
+        run: document-level ranking.
+        scores: query_id, measure, value, one row per pair; NaN = unscored.
+        name: of the configuration.
+        timings: seconds per stage.
+        facts: further plain numbers, such as {"chunks": 431}.
+        diagnosis: as from `ragbench.diagnose`.
+        system, settings: what was evaluated, and how: plain data.
+        decisions: fields of `Decisions`.
+
+    Raises:
+        ConfigError: a parameter is not plain data.
+    """
+    record = {} if dataset.source is None else testset_record(Path(dataset.source.name))
+    series = {name: os.environ.get(f"RAGBENCH_{name.upper()}", "") for name in ("series", "client")}
+    config = {
+        "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **{name: value for name, value in series.items() if value},
+        "parameters": configuration(parameters),
+        "dataset": {
+            "name": name_of(dataset),
+            "split": dataset.split,
+            "fingerprint": dataset.fingerprint,
+            "documents": len(dataset.corpus),
+            "safety_samples": len(dataset.safety_inputs) + len(dataset.safety_outputs),
+            **({"recipe": record} if "parameters" in record else {}),
+        },
+        **({"system": dict(system)} if system else {}),
+        **({"settings": dict(settings)} if settings else {}),
+        "facts": shortened(facts or {}),
+        "environment": environment(),
+        "questions": dataset.queries,
+    }
+    seconds = timings.seconds if isinstance(timings, Timings) else dict(timings or {})
+    return Result(
+        name,
+        config,
+        run,
+        scores,
+        tuple(answers),
+        tuple(judgements),
+        seconds,
+        diagnosis,
+        rows=decisions.pop("rows", None) or tuple(rows_of(scores)),
+        **decisions,
+    )
+
+
+def name_of(dataset: Dataset) -> str:
+    """Return the name of a dataset; of a folder the last part, wherever it is on this machine."""
+    return Path(dataset.name).name if Path(dataset.name).is_absolute() else dataset.name
