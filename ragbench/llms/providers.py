@@ -15,14 +15,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import (
-    ConfigError,
-    DataWarning,
-    FailureKind,
-    MissingExtraError,
-    ModelError,
-    unknown,
-)
+from ragbench.errors import ConfigError, DataWarning, FailureKind, ModelError, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
@@ -217,24 +210,10 @@ def unavailable(name: str = "env") -> str:
     if name == "env" and provider not in PROVIDERS:
         parse(name)
     try:
-        load_llm(name)
-    except (ConfigError, MissingExtraError) as exc:
+        check_servers(name)
+    except (ConfigError, ModelError) as exc:
         return str(exc)
-    return _unheard(name, current_settings())
-
-
-def _unheard(name: str, settings: Settings) -> str:
-    """Return why the server that a model's user runs or names cannot be asked; "" for a provider's
-    own.
-    """
-    provider, model = parse(name)
-    where = _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
-    if not where or settings.replies == "offline" or listens(where):
-        return ""
-    parts = urlsplit(where)  # its host only: an address may hold a password
-    return (
-        f"{provider}:{model}: no server takes connections at {parts.hostname}, port {_port(where)}"
-    )
+    return ""
 
 
 def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
@@ -253,15 +232,16 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
         if model in ("", "extractive"):
             continue
         llm = check_llm(model, settings)
-        if (
-            active_dry_run() is None
-            and isinstance(llm, StoredLLM)
-            and (reason := _unheard(llm.name, llm.settings))
-        ):
+        if active_dry_run() or not isinstance(llm, StoredLLM) or llm.settings.replies == "offline":
+            continue
+        variable = llm.name.partition(":")[0].upper()
+        url = _base_url(variable, _OLLAMA if variable == "OLLAMA" else "")
+        if url and not listens(url):
+            host = urlsplit(url).hostname  # no more of it: an address may hold a password
             raise ModelError(
-                f"{reason}. Start it, name another address in "
-                f"RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take stored replies only "
-                "(--offline, RAGBENCH_REPLIES=offline)",
+                f"{llm.name}: no server takes connections at {host}, port {_port(url)}. Start it, "
+                f"name another address in RAG_EVAL_{variable}_BASE_URL, or take stored replies "
+                "only (--offline, RAGBENCH_REPLIES=offline)",
                 FailureKind.UNREACHABLE,
             )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
-from typing import Annotated, Any, NamedTuple
+from contextlib import suppress
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -271,7 +271,7 @@ class ReplyReader:
                 )
 
 
-class RemoteSystem(AbstractContextManager["RemoteSystem"]):
+class RemoteSystem:
     """What systems by HTTP and by MCP have in common."""
 
     name: str
@@ -279,6 +279,9 @@ class RemoteSystem(AbstractContextManager["RemoteSystem"]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
