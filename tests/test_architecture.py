@@ -131,3 +131,70 @@ def test_only_files_writes_atomically_and_locks() -> None:
         if path.relative_to(PACKAGE).as_posix() != "files.py":
             text = path.read_text(encoding="utf-8")
             assert not [word for word in own if word in text], f"{path}: use ragbench.files"
+
+
+def imported_files(path: Path) -> tuple[set[Path], set[str]]:
+    """The files of ragbench that a file imports at run time, and the private names among them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    imported, private, modules = set(), set(), {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or id(node) in for_types:
+            continue
+        for alias in node.names:
+            full = _defined_in(f"{node.module}.{alias.name}")
+            if full in FILES:
+                modules[alias.asname or alias.name] = full
+                imported.add(FILES[full])
+            elif (module := full.rpartition(".")[0]) in FILES:
+                imported.add(FILES[module])
+                if alias.name.startswith("_"):
+                    private.add(full)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            name = modules.get(node.value.id, "")
+            if name and node.attr.startswith("_") and not node.attr.startswith("__"):
+                private.add(f"{name}.{node.attr}")
+    return imported - {path}, private
+
+
+FILES = {
+    ".".join(("ragbench", *path.relative_to(PACKAGE).with_suffix("").parts)): path
+    for path in SOURCES
+    if path.name != "__init__.py"
+}
+EXPORTS = {
+    f"{package}.{alias.name}": f"{package}.{node.module}.{alias.name}"
+    for stub in PACKAGE.rglob("__init__.pyi")
+    if (package := ".".join(("ragbench", *stub.parent.relative_to(PACKAGE).parts)))
+    for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
+    if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+    for alias in node.names
+}
+
+
+def _defined_in(name: str) -> str:
+    """The name under the file that defines it, whichever package exports it."""
+    while name not in FILES and name in EXPORTS:
+        name = EXPORTS[name]
+    return name
+
+
+def test_no_file_touches_the_private_names_of_another() -> None:
+    touched = {str(path): private for path in SOURCES if (private := imported_files(path)[1])}
+    assert not touched
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    graph = {path: imported_files(path)[0] for path in FILES.values()}
+    while leaves := {path for path, imports in graph.items() if not imports & graph.keys()}:
+        graph = {path: imports for path, imports in graph.items() if path not in leaves}
+    # what is left imports something that is left; what nothing left imports is not in a circle
+    while roots := graph.keys() - set().union(*graph.values()):
+        graph = {path: imports for path, imports in graph.items() if path not in roots}
+    assert not graph, sorted(path.relative_to(PACKAGE).as_posix() for path in graph)

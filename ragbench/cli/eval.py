@@ -279,7 +279,7 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
     """One question about the documents of a corpus, or of a test set."""
-    from ragbench.testsets.assembly import resolve_doc_id
+    from ragbench.testsets.assembly import DocumentIds
 
     if not query.strip():
         raise ConfigError("--query is empty; give the question")
@@ -289,7 +289,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
         base = load_corpus(corpus)
     else:
         base = load_questions(test_set, "")
-    expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
+    expected = list(map(DocumentIds(base.corpus).full, expected))
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
             raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")

@@ -87,7 +87,7 @@ def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **op
     recorded = Path(source, "answers.jsonl")
     system = str(recorded) if recorded.is_file() else source
     result = evaluation.evaluate(dataset, system, perspectives=[about.perspective])
-    chunks = [] if result.output is None else evaluation.texts_of(result.output)
+    chunks = [] if result.output is None else result.output.texts
     texts = {chunk.chunk_id: chunk.text for chunk in chunks}
     scores = result.scores[result.scores["measure"] == about.name].dropna(subset=["value"])
     count = labelling.write_score_sheet(

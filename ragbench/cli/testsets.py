@@ -161,25 +161,19 @@ def convert(
     Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import OTHER_FORMS, form_of, save_testset, suffix_form
+    from ragbench.testsets.forms import save_testset, suffix_form
     from ragbench.testsets.loader import load_dataset, load_testset
-    from ragbench.testsets.other_tools import matched_contexts
 
-    form, counts = to or suffix_form(target), {}
+    form = to or suffix_form(target)
     documents = load_corpus(corpus).corpus if corpus else None
     if os.path.exists(expanded(source)):
         dataset = load_testset(source, corpus=documents)
-        if documents is not None and (source_form := form_of(source)) in OTHER_FORMS:
-            counts = matched_contexts(expanded(source), source_form, documents)
     else:
         dataset = load_dataset(source)
         dataset = replace(dataset, corpus=dataset.corpus if documents is None else documents)
     if without_documents and form != "beir":  # which cannot do without
         dataset = replace(dataset, corpus={})
     saved = save_testset(dataset, target, form, force=force)
-    if counts:
-        matches = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
-        typer.echo(f"Reference contexts: {matches}")
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form})")
 
 
@@ -224,8 +218,8 @@ def draft(
     seed: int = 0,
     name: str = "",
 ) -> None:
-    """Draft questions without a language model: headings, definitions and distinctive sentences,
-    with gold evidence.
+    """Draft questions without a language model: headings and distinctive sentences, with gold
+    evidence.
 
     They ask for a passage by its own words (known-item search), which favours lexical search: good
     for a first look, not for a decision. `ragbench testset generate` asks a language model. Exit

@@ -70,28 +70,24 @@ def load_beir_folder(
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
     unjudged = list(kept)
-    for file, read in (
-        ("questions.jsonl", gold.read_questions),
-        ("answers.jsonl", gold.read_answers),
-    ):
-        path = folder / file
+    for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
         if path.is_file():
-            labels.append((path, read(path)))
-            found = labels[-1][1]
+            lines_of = gold.read_gold(path)
+            labels.append((path, lines_of))
             warn(
                 str(path),
                 "queries are not in queries.jsonl and are left out",
-                [q for q in found if q not in cases],
+                [q for q in lines_of if q not in cases],
             )
-            unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
+            unjudged += [q for q in lines_of if lines_of[q][1].outcome == "no_results"]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
         elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
-    for path, found in labels:
-        dataset = gold.attach(dataset, found, path)
+    for path, lines_of in labels:
+        dataset = gold.attach(dataset, lines_of, path)
     return dataset
 
 

@@ -16,230 +16,164 @@ wrong without a sign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ragbench.datasets.jsonl import located, parsed, shown
-from ragbench.datasets.records import identifier, string, warn
+from ragbench.datasets.records import warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
 
 
-class Quote(NamedTuple):
-    """What should be in the `text` of a document from character `start` on."""
-
-    doc_id: str
-    start: int
-    content: str
+def _id(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class Gold(NamedTuple):
-    """One line's data on one query; `sentences` are to be found in the documents `passages`."""
-
-    query_id: str
-    reference_answer: str | None = None
-    gold_facts: tuple[tuple[str, ...], ...] = ()
-    expected_outcome: str | None = None
-    quotes: tuple[Quote, ...] = ()
-    sentences: tuple[str, ...] = ()
-    passages: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = MappingProxyType({})
+Id = Annotated[str, Field(min_length=1), BeforeValidator(_id)]
+Offset = Annotated[int, Field(ge=0)]
 
 
-GoldByQuery = dict[str, tuple[int, Gold]]
+class Piece(BaseModel):
+    """An answer, or a quote of a document's `text`: in the words of each of the shapes."""
+
+    model_config = ConfigDict(strict=True)
+    answer: str | None = None
+    selected_sentences: list[str] = []
+    content: str | None = Field(None, validation_alias=AliasChoices("content", "text"))
+    start: Offset | None = Field(None, validation_alias=AliasChoices("start_index", "answer_start"))
+    end: Offset | None = Field(None, validation_alias="end_index")
+    doc_id: Id | None = Field(None, validation_alias=AliasChoices("corpus_id", "doc_id"))
+
+
+def _shaped(value: Any) -> Any:
+    """Return answers as objects: a text alone is a short one."""
+    if not isinstance(value, list):
+        return value
+    return [{"text": item} if isinstance(item, str) else item for item in value]
+
+
+class GoldLine(BaseModel):
+    """A line of either file; fields that are not among these become metadata of the case."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    query_id: Id = Field(alias="_id")
+    question: Any = None
+    doc_id: Id | None = Field(None, validation_alias=AliasChoices("corpus_id", "doc_id"))
+    references: list[Piece] = []
+    answer: str | None = None
+    answers: Annotated[list[Piece] | None, BeforeValidator(_shaped)] = None
+    answerable: bool | None = None
+    is_impossible: bool | None = None
+    passage_ids: list[Id] = []
+    sentences: Any = None
+
+    @property
+    def outcome(self) -> str | None:
+        """Return "no_results" where the line states that nothing answers the question."""
+        if self.answerable is False or self.is_impossible:
+            return "no_results"
+        return "success" if self.answerable else None
+
+
+GoldByQuery = dict[str, tuple[int, GoldLine]]
 """query_id -> its line, what it states."""
 
-_ANSWER_FIELDS = {
-    "_id",
-    "answer",
-    "answers",
-    "answerable",
-    "is_impossible",
-    "doc_id",
-    "passage_ids",
-    "sentences",
-}
 
-
-def read_answers(path: Path) -> GoldByQuery:
-    """Read `answers.jsonl`, whose other fields become metadata of the case."""
-    return _by_query(path, _answer)
-
-
-def read_questions(path: Path) -> GoldByQuery:
-    """Read `questions.jsonl`."""
-    return _by_query(path, _question)
+def read_gold(path: Path) -> GoldByQuery:
+    """Read `answers.jsonl` or `questions.jsonl`."""
+    gold: GoldByQuery = {}
+    for number, line in parsed(path, _line):
+        if line.query_id in gold:
+            raise DataError(
+                f"{path}, line {number}: query {line.query_id!r} is on "
+                f"line {gold[line.query_id][0]} already; keep one of the two"
+            )
+        gold[line.query_id] = number, line
+    return gold
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
     stays.
     """
-    lost: dict[str, None] = {}
+    lost: list[str] = []
 
     def labelled(case: Case) -> Case:
         if case.query_id not in gold:
             return case
-        line, found = gold[case.query_id]
-        with located(f"{path}, line {line}"):
-            spans = [_place(quote, dataset.corpus) for quote in found.quotes]
-        for sentence in found.sentences:
-            span = _find(sentence, found.passages, dataset.corpus)
-            if span is None:
-                lost[case.query_id] = None
-            else:
-                spans.append(span)
+        number, line = gold[case.query_id]
+        answers = line.answers or []
+        grounded = next((answer for answer in answers if answer.answer), Piece.model_validate({}))
+        short = [piece for piece in answers if (piece.content or "").strip()]
+        aliases = tuple(dict.fromkeys(piece.content or "" for piece in short))
+        quotes = [*line.references, *(piece for piece in short if piece.start is not None)]
+        with located(f"{path}, line {number}"):
+            spans = [_place(piece, line.doc_id, dataset.corpus) for piece in quotes]
+        for sentence in filter(str.strip, grounded.selected_sentences):
+            span = _find(sentence, line.passage_ids, dataset.corpus)
+            spans += [span] if span else []
+            lost.extend([] if span else [case.query_id])
+        extra = {
+            name: value for name, value in (line.model_extra or {}).items() if value is not None
+        }
         return replace(
             case,
-            reference_answer=found.reference_answer or case.reference_answer,
-            gold_facts=found.gold_facts or case.gold_facts,
-            expected_outcome=found.expected_outcome or case.expected_outcome,
+            reference_answer=line.answer or grounded.answer or (*aliases, case.reference_answer)[0],
+            gold_facts=(aliases,) if aliases else case.gold_facts,
+            expected_outcome=line.outcome or case.expected_outcome,
             evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
-            metadata={**case.metadata, **found.metadata},
+            metadata={**case.metadata, **extra},
         )
 
     cases = tuple(labelled(case) for case in dataset.cases)
     warn(
         str(path),
         "queries have a selected sentence that is not in its passage; it is left out",
-        lost,
+        dict.fromkeys(lost),
     )
     return replace(dataset, cases=cases)
 
 
-def _by_query(path: Path, parse: Callable[[dict[str, Any]], Gold]) -> GoldByQuery:
-    gold: GoldByQuery = {}
-    for number, found in parsed(path, parse):
-        if found.query_id in gold:
-            raise DataError(
-                f"{path}, line {number}: query {found.query_id!r} is on "
-                f"line {gold[found.query_id][0]} already; keep one of the two"
-            )
-        gold[found.query_id] = number, found
-    return gold
+def _line(record: Mapping[str, Any]) -> GoldLine:
+    """Return a checked line, or DataError with the first field that is wrong."""
+    try:
+        return GoldLine.model_validate(record)
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        if error["type"] == "missing":
+            raise DataError(f"'_id' is missing; the record has {', '.join(record)}") from exc
+        field = [part for part in error["loc"] if isinstance(part, str)][-1]
+        expected = error["msg"].removeprefix("Input should be ")
+        raise DataError(f"{field!r} is {shown(error['input'])}; expected {expected}") from exc
 
 
-def _answer(record: dict[str, Any]) -> Gold:
-    query_id = identifier(record)
-    answerable = False if record.get("is_impossible") is True else record.get("answerable")
-    if answerable not in (None, True, False):
-        raise DataError(f"'answerable' is {shown(answerable)}; expected true or false")
-    reference = string(record, "answer") if record.get("answer") is not None else ""
-    answers = record.get("answers")
-    if not isinstance(answers, list | None):
-        raise DataError(f"'answers' is {shown(answers)}; expected a list")
-    grounded = all(isinstance(answer, dict) and "answer" in answer for answer in answers or ())
-    gold = (_grounded if grounded else _short)(Gold(query_id), record, answers or ())
-    return gold._replace(
-        reference_answer=reference or gold.reference_answer,
-        expected_outcome=None if answerable is None else "success" if answerable else "no_results",
-        metadata={
-            key: value
-            for key, value in record.items()
-            if key not in _ANSWER_FIELDS and value is not None
-        },
-    )
-
-
-def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
-    """Return the first answer with content, with the sentences it rests on: other annotators chose
-    others.
-    """
-    for answer in answers:
-        if not (text := string(answer, "answer")):
-            continue
-        sentences = answer.get("selected_sentences") or []
-        passages = record.get("passage_ids") or []
-        if not (
-            isinstance(sentences, list) and all(isinstance(sentence, str) for sentence in sentences)
-        ):
-            raise DataError(
-                f"'selected_sentences' is {shown(sentences)}; expected a list of strings"
-            )
-        if not isinstance(passages, list):
-            raise DataError(f"'passage_ids' is {shown(passages)}; expected a list of document ids")
-        ids = tuple(identifier({"passage_ids": passage}, "passage_ids") for passage in passages)
-        wanted = tuple(sentence for sentence in sentences if sentence.strip())
-        return gold._replace(reference_answer=text, sentences=wanted, passages=ids)
-    return gold
-
-
-def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gold:
-    """Return one fact whose aliases are the annotators' wordings; where they say at which place,
-    evidence too.
-    """
-    aliases: dict[str, None] = {}
-    quotes = []
-    for answer in answers:
-        fields = {"text": answer} if isinstance(answer, str) else answer
-        if not isinstance(fields, dict):
-            raise DataError(f"answer {shown(answer)} is not a string or an object")
-        text = string(fields, "text")
-        if not text.strip():
-            continue
-        aliases[text] = None
-        if fields.get("answer_start") is not None:
-            quotes.append(
-                Quote(
-                    identifier({**record, **fields}, "doc_id"),
-                    _offset(fields, "answer_start"),
-                    text,
-                )
-            )
-    if not aliases:
-        return gold
-    return gold._replace(
-        reference_answer=next(iter(aliases)), gold_facts=(tuple(aliases),), quotes=tuple(quotes)
-    )
-
-
-def _question(record: dict[str, Any]) -> Gold:
-    query_id, references = identifier(record), record.get("references")
-    if not isinstance(references, list) or not all(
-        isinstance(reference, dict) for reference in references
-    ):
-        raise DataError(f"'references' is {shown(references)}; expected a list of objects")
-    quotes = []
-    for reference in references:
-        doc_id = identifier({**record, **reference}, "corpus_id")
-        start, end = _offset(reference, "start_index"), _offset(reference, "end_index")
-        content = string(reference, "content")
-        if end - start != len(content) or not content:
-            raise DataError(
-                f"the reference from {start} to {end} quotes {len(content)} "
-                f"characters, {shown(content)}; end_index - start_index must be the length of "
-                "content, in characters (not bytes), and not 0"
-            )
-        quotes.append(Quote(doc_id, start, content))
-    return Gold(query_id, quotes=tuple(quotes))
-
-
-def _offset(record: Mapping[str, Any], name: str) -> int:
-    value = record.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+def _place(piece: Piece, doc_id: str | None, corpus: Mapping[str, Document]) -> Span:
+    """Return where a quote is, and DataError where it is not."""
+    doc_id, content, start = piece.doc_id or doc_id, piece.content or "", piece.start
+    if doc_id is None or start is None or not content:
+        raise DataError("a quote has no document, no offset or no text; expected all three")
+    if piece.end is not None and piece.end - start != len(content):
         raise DataError(
-            f"{name!r} is {shown(value)}; expected a whole number, 0 or more, counting characters"
+            f"the reference from {start} to {piece.end} quotes {len(content)} "
+            f"characters, {shown(content)}; end_index - start_index must be the length of "
+            "content, in characters (not bytes)"
         )
-    return value
-
-
-def _place(quote: Quote, corpus: Mapping[str, Document]) -> Span:
-    document = corpus.get(quote.doc_id)
-    if document is None:
+    if doc_id not in corpus:
         raise DataError(
-            f"evidence is quoted from document {quote.doc_id!r}, which is not in the corpus; add it"
+            f"evidence is quoted from document {doc_id!r}, which is not in the corpus; add it"
         )
-    there = document.text[quote.start : quote.start + len(quote.content)]
-    if there != quote.content:
+    text = corpus[doc_id].text[start : start + len(content)]
+    if text != content:
         raise DataError(
-            f"document {quote.doc_id!r} has {shown(there)} at character {quote.start} of its "
-            f"text, not the quoted {shown(quote.content)}; offsets count characters (not bytes) "
+            f"document {doc_id!r} has {shown(text)} at character {start} of its "
+            f"text, not the quoted {shown(content)}; offsets count characters (not bytes) "
             "of the field 'text'"
         )
-    return _span(document, quote.start, len(quote.content))
+    return _span(corpus[doc_id], start, len(content))
 
 
 def _find(sentence: str, passages: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:

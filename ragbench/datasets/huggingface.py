@@ -4,15 +4,11 @@ repository.
 Two layouts are usual: the judgements in the repository itself, as the configuration "qrels" or
 "default" (mteb's sets), or in a second repository "<repository>-qrels" (BeIR's own). Code from a
 repository is never run.
-
-A folder may also hold what `save_to_disk` of `datasets` wrote (a DatasetDict with corpus, queries
-and qrels, or a folder for each), or a folder of parquet files for each configuration.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,8 +59,7 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
             raise ConfigError(f"hf:{repo}: {unknown('configuration', needed, there)}; {_LAYOUT}")
     qrels_repo, qrels_config = _qrels_place(repo, config, there)
     splits = _splits(qrels_repo, qrels_config)
-    table = qrels_config if splits == [qrels_config] else split  # saved without the names of splits
-    if table not in splits:
+    if split not in splits:
         raise DataError(
             f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}"
         )
@@ -74,7 +69,7 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
         one.query_id: one for one in _unique(repo, queries_config, "queries", split, case, "query")
     }
     qrels: Qrels = {}
-    for place, record in _rows(qrels_repo, qrels_config, table):
+    for place, record in _rows(qrels_repo, qrels_config, split):
         with located(place):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
@@ -137,8 +132,6 @@ def _configs(repo: str) -> list[str]:
         raise ConfigError(
             "'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'"
         )
-    if saved := _saved(repo):
-        return sorted(saved)
     with _errors_of(repo):
         return sorted(datasets.get_dataset_config_names(_place(repo)))
 
@@ -146,8 +139,6 @@ def _configs(repo: str) -> list[str]:
 def _splits(repo: str, config: str) -> list[str]:
     import datasets
 
-    if saved := _saved(repo):
-        return list(saved[config])
     with _errors_of(repo):
         return [str(name) for name in datasets.get_dataset_split_names(_place(repo), config)]
 
@@ -177,16 +168,7 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
         datasets.disable_progress_bars()
     try:
         with _errors_of(repo):
-            if found := _saved(repo).get(config, {}).get(split):
-                names = [*map(str, found)]
-                whole = found[0].is_dir()
-                table = (
-                    datasets.load_from_disk(names[0])
-                    if whole
-                    else datasets.Dataset.from_parquet(names)
-                )
-            else:
-                table = datasets.load_dataset(_place(repo), config, split=split)
+            table = datasets.load_dataset(_place(repo), config, split=split)
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
@@ -199,33 +181,6 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
         for values in zip(*batch.values(), strict=True):
             count += 1
             yield f"hf:{repo}, {config}/{split}, row {count}", dict(zip(names, values, strict=True))
-
-
-def _saved(repo: str) -> dict[str, dict[str, list[Path]]]:
-    """Return configuration -> split -> files, of a folder that does not describe itself as a
-    repository does.
-    """
-    place = Path(_place(repo))
-    readme = place / "README.md"
-    if not place.is_dir() or (
-        readme.is_file() and "config_name:" in readme.read_text("utf-8", "replace")
-    ):
-        return {}
-    found: dict[str, dict[str, list[Path]]] = {}
-    if (place / "dataset_dict.json").is_file():
-        return {
-            inner.parent.name: {inner.parent.name: [inner.parent]}
-            for inner in place.glob("*/state.json")
-        }
-    for folder in sorted(path for path in place.iterdir() if path.is_dir()):
-        states = [
-            path.parent for path in (*folder.glob("state.json"), *folder.glob("*/state.json"))
-        ]
-        own = {path.name: [path] for path in sorted(states)}
-        for file in sorted(folder.glob("*.parquet")):
-            own.setdefault(re.split(r"[-.]", file.name)[0], []).append(file)
-        found |= {folder.name: own} if own else {}
-    return found
 
 
 def _place(repo: str) -> str:

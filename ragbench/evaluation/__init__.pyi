@@ -58,7 +58,6 @@ from .requests import (
     answer_all,
     ask_all,
     system_of,
-    texts_of,
 )
 from .result import (
     Result,
@@ -147,7 +146,6 @@ __all__ = [
     "spec_of",
     "spec_of_texts",
     "system_of",
-    "texts_of",
     "typed",
     "verdict",
     "verdict_noise",

@@ -5,7 +5,7 @@ advice, traces.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -132,12 +132,15 @@ def _by_retrieval(
 def plain_verdicts(
     output: SystemOutput,
     verdicts: CaseVerdicts,
-    claims: Mapping[str, Sequence[Mapping[str, Any]]],
+    claims: pd.DataFrame | None,
 ) -> dict[str, dict[str, Any]]:
     """Return what is decided or labelled of each question, for `Decisions.verdicts`; secrets
     masked, empty fields left out.
     """
     costs = _costs_by_case(output)
+    doubts: dict[str, list[Mapping[Any, Any]]] = {}
+    for row in [] if claims is None else claims.to_dict("records"):
+        doubts.setdefault(row["query_id"], []).append(row)
     invented: dict[str, list[str]] = {}
     for judgement in output.judgements or ():
         invented.setdefault(judgement.query_id, []).extend(judgement.unsupported)
@@ -145,11 +148,11 @@ def plain_verdicts(
     for case in output.dataset.cases:
         grades = output.dataset.qrels.get(case.query_id, {})
         relevant = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
-        doubts = claims.get(case.query_id, ())
+        checked = doubts.get(case.query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
         numbers = tuple(
             str(number)
-            for doubt in doubts
+            for doubt in checked
             for number in doubt["fabricated_numbers"]
             if str(number) in masked(str(doubt["claim"]))
         )
@@ -161,7 +164,7 @@ def plain_verdicts(
             "reasons": _masked(verdicts.reasons.get(case.query_id, ())),
             "relevant": tuple(map(masked_id, relevant)),
             "unsupported_claims": _masked(
-                doubt["claim"] for doubt in doubts if doubt["supported"] is False
+                doubt["claim"] for doubt in checked if doubt["supported"] is False
             ),
             "fabricated_numbers": numbers,
             "invented_claims": _masked(invented.get(case.query_id, ())),

@@ -19,7 +19,7 @@ from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.judge_failures import JudgeFailures, judge_failures
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
-from ragbench.evaluation.requests import SystemOutput, ask_all, texts_of
+from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import Result, name_of, new_result
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
@@ -206,6 +206,7 @@ class PerspectiveScores:
     states: Sequence[Perspective]
     rows: Sequence[MeasureResult]
     safety: SafetyResults
+    claims: pd.DataFrame | None = None
     taken: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -225,6 +226,7 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     states: list[Perspective] = []
     rows: list[MeasureResult] = []
     safety = SafetyResults((), (), [])
+    claims: pd.DataFrame | None = None
     taken = dict(output.seconds)
     kinds = views.kinds_of(plan)
     with progress_bar(len(kinds), "scoring", "perspectives") as bar:
@@ -241,9 +243,10 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
                 if states[-1].measured:
                     rows.extend(measurement.rows)
                     safety = measurement.safety or safety
+                    claims = claims if measurement.claims is None else measurement.claims
             taken[kind.name] = round(taken.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    return PerspectiveScores(output, frames, states, rows, safety, taken)
+    return PerspectiveScores(output, frames, states, rows, safety, claims, taken)
 
 
 def _state(
@@ -325,10 +328,6 @@ def _result(
     scores = pd.concat(frames or [verdicts.scores], ignore_index=True)
     scores = scores[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
-    claims: Mapping[str, Any] = {}
-    if "groundedness" in measured:
-        threshold = views.support_threshold(plan)
-        claims = views.claims_of(output, list(dataset.queries), plan.support_model, threshold)
     costs = cases.evaluation_costs(output)
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     recalls = {name: n for name, n in output.system.items() if name.startswith("ann_recall@")}
@@ -352,7 +351,7 @@ def _result(
         settings=settings,
         perspectives=tuple(scored.states),
         rows=tuple(rows),
-        verdicts=cases.plain_verdicts(output, verdicts, claims),
+        verdicts=cases.plain_verdicts(output, verdicts, scored.claims),
         safety=scored.safety.figures,
         samples=scored.safety.samples,
         latency=latency_of(output),
@@ -373,7 +372,7 @@ def _diagnosed(
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
-    texts = texts_of(output)
+    texts = output.texts
     held = {chunk.chunk_id for chunk in texts}
     run = {
         query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in held}

@@ -13,7 +13,7 @@ import pandas as pd
 from ragbench.evaluation.calibrations import INJECTION
 from ragbench.evaluation.judge_failures import judge_failures
 from ragbench.evaluation.records import MeasureResult, score_frame
-from ragbench.evaluation.requests import SystemOutput, texts_of
+from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
@@ -26,7 +26,7 @@ from ragbench.metrics import (
     score_spans,
 )
 from ragbench.metrics.context import context_ceilings, score_context
-from ragbench.metrics.groundedness.checks import STRICT, claim_table, score_groundedness
+from ragbench.metrics.groundedness.checks import STRICT, check_groundedness
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
@@ -94,7 +94,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
         frames.append(
             found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))]
         )
-    context = score_context(dataset, answers, texts_of(answered))
+    context = score_context(dataset, answers, answered.texts)
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
@@ -243,7 +243,7 @@ def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, 
         run, chunks = answered.ranking, answered.chunks
         frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
     if answered.has_texts:
-        frames.append(context_ceilings(dataset, answered.answers, texts_of(answered)))
+        frames.append(context_ceilings(dataset, answered.answers, answered.texts))
     if not frames:
         return {}
     best = pd.concat(frames).groupby("measure", sort=False)["value"].mean().dropna()
@@ -312,7 +312,7 @@ def _pipeline_label(case: Case) -> bool:
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """What a perspective shows: its scores, rows of measures that are not about single questions,
-    and safety samples.
+    safety samples, and claims.
 
     `notes` state how it was measured, `warning` what makes its numbers less certain, `reason` why
     there may be none.
@@ -321,6 +321,7 @@ class Measurement:
     scores: pd.DataFrame
     rows: Sequence[MeasureResult] = ()
     safety: SafetyResults | None = None
+    claims: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
     warning: str = ""
     reason: str = ""
@@ -339,7 +340,7 @@ def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_context(output.dataset, output.answers, texts_of(output))
+    scores = score_context(output.dataset, output.answers, output.texts)
     return Measurement(scores[~scores["measure"].isin(_REACHED)])
 
 
@@ -350,14 +351,14 @@ def support_threshold(plan: EvaluationPlan) -> float:
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_groundedness(
+    scores, claims = check_groundedness(
         output.dataset,
         output.answers,
-        texts_of(output),
+        output.texts,
         model=plan.support_model,
         threshold=support_threshold(plan),
     )
-    return Measurement(scores)
+    return Measurement(scores, claims=claims)
 
 
 def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -393,7 +394,7 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    return Measurement(score_own(output.dataset, output.answers, plan.measures, texts_of(output)))
+    return Measurement(score_own(output.dataset, output.answers, plan.measures, output.texts))
 
 
 @dataclass(frozen=True)
@@ -500,21 +501,3 @@ def kinds_of(plan: EvaluationPlan) -> list[PerspectiveKind]:
         for name, kind in KINDS.items()
         if name in plan.spec.perspective_names or extra.get(name)
     ]
-
-
-def claims_of(
-    answered: SystemOutput, query_ids: Sequence[str], model: str, threshold: float = STRICT
-) -> dict[str, list[dict[str, object]]]:
-    """query_id -> the claims of its answer, each with its verdict and citations; `model` as in
-    `claim_support`.
-    """
-    chosen = answered.dataset.select(query_ids)
-    answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
-    claims: dict[str, list[dict[str, object]]] = {}
-    for row in claim_table(
-        chosen, answers, texts_of(answered), model=model, threshold=threshold
-    ).to_dict("records"):
-        claims.setdefault(row.pop("query_id"), []).append(
-            {str(name): value for name, value in row.items()}
-        )
-    return claims

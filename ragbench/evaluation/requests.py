@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,22 @@ class SystemOutput:
     repeated: Sequence[Judgement] = ()
     ablations: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
     ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> Sequence[Chunk]:
+        """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
+        passage's, or (then "") not known.
+        """
+        known = {chunk.chunk_id for chunk in self.chunks}
+        more: dict[str, Chunk] = {}
+        for answer in self.answers:
+            passages = {passage.passage_id: passage for passage in answer.passages}
+            for context in answer.contexts:
+                if context not in known and context not in more:
+                    passage = passages.get(context)
+                    text, doc_id = (passage.text, passage.doc_id) if passage else ("", "")
+                    more[context] = Chunk(context, doc_id, 0, len(text), text)
+        return [*self.chunks, *more.values()]
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
@@ -205,7 +222,7 @@ def judge_output(
     if judge is None or not output.has_answers or not output.answers:
         return output
     start = time.perf_counter()
-    criteria, chunks = list(criteria or spec.criteria), texts_of(output)
+    criteria, chunks = list(criteria or spec.criteria), output.texts
     judgements = judge_answers(
         output.answers, criteria, judge, dataset=output.dataset, chunks=chunks
     )
@@ -239,26 +256,9 @@ def judge_output(
     )
 
 
-def texts_of(answered: SystemOutput) -> list[Chunk]:
-    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then
-    "") not known.
-    """
-    known = {chunk.chunk_id for chunk in answered.chunks}
-    more: dict[str, Chunk] = {}
-    for answer in answered.answers:
-        own = {passage.passage_id: passage for passage in answer.passages}
-        for context in answer.contexts:
-            if context not in known and context not in more:
-                text, doc_id = (
-                    (own[context].text, own[context].doc_id) if context in own else ("", "")
-                )
-                more[context] = Chunk(context, doc_id, 0, len(text), text)
-    return [*answered.chunks, *more.values()]
-
-
 def answer_all(
     dataset: Dataset,
-    system: str | Path | System | Sequence[Answer],
+    system: System | Sequence[Answer],
     *,
     concurrency: int = 8,
     timed: int = _TIMED,
@@ -269,7 +269,7 @@ def answer_all(
 
     Args:
         dataset: the questions, and the documents where the system does not hold its own. system: a
-        name or file for `load_system`, a `System`, or the answers themselves. concurrency:
+        `System`, or the answers themselves. concurrency:
         questions asked at a time. timed: questions that are asked one at a time, before the others,
         for the latency: this many within a minute,
             and every one that has a latency budget. What is asked at the same time waits in a
@@ -281,67 +281,69 @@ def answer_all(
             already are taken, so that a run that was stopped continues. Recorded answers and those
             of the built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
-    if isinstance(system, str | Path):
-        with open_system(system, dataset) as opened:
-            return answer_all(
-                dataset, opened, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep
-            )
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
-        answered = _pipeline(dataset, system, timed * system.is_timed)
-        return (
-            replace(answered, safety_answers=_safety_answers(answered, system, concurrency))
-            if attacks
-            else answered
-        )
-    start = time.perf_counter()
-    answers: Sequence[Answer]
-    alone: Mapping[str, Answer] = {}
-    if not isinstance(system, System):
-        answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
+        output = _pipeline(dataset, system, timed * system.is_timed)
     else:
-        plain = {"name": system.name, "kind": type(system).__name__}
+        about = {"name": "recorded answers", "kind": "answers"}
+        if isinstance(system, System):
+            about = {"name": system.name, "kind": type(system).__name__}
+            if keep is not None and not isinstance(system, RecordedSystem):
+                keep.check({**_safety_queries(dataset), **dataset.queries})
+                system = JournaledSystem(system, keep)
+        output = _answers(dataset, system, about, concurrency, timed)
+    if attacks:
+        return replace(output, safety_answers=_safety_answers(output, system, concurrency))
+    return output
+
+
+def _answers(
+    dataset: Dataset,
+    system: System | Sequence[Answer],
+    about: Mapping[str, Any],
+    concurrency: int,
+    timed: int,
+) -> SystemOutput:
+    start = time.perf_counter()
+    alone: Mapping[str, Answer] = {}
+    is_asked = isinstance(system, System) and not isinstance(system, RecordedSystem)
+    if not isinstance(system, System):
+        given = _one_per_case(dataset, system)
+    else:
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
-        elif keep is not None:
-            keep.check({**_safety_queries(dataset), **dataset.queries})
-            system = JournaledSystem(system, keep)
-        if not isinstance(system, RecordedSystem) and concurrency > 1:
+        elif concurrency > 1:
             roles = {case.query_id: case.user_roles for case in dataset.cases}
-            asked = system
-            alone = _ask_alone(lambda q, query: ask_one(asked, q, query, roles[q]), dataset, timed)
-        answers = ask(system, dataset, concurrency=concurrency, known=alone)
-    asked_s = time.perf_counter() - start
-    matched = match_passages(answers, dataset)
-    _warn_of_lost(plain["name"], answers, matched.is_foreign)
-    ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
-    asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
-    found = matched.answers
-    answered = SystemOutput(
+            alone = _ask_alone(
+                lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
+                dataset,
+                timed,
+            )
+        given = ask(system, dataset, concurrency=concurrency, known=alone)
+    seconds = {"ask": time.perf_counter() - start}
+    matched = match_passages(given, dataset)
+    _warn_of_lost(about["name"], given, matched.is_foreign)
+    answers = matched.answers
+    all_failed = all(answer.failed for answer in answers)
+    return SystemOutput(
         dataset,
-        found,
+        answers,
         matched.run,
         matched.credits,
-        ranking,
+        {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
-        latency=[answer for answer in found if answer.query_id in alone] if alone else found,
+        latency=[answer for answer in answers if answer.query_id in alone or not alone],
         system={
-            **plain,
+            **about,
             "matched_passages": matched.counts,
             **({"is_foreign": True} if matched.is_foreign else {}),
         },
-        has_contexts=any(one.contexts or one.passages for one in answers)
-        or all(one.failed for one in answers),
-        has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
-        has_answers=all(one.failed for one in found)
-        or any(RETRIEVAL_ONLY not in one.flags and not one.failed for one in found),
-        concurrency=(1 if alone else concurrency) if asked_now else None,
-        seconds={"ask": asked_s},
-    )
-    return (
-        replace(answered, safety_answers=_safety_answers(answered, system, concurrency))
-        if attacks
-        else answered
+        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in given),
+        has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
+        has_answers=all_failed
+        or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
+        concurrency=(1 if alone else concurrency) if is_asked else None,
+        seconds=seconds,
     )
 
 
@@ -499,7 +501,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     )
 
 
-def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
+def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
     """One answer per case, in the order of the cases; a missing one is a failed one."""
     for answer in answers:
         if not isinstance(answer, Answer):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.retrieval.embedders import load_embedder
@@ -34,7 +34,7 @@ def sample_chunks(
     embedder: str | Embedder = "wordllama",
     date_field: str = "date",
 ) -> list[Chunk]:
-    """`n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20
+    """Choose `n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20
     words are left out.
 
     - "random": uniformly.
@@ -78,7 +78,7 @@ def sample_chunks(
 
 
 def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
-    """Mean cosine distance of a text to the nearest chosen one, range [0, 2], lower is better.
+    """Return the mean cosine distance of a text to the nearest chosen one, range [0, 2], lower is better.
 
     >>> spread(np.eye(2, dtype=np.float32)[:1], np.eye(2, dtype=np.float32))
     0.5
@@ -89,7 +89,7 @@ def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
 
 
 def _covering(vectors: FloatArray, n: int) -> list[int]:
-    """Greedy facility location."""
+    """Choose by greedy facility location."""
     similarity = np.maximum(vectors @ vectors.T, 0.0)
     nearest = np.zeros(len(vectors), dtype=np.float32)
     gains = np.round(
@@ -114,13 +114,12 @@ def _covering(vectors: FloatArray, n: int) -> list[int]:
 def _recent(
     corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str
 ) -> list[Chunk]:
-    dates = {
-        doc_id: _date(corpus[doc_id].metadata.get(date_field))
-        for doc_id in {c.doc_id for c in chunks}
-    }
-    undated = [doc_id for doc_id in corpus if doc_id in dates and dates[doc_id] is None]
+    with_chunks = {chunk.doc_id for chunk in chunks}
+    values = {d: str(corpus[d].metadata.get(date_field)) for d in corpus if d in with_chunks}
+    dates = pd.to_datetime(pd.Series(values), format="ISO8601", utc=True, errors="coerce")
+    undated = list(dates.index[dates.isna()])
     if len(undated) == len(dates):
-        fields = sorted({key for doc_id in dates for key in corpus[doc_id].metadata})
+        fields = sorted({key for doc_id in values for key in corpus[doc_id].metadata})
         raise DataError(
             f"no document has a date in {date_field!r}; fields of their "
             f"metadata: {', '.join(fields) or 'none'}; name the field that holds a date such as "
@@ -136,31 +135,14 @@ def _recent(
     by_document: dict[str, list[Chunk]] = {}
     for i in np.random.default_rng(seed).permutation(len(chunks)):
         by_document.setdefault(chunks[i].doc_id, []).append(chunks[i])
-    position = {doc_id: i for i, doc_id in enumerate(corpus)}
-    dated = {doc_id: date for doc_id, date in dates.items() if date is not None}
-    newest = sorted(sorted(dated, key=position.__getitem__), key=dated.__getitem__, reverse=True)
+    newest = list(dates.dropna().sort_values(ascending=False, kind="stable").index)
     rounds = max(len(by_document[doc_id]) for doc_id in newest)
     return [
         by_document[d][turn] for turn in range(rounds) for d in newest if turn < len(by_document[d])
     ][:n]
 
 
-def _date(value: Any) -> datetime.datetime | None:
-    """The start of the year, month or day, or the time; without a time zone, UTC is assumed."""
-    usable = isinstance(value, str | int | datetime.date) and not isinstance(value, bool)
-    text = str(value).strip() if usable else ""
-    if len(text) == 4 and text.isdecimal():
-        text = f"{text}-01-01"
-    elif len(text) == 7 and text[4] == "-":
-        text = f"{text}-01"
-    try:
-        date = datetime.datetime.fromisoformat(text)
-        return date.astimezone(datetime.UTC) if date.tzinfo else date.replace(tzinfo=datetime.UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
 def _is_unspaced(text: str) -> bool:
-    """Scripts without spaces, such as Chinese or Thai, have few words by any count."""
+    """Return True for scripts without spaces, such as Chinese or Thai, which have few words by any count."""
     words = text.split()
     return len(text) >= 60 and len(text) / max(len(words), 1) > 25

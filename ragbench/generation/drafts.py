@@ -10,8 +10,6 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import SequenceMatcher
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragbench import llms, store
 from ragbench.datasets.beir import testset_record
+from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
 from ragbench.files import expanded
 from ragbench.generation.prompts import (
@@ -36,7 +35,7 @@ from ragbench.llms.reply_text import UnreadableError, json_objects, without_thou
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
-from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Embedder, LLMLike, Span
+from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Document, Embedder, LLMLike, Span
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
@@ -63,38 +62,12 @@ _REFERS_TO_PASSAGE = re.compile(
     r"|\b(?:mentioned|described|shown|listed|discussed)\s+(?:above|below|here)\b",
     re.IGNORECASE,
 )
-_NEAR = 0.9
-_N = 3
-
-
-class Words:
-    """A text with its words, normalised in case and typography, and the position of each."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def found(self) -> list[tuple[str, int, int]]:
-        """(normalised word, start, end) in order."""
-        return [
-            (_fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(self.text)
-        ]
-
-    @cached_property
-    def folded(self) -> list[str]:
-        """The normalised words."""
-        return [word for word, _, _ in self.found]
-
-    @cached_property
-    def trigrams(self) -> set[tuple[str, ...]]:
-        """All word trigrams."""
-        return set(_runs(self.folded))
 
 
 def flaw(
-    question: str, answer: str, quote: str, words: Words, max_overlap: float
+    question: str, answer: str, quote: str, passage: str, max_overlap: float
 ) -> tuple[str, str] | None:
-    """State and reason of the first formal flaw; None if there is none."""
+    """Return state and reason of the first formal flaw; None if there is none."""
     parts = {"question": question, "answer": answer, "quote": quote}
     if missing := [name for name, text in parts.items() if not text.strip()]:
         return "incomplete", f"it has no {' and no '.join(missing)}"
@@ -102,7 +75,7 @@ def flaw(
         return "yes_no", "it can be answered by yes or no"
     if named := _REFERS_TO_PASSAGE.search(question):
         return "vague", f"it refers to the passage: {named[0]!r}"
-    fraction = overlap(question, words)
+    fraction = overlap(question, passage)
     if fraction > max_overlap:
         return (
             "quotes_chunk",
@@ -113,7 +86,7 @@ def flaw(
 
 
 def is_yes_no(question: str, answer: str) -> bool:
-    """Whether the question can be answered by yes or no, by its English wording.
+    """Return True if a question can be answered by yes or no, by its English wording.
 
     >>> is_yes_no("Does a tuple compare by identity?", "It compares its items.")
     True
@@ -128,100 +101,49 @@ def is_yes_no(question: str, answer: str) -> bool:
     )
 
 
-def overlap(question: str, words: Words) -> float:
-    """The fraction of a question's word trigrams that the text contains, in [0, 1]; 0 for a shorter
-    question.
+def overlap(question: str, passage: str) -> float:
+    """Return the fraction of a question's word trigrams that a passage contains, in [0, 1]; 0 for a
+    shorter question.
 
-    >>> overlap("Which cat sat on the mat?", Words("The cat sat on the mat."))
+    >>> overlap("Which cat sat on the mat?", "The cat sat on the mat.")
     0.75
     """
-    runs = _runs([_fold(word) for word in _WORD.findall(question)])
-    return sum(run in words.trigrams for run in runs) / len(runs) if runs else 0.0
-
-
-def locate(quote: str, words: Words, from_character: int = 0) -> tuple[int, int] | None:
-    """The position of a quote in a text, as [start, end) in characters; None where it is not found.
-
-    Case, white space and punctuation may differ, and up to a tenth of the words: then the match is
-    the stretch of text that has the others in order, with little between them. The first match from
-    `from_character` on is returned.
-
-    >>> locate("the CAT sat", Words("Yes: the cat  sat there."))
-    (5, 17)
-    >>> locate("the dog sat there", Words("Yes: the cat sat there.")) is None
-    True
-    """
-    start = words.text.find(quote, from_character) if quote.strip() else -1
-    if start >= 0:
-        return start, start + len(quote)
-    wanted = Words(quote).folded
-    found = [entry for entry in words.found if entry[1] >= from_character]
-    there = [word for word, _, _ in found]
-    if not wanted or len(there) < _NEAR * len(wanted):
-        return None
-    size = len(wanted)
-    for first in range(len(there) - size + 1):
-        if there[first : first + size] == wanted:
-            return _stretch(words.text, found[first][1], found[first + size - 1][2], quote)
-    matcher = SequenceMatcher(None, there, wanted, autojunk=False)
-    blocks = [block for block in matcher.get_matching_blocks() if block.size]
-    if not blocks or sum(block.size for block in blocks) < _NEAR * size:
-        return None
-    # Differing words at the ends are taken from the text, as many as the quote has there.
-    first = max(0, blocks[0].a - blocks[0].b)
-    last = min(len(there), blocks[-1].a + size - blocks[-1].b) - 1
-    if (
-        last - first + 1 > size / _NEAR + 1
-    ):  # the words are far apart: pieces of different sentences
-        return None
-    return _stretch(words.text, found[first][1], found[last][2], quote)
+    runs, in_passage = _trigrams(question), set(_trigrams(passage))
+    return sum(run in in_passage for run in runs) / len(runs) if runs else 0.0
 
 
 def duplicates(
     questions: Sequence[str], known: Sequence[str], embedder: Embedder, max_similarity: float
 ) -> list[str | None]:
-    """For each question the earlier or `known` question that is the same; None where there is none.
+    """Return for each question the earlier or `known` one that is the same; None where none is.
 
-    Two questions are the same when they have the same words, or a cosine of at least
-    `max_similarity`. A duplicate does not count as an earlier question.
+    Two questions are the same from a cosine of `max_similarity` on. A duplicate does not count as
+    an earlier question.
     """
+    texts = [*known, *questions]
     if not questions:
         return []
-    texts = [*known, *questions]
     vectors = np.round(embedder.encode(texts), 6)
-    words = [tuple(_fold(word) for word in _WORD.findall(text)) for text in texts]
     kept = list(range(len(known)))
-    first_with = {words[i]: i for i in reversed(kept)}
-    result: list[str | None] = []
+    twins: list[str | None] = []
     for i in range(len(known), len(texts)):
-        twin = first_with.get(words[i])
-        if twin is None and kept:
-            near = np.round(vectors[kept] @ vectors[i], 6)
-            best = int(np.argmax(near))
-            twin = kept[best] if near[best] >= max_similarity else None
-        result.append(None if twin is None else texts[twin])
-        if twin is None:
-            kept.append(i)
-            first_with[words[i]] = i
-    return result
+        near = np.round(vectors[kept] @ vectors[i], 6)
+        best = int(np.argmax(near)) if kept else 0
+        is_twin = bool(kept) and near[best] >= max_similarity
+        twins.append(texts[kept[best]] if is_twin else None)
+        kept += [] if is_twin else [i]
+    return twins
 
 
-def _stretch(text: str, start: int, end: int, quote: str) -> tuple[int, int]:
-    """Extend a match by the closing punctuation of the quote, where the text has it too."""
-    tail = re.search(r"\W*$", quote.rstrip())
-    for sign in tail[0] if tail else "":
-        if text[end : end + 1] != sign:
-            break
-        end += 1
-    return start, end
+def _words(text: str) -> list[str]:
+    """Return the words of a text, normalised in case and typography."""
+    folded = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
+    return _WORD.findall(folded)
 
 
-def _fold(word: str) -> str:
-    return unicodedata.normalize("NFKC", word).replace("’", "'").casefold()
-
-
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words[i : i + _N]) for i in range(len(words) - _N + 1)]
+def _trigrams(text: str) -> list[tuple[str, str, str]]:
+    words = _words(text)
+    return list(zip(words, words[1:], words[2:], strict=False))
 
 
 MAX_OVERLAP = 0.5
@@ -262,7 +184,7 @@ class Draft:
 
     @property
     def query_id(self) -> str:
-        """The id that the question has in a test set: the same for the same question about the same
+        """Return the id that the question has in a test set: the same for the same question about the same
         document.
         """
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
@@ -342,12 +264,8 @@ def generate_drafts(
             f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}"
         )
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
-    words_of = {chunk.chunk_id: Words(chunk.text) for chunk in chunks}
-    drafts = [
-        _checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap)
-        for d in drafts
-    ]
-    drafts = _supported(drafts, words_of, judge, concurrency)
+    drafts = [_checked(draft, chunk_of[draft.chunk_id], max_overlap) for draft in drafts]
+    drafts = _supported(drafts, chunk_of, judge, concurrency)
     model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     twins = duplicates(
@@ -363,7 +281,7 @@ def generate_drafts(
 
 
 def prompts_name() -> str:
-    """The prompts of this stage with a digest of their texts, which may change between versions."""
+    """Return the prompts of this stage with a digest of their texts, which may change between versions."""
     return f"questions@{store.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
 
 
@@ -398,7 +316,7 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
 
 
 def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
-    """The last object of a reply that has this key, validated."""
+    """Return the last object of a reply that has this key, validated."""
     cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
     try:
         objects = [found for found in json_objects(without_thoughts(reply.text)) if key in found]
@@ -413,33 +331,27 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
         raise UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}{cut}") from exc
 
 
-def _checked(
-    draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float
-) -> Draft:
-    """The draft after the checks that need no model."""
+def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
+    """Return the draft after the checks that need no model."""
     if draft.state != "open" or draft.evidence is not None:
         return draft
-    if found := flaw(draft.question, draft.answer, draft.quote, words, max_overlap):
-        return replace(draft, state=found[0], reason=found[1])
-    # A gold span cannot lie in a title: the format of the folder counts characters of the text
-    # alone.
-    document = dataset.corpus[chunk.doc_id]
-    title_end = max(0, len(document.full_text) - len(document.text) - chunk.start)
-    if (place := locate(draft.quote, words, title_end)) is None:
+    if reason := flaw(draft.question, draft.answer, draft.quote, chunk.text, max_overlap):
+        return replace(draft, state=reason[0], reason=reason[1])
+    place = Texts({"": Document("", chunk.text)}).find(draft.quote)
+    if place.how == NOWHERE.how:
         return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
-    return replace(
-        draft, evidence=Span(chunk.doc_id, chunk.start + place[0], chunk.start + place[1])
-    )
+    start, end = (chunk.start + at for at in (place.holders[0].start, place.holders[0].end))
+    return replace(draft, evidence=Span(chunk.doc_id, start, end))
 
 
 def _supported(
-    drafts: Sequence[Draft], words_of: dict[str, Words], judge: LLM, concurrency: int
+    drafts: Sequence[Draft], chunk_of: Mapping[str, Chunk], judge: LLM, concurrency: int
 ) -> list[Draft]:
     asked = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     replies = llms.generate_many(
         judge,
         [
-            ask_for_support(words_of[d.chunk_id].text, d.question, d.answer)
+            ask_for_support(chunk_of[d.chunk_id].text, d.question, d.answer)
             for d in (drafts[i] for i in asked)
         ],
         system=LABELLING_SYSTEM,
@@ -493,7 +405,7 @@ STATES: Mapping[str, str] = {
 
 
 def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
-    """The number of drafts in each state, in the order of `STATES`; states without drafts are left
+    """Count the drafts in each state, in the order of `STATES`; states without drafts are left
     out.
 
     Returns:
@@ -512,7 +424,7 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
 def as_dataset(
     dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test"
 ) -> Dataset:
-    """The corpus of `dataset` with the accepted questions; each judges its own document relevant
+    """Return the corpus of `dataset` with the accepted questions; each judges its own document relevant
     (1).
 
     Other documents that answer a question are unjudged, and count as not relevant.
@@ -549,7 +461,7 @@ def as_dataset(
 
 
 def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[str, str]:
-    """name, created_at (UTC) and client of a test set: as given, else those that the one in
+    """Return name, created_at (UTC) and client of a test set: as given, else those that the one in
     `folder` has, else new.
 
     Raises:

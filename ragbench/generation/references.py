@@ -4,7 +4,8 @@ replaced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 from ragbench import llms, store
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
 from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
+from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.testsets.answers import ORIGINS, generated_label, merge_answers, reference_origin
+from ragbench.testsets.answers import generated_label, merge_answers, reference_origin
 from ragbench.text import token_offsets
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
@@ -30,7 +31,7 @@ def choose_queries(
     max_queries: int = 0,
     written_by: Sequence[str] = ("none",),
 ) -> list[str]:
-    """The queries that a reference answer can be written for, in the order of the dataset.
+    """Return the queries that a reference answer can be written for, in the order of the dataset.
 
     Unanswerable queries and those without a relevant document in the corpus are always left out.
 
@@ -40,13 +41,8 @@ def choose_queries(
         "model", "person".
 
     Raises:
-        ConfigError: an id or an origin that is not there, or a number below 0.
+        ConfigError: an id that is not there.
     """
-    for origin in written_by:
-        if origin not in ORIGINS:
-            raise ConfigError(unknown("origin of a reference answer", origin, ORIGINS))
-    if max_queries < 0:
-        raise ConfigError(f"max_queries is {max_queries}; expected 0 (all) or more")
     known = {case.query_id for case in dataset.cases}
     for query_id in query_ids:
         if query_id not in known:
@@ -70,7 +66,7 @@ def reference_sources(
     max_document_tokens: int = 1000,
     embedder: str | Embedder = "wordllama",
 ) -> dict[str, list[Chunk]]:
-    """The passages that each query's reference answer is to be written from, best first.
+    """Return the passages that each query's reference answer is to be written from, best first.
 
     The relevant documents by their grade, highest first; of one grade those closer to the question
     (cosine of `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a
@@ -113,23 +109,20 @@ def generate_references(
     sources: Mapping[str, Sequence[Chunk]],
     llm: LLMLike,
     *,
-    prompt: str = "reference",
     concurrency: int = 8,
 ) -> list[Answer]:
-    """A reference answer for each query of `sources` (see `reference_sources`), in their order.
+    """Answer each query of `sources` (see `reference_sources`) as a reference, in their order.
 
-    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents
-    do not contain the answer, the outcome is "no_results"; a request that failed, or a reply that
-    was cut, is "failed".
+    Where the documents do not contain the answer, the outcome is "no_results"; a request that
+    failed, or a reply that was cut, is "failed".
     """
-    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
     questions = dataset.queries
     if missing := [query_id for query_id in sources if query_id not in questions]:
         raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
         llms.load_llm(llm),
         [
-            fill(template, questions[query_id], [c.text for c in found])
+            fill(REFERENCE, questions[query_id], [c.text for c in found])
             for query_id, found in sources.items()
         ],
         system=GENERATION_SYSTEM,
@@ -142,14 +135,8 @@ def generate_references(
         answer = read_reply(query_id, reply, passages)
         if "truncated" in answer.flags:
             why = f"{reply.model} did not finish within {MAX_TOKENS} tokens"
-            answer = Answer(
-                query_id,
-                "",
-                answer.contexts,
-                outcome="failed",
-                usage=reply,
-                error=why,
-                failure=FailureKind.UNREADABLE,
+            answer = replace(
+                answer, text="", outcome="failed", error=why, failure=FailureKind.UNREADABLE
             )
         answers.append(answer)
     return answers
@@ -161,7 +148,6 @@ def write_references(
     sources: Mapping[str, Sequence[Chunk]],
     llm: LLMLike,
     *,
-    prompt: str = "reference",
     concurrency: int = 8,
 ) -> list[Answer]:
     """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
@@ -180,9 +166,9 @@ def write_references(
     answers: list[Answer] = []
     for first in range(0, len(query_ids), size):
         part = {query_id: sources[query_id] for query_id in query_ids[first : first + size]}
-        new = generate_references(dataset, part, llm, prompt=prompt, concurrency=concurrency)
+        new = generate_references(dataset, part, llm, concurrency=concurrency)
         answers += new
-        merge_answers(path, reference_lines(dataset, part, new, prompt=prompt))
+        merge_answers(path, dict(_reference_lines(dataset, part, new)))
         if all(answer.error is not None for answer in new):
             raise ModelError(
                 f"all of {len(new)} requests for reference answers failed; {first} earlier ones "
@@ -191,47 +177,22 @@ def write_references(
     return answers
 
 
-def reference_lines(
-    dataset: Dataset,
-    sources: Mapping[str, Sequence[Chunk]],
-    answers: Sequence[Answer],
-    *,
-    prompt: str = "reference",
-) -> dict[str, dict[str, Any]]:
-    """query_id -> its fields in answers.jsonl, for the successful answers."""
-    lines = {}
+def _reference_lines(
+    dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the query and the fields in answers.jsonl of each successful answer."""
+    prompt = f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
     for answer in answers:
-        if (
-            answer.outcome != "success"
-            or answer.usage is None
-            or answer.usage.failure is FailureKind.DRY_RUN
-        ):
+        usage = answer.usage
+        if answer.outcome != "success" or usage is None or usage.failure is FailureKind.DRY_RUN:
             continue
+        grades = dataset.qrels[answer.query_id]
         passages = [
-            {
-                "doc_id": c.doc_id,
-                "start": c.start,
-                "end": c.end,
-                "grade": dataset.qrels[answer.query_id].get(c.doc_id),
-            }
+            {"doc_id": c.doc_id, "start": c.start, "end": c.end, "grade": grades.get(c.doc_id)}
             for c in sources[answer.query_id]
         ]
-        label = generated_label(
-            answer.text, model=answer.usage.model, prompt=prompt_name(prompt), sources=passages
-        )
-        lines[answer.query_id] = {"answer": answer.text, "generated": label}
-    return lines
-
-
-def prompt_name(prompt: str) -> str:
-    """A named prompt with a digest of its text, which may change between versions; a custom prompt
-    unchanged.
-    """
-    return (
-        f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}"
-        if prompt == "reference"
-        else prompt
-    )
+        label = generated_label(answer.text, model=usage.model, prompt=prompt, sources=passages)
+        yield answer.query_id, {"answer": answer.text, "generated": label}
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
@@ -244,7 +205,7 @@ def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
 
 
 def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[Chunk]]:
-    """Each document as one chunk, or as windows of `size` tokens that overlap by half."""
+    """Cut each document into one chunk, or as windows of `size` tokens that overlap by half."""
     texts = [dataset.corpus[doc_id].full_text for doc_id in doc_ids]
     step = max(1, size // 2)
     result = []

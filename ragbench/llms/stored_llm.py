@@ -19,7 +19,7 @@ from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
 from ragbench.store import budgets, cache_folder, digest, replies
-from ragbench.store.database import StoreError
+from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 from ragbench.text import without_surrogates
 from ragbench.types import Completion

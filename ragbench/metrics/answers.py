@@ -47,19 +47,6 @@ _EMPHASIS = re.compile(
 _WORD = re.compile(rf"{UNSPACED}|{_NUMBER}|(?:(?!{UNSPACED})\w)+")
 
 
-class _Dropped(dict[int, int | None]):
-    """A table for str.translate that drops punctuation and symbols; in ASCII these are
-    `string.punctuation`.
-    """
-
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.category(chr(code))[0] in "PS" else code
-        return self[code]
-
-
-_DROPPED = _Dropped()
-
-
 def token_f1(answer: str, reference: str) -> float:
     """Return the harmonic mean of word precision and recall of an answer against the reference, in
     [0, 1].
@@ -171,7 +158,9 @@ def semantic_similarity(
 
 
 def squad_words(text: str) -> list[str]:
-    bare = unicodedata.normalize("NFKC", text).casefold().translate(_DROPPED)
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # punctuation and symbols; in ASCII these are `string.punctuation`
+    bare = "".join(sign for sign in folded if unicodedata.category(sign)[0] not in "PS")
     spaced = re.sub(UNSPACED, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
     return spaced.split()
 
@@ -333,18 +322,17 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
         (judgement.query_id, f"llm_{judgement.criterion}", judgement.value)
         for judgement in judgements
     ]
-    if len(pairs := Counter(row[:2] for row in rows)) < len(rows):
-        query_id, measure = pairs.most_common(1)[0][0]
+    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    frame = frame.astype({"query_id": "str", "measure": "str", "value": float})
+    repeated = frame[frame.duplicated(["query_id", "measure"])]
+    for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(
             f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score "
             "the judgements of one system at a time, and repeated verdicts as one judgement with "
             "n_samples"
         )
-    measures = list(dict.fromkeys(measure for _, measure, _ in rows))
-    rows = [row for measure in measures for row in rows if row[1] == measure]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype(
-        {"query_id": "str", "measure": "str", "value": float}
-    )
+    order = pd.factorize(frame["measure"])[0].argsort(kind="stable")
+    return frame.iloc[order].reset_index(drop=True)
 
 
 def score_ablations(

@@ -102,9 +102,11 @@ def score_context(
     )
     rows = {}
     for i, (case, answer) in enumerate(usable):
-        found = [word for text in contexts[i] for word in words(text)]
+        context_words = [word for text in contexts[i] for word in words(text)]
         row = {"ngram_redundancy": ngrams[i], "tfidf_redundancy": likeness[i]}
-        row["unique_token_ratio"] = len(set(found)) / len(found) if found else math.nan
+        row["unique_token_ratio"] = (
+            len(set(context_words)) / len(context_words) if context_words else math.nan
+        )
         relevant = {
             doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0
         }
@@ -119,11 +121,11 @@ def score_context(
             row["fact_dispersion"] = float(stated.any(axis=1).sum()) or math.nan
             row["context_fact_recall"] = float(stated.any(axis=0).mean())
         ids = context_ids(answer)
-        held = [by_id[i] for i in ids if i in by_id]
+        context_chunks = [by_id[i] for i in ids if i in by_id]
         if case.evidence and (
-            held or not ids
+            context_chunks or not ids
         ):  # passages that were not matched to chunks have no offsets
-            row["context_evidence_recall"] = evidence_recall(held, case.evidence)
+            row["context_evidence_recall"] = evidence_recall(context_chunks, case.evidence)
         if case.expected_chunks:
             row["context_chunk_recall"] = len({*case.expected_chunks} & {*ids}) / len(
                 {*case.expected_chunks}
@@ -195,9 +197,9 @@ def ngram_redundancies(contexts: Sequence[Sequence[str]]) -> list[float]:
     """
 
     def ngrams(text: str) -> dict[Any, float]:
-        found = words(text)
-        starts = range(max(len(found) - _WORDS + 1, 1)) if found else ()
-        return dict.fromkeys((tuple(found[i : i + _WORDS]) for i in starts), 1.0)
+        text_words = words(text)
+        starts = range(max(len(text_words) - _WORDS + 1, 1)) if text_words else ()
+        return dict.fromkeys((tuple(text_words[i : i + _WORDS]) for i in starts), 1.0)
 
     return _mean_likeness(contexts, ngrams, by_smaller=True)
 

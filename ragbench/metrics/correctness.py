@@ -47,8 +47,8 @@ def coefficients() -> dict[str, list[float]]:
     [bias].
     """
     path = Path(__file__).with_name("correctness_coefficients.json")
-    found: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    weights: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
+    return weights
 
 
 def correctness_estimate(signals: Mapping[str, float], *, words: int = 0) -> float:
@@ -124,21 +124,22 @@ def overlaps(answer: str, reference: str) -> dict[str, float]:
     >>> overlaps("It opened in May 1881.", "in May 1900")["other_details"]
     0.5
     """
-    own, wanted = squad_words(answer), squad_words(reference)
-    row, wanted_row = f" {' '.join(own)} ", f" {' '.join(wanted)} "
+    answer_words, reference_words = squad_words(answer), squad_words(reference)
+    row, wanted_row = f" {' '.join(answer_words)} ", f" {' '.join(reference_words)} "
     details, wanted_details = _details(answer), _details(reference)
     differs = 0.0
     if details and wanted_details:
         differs = min(
-            len(wanted_details - {*own}) / len(wanted_details),
-            len(details - {*wanted}) / len(details),
+            len(wanted_details - {*answer_words}) / len(wanted_details),
+            len(details - {*reference_words}) / len(details),
         )
     odd = (len(_NEGATION.findall(answer)) + len(_NEGATION.findall(reference))) % 2
     return {
-        "contains_reference": float(bool(wanted) and wanted_row in row),
-        "within_reference": float(bool(own) and row in wanted_row),
-        "reference_recall": (Counter(own) & Counter(wanted)).total() / len(wanted)
-        if wanted
+        "contains_reference": float(bool(reference_words) and wanted_row in row),
+        "within_reference": float(bool(answer_words) and row in wanted_row),
+        "reference_recall": (Counter(answer_words) & Counter(reference_words)).total()
+        / len(reference_words)
+        if reference_words
         else 0.0,
         "other_details": differs,
         "negation_differs": token_f1(answer, reference) if odd else 0.0,
@@ -149,12 +150,14 @@ def _details(text: str) -> set[str]:
     """Return the numbers and, except at the start of a sentence, the capitalised words, as of
     `squad_words`.
     """
-    return {word for found in _DETAIL.findall(text) for word in squad_words(found)}
+    return {word for detail in _DETAIL.findall(text) for word in squad_words(detail)}
 
 
 def signal_inputs(signals: Mapping[str, float]) -> list[float]:
-    """Two inputs of the regression for each of `SIGNALS`: (value, 0) where it is known, (0, 1)
+    """Return two inputs of the regression for each of `SIGNALS`: (value, 0) where it is known, (0, 1)
     where it is not.
     """
-    known = [signals.get(name, math.nan) for name in SIGNALS]
-    return [one for value in known for one in ((0.0, 1.0) if math.isnan(value) else (value, 0.0))]
+    values = [signals.get(name, math.nan) for name in SIGNALS]
+    return [
+        number for value in values for number in ((0.0, 1.0) if math.isnan(value) else (value, 0.0))
+    ]

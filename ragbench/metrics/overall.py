@@ -138,9 +138,9 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def _compared(value: float, threshold: float, sign: str) -> str:
     """Return both numbers with two decimals, or as many more as are needed for them to differ."""
-    shown = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
+    pairs = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
     left, right = next(
-        (pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold))
+        (pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(threshold))
     )
     return f"{left} {sign} {right}"
 

@@ -312,8 +312,8 @@ def latency_table(
                     "a number, 0 or more"
                 )
             times.setdefault(stage, []).append(value)
-    place = {stage: number for number, stage in enumerate(STAGES[:-1])}
-    stages = sorted(times, key=lambda stage: place.get(stage, len(STAGES) + (stage == STAGES[-1])))
+    order = {stage: number for number, stage in enumerate(STAGES[:-1])}
+    stages = sorted(times, key=lambda stage: order.get(stage, len(STAGES) + (stage == STAGES[-1])))
     budgeted = [(stage, times[stage], of_stages.get(stage), _VERDICT_AT) for stage in stages]
     total = times.get(STAGES[-1], [])
     budgeted += [
@@ -323,7 +323,7 @@ def latency_table(
     table = []
     for label, values, limit, fraction in budgeted:
         mean = math.fsum(values) / len(values) if values else math.nan
-        quantiles = [percentile(values, own) for own in _PERCENTILES.values()]
+        quantiles = [percentile(values, quantile) for quantile in _PERCENTILES.values()]
         over, verdict = math.nan, "no budget" if limit is None else "not measured"
         if limit is not None and values:
             over = sum(value > limit for value in values) / len(values)

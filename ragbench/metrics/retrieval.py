@@ -229,12 +229,12 @@ def _ranks(data: JudgedRun) -> Ints:
     bits = _single(value).view(np.int32)
     # IEEE 754: the bits of negative numbers are in reverse order
     falling = 0x7FFFFFFF - (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
-    place = (query << 32) + falling  # one number sorts faster than two keys
-    order = np.argsort(place, kind="stable")
-    if (np.diff(place[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
+    key = (query << 32) + falling  # one number sorts faster than two keys
+    order = np.argsort(key, kind="stable")
+    if (np.diff(key[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
         by_id = np.empty(len(data.documents), dtype=np.int64)
         by_id[data.documents.argsort()] = np.arange(len(by_id))
-        order = np.lexsort((-by_id[document], place))
+        order = np.lexsort((-by_id[document], key))
     ranks = np.empty(len(order), dtype=np.int64)
     ordered = query[order]
     ranks[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
@@ -249,10 +249,10 @@ def _values(measure: RankingMeasure, hits: _Hits, sizes: Ints, relevant: _Hits) 
     if name == "Judged":
         return _divide(_count(hits.first(k), n), sizes if k is None else np.minimum(sizes, k))
     seen = hits.where(hits.grade >= measure.rel).first(k)
-    found, n_relevant = _count(seen, n), _count(relevant, n)
+    n_seen, n_relevant = _count(seen, n), _count(relevant, n)
     precision, recall = (
-        _divide(found, sizes if k is None else np.full(n, k)),
-        _divide(found, n_relevant),
+        _divide(n_seen, sizes if k is None else np.full(n, k)),
+        _divide(n_seen, n_relevant),
     )
     nth = np.arange(len(seen.query)) - np.searchsorted(
         seen.query, seen.query
@@ -268,7 +268,7 @@ def _values(measure: RankingMeasure, hits: _Hits, sizes: Ints, relevant: _Hits) 
             beta = measure.option if name == "SetF" else 1
             return _divide((1 + beta) * precision * recall, beta * precision + recall)
         case "Success":
-            return np.minimum(found, 1.0)
+            return np.minimum(n_seen, 1.0)
         case "RR":
             return _sums(seen, (nth == 0) / (seen.rank + 1), n)
         case "AP":

@@ -104,7 +104,7 @@ def _warn_of_foreign_ids(
 def ceilings(
     qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES
 ) -> pd.DataFrame:
-    """The best value that any system could reach on each query: columns query_id, measure, value,
+    """Return the best value that any system could reach on each query: columns query_id, measure, value,
     as in `score_run`.
 
     With n relevant documents R@k and AP@k reach min(k, n) / n, P@k reaches min(k, n) / k, F1@k 2
@@ -219,70 +219,62 @@ def retrieval_levels(
     >>> retrieval_levels(dataset, chunk_run={"q": {"d#1": 1.0}}), retrieval_levels(dataset)
     (('document', 'chunk'), ('document',))
     """
-    known = {chunk.chunk_id for chunk in chunks}
-    found = {chunk_id for ranked in (chunk_run or {}).values() for chunk_id in ranked} | known
-    there = {
+    chunk_ids = {chunk.chunk_id for chunk in chunks}
+    named = {chunk_id for ranked in (chunk_run or {}).values() for chunk_id in ranked} | chunk_ids
+    allowed = {
         "document": any(map(bool, dataset.qrels.values())),
         "span": chunk_run is not None
-        and bool(known)
+        and bool(chunk_ids)
         and any(case.evidence for case in dataset.cases),
         "chunk": chunk_run is not None
-        and any(chunk_id in found for case in dataset.cases for chunk_id in case.relevant_chunks),
+        and any(chunk_id in named for case in dataset.cases for chunk_id in case.relevant_chunks),
     }
-    return tuple(level for level in LEVELS if there[level])
+    return tuple(level for level in LEVELS if allowed[level])
 
 
 def _judgements(
     dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str] | None
 ) -> Iterator[tuple[str, Qrels, list[str]]]:
-    """For each level that is asked for: the prefix of its names, its judgements, and its measures
+    """Yield for each level that is asked for the prefix of its names, its judgements, and its measures
     without prefix.
     """
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
-    wanted: dict[str, list[str]] = {level: [*DEFAULT_MEASURES] for level in levels or ("document",)}
-    if measures is not None:
-        wanted = {}
-        for name in measures:
-            found = measure_of(name) if is_ranking_measure(name) else None
-            level, rest = (
-                (found.level, found.name.rpartition(":")[2]) if found else ("document", name)
-            )
-            wanted.setdefault(level, []).append(str(parse_measure(rest)))
-    for level, names in wanted.items():
+    names_of: dict[str, list[str]] = {}
+    if measures is None:
+        names_of = {level: [*DEFAULT_MEASURES] for level in levels or ("document",)}
+    for name in measures or ():
+        level = measure_of(name).level if is_ranking_measure(name) else "document"
+        rest = measure_of(name).name.rpartition(":")[2] if is_ranking_measure(name) else name
+        names_of.setdefault(level, []).append(str(parse_measure(rest)))
+    for level, names in names_of.items():
         if level == "document":
             yield "", dataset.qrels, names
-        elif level not in levels:
-            what = (
-                "gold evidence in these chunks"
-                if level == "span"
-                else "a labelled chunk in this run"
-            )
+            continue
+        if level not in levels:
+            lacks = {
+                "span": "gold evidence in these chunks",
+                "chunk": "a labelled chunk in this run",
+            }
             raise DataError(
-                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}"
+                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has "
+                f"{lacks[level]}"
             )
-        else:
+        labelled: Qrels = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+        if level == "span":
             # Passages of other systems may have no offsets in the documents, so some unknown ids
             # are not an error.
-            named = [
+            ranked = [
                 (chunk_id, query_id)
-                for query_id, found in (chunk_run or {}).items()
-                for chunk_id in found
+                for query_id, row in (chunk_run or {}).items()
+                for chunk_id in row
             ]
-            known = {chunk.chunk_id for chunk in chunks}
-            if level == "span" and named and known.isdisjoint(chunk_id for chunk_id, _ in named):
-                raise DataError(unknown_chunk(*named[0], len(chunks)))
-            labelled = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
-            yield (
-                f"{level}:",
-                labelled if level == "chunk" else _by_evidence(dataset, chunks),
-                names,
-            )
-
-
-def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
-    if len({chunk.chunk_id for chunk in chunks}) < len(chunks):
-        raise DataError("two chunks have the same id; pass the chunks of one chunking")
-    return evidence_chunks(dataset, chunks, _SHARED)
+            chunk_ids = {chunk.chunk_id for chunk in chunks}
+            if len(chunk_ids) < len(chunks):
+                raise DataError("two chunks have the same id; pass the chunks of one chunking")
+            if ranked and chunk_ids.isdisjoint(chunk_id for chunk_id, _ in ranked):
+                raise DataError(unknown_chunk(*ranked[0], len(chunks)))
+            labelled = evidence_chunks(dataset, chunks, _SHARED)
+        yield f"{level}:", labelled, names
 
 
 def retrieval_ceilings(

@@ -92,7 +92,7 @@ class Calibration:
     version: str = ""
 
     def probability(self, score: float) -> float:
-        """The probability in [0, 1] that a person labels a text of this score positive, by a
+        """Return the probability in [0, 1] that a person labels a text of this score positive, by a
         logistic regression.
 
         It holds for texts like the labelled ones, and depends on the rate of positive ones among
@@ -334,12 +334,12 @@ def _held_out_accuracy(values: Floats, right: Bools) -> float:
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped,unused-ignore]
 
     called = np.zeros(len(right), dtype=bool)
-    for fitted, held in StratifiedKFold(5, shuffle=True, random_state=0).split(
+    for fitted, tested in StratifiedKFold(5, shuffle=True, random_state=0).split(
         values.reshape(-1, 1), right
     ):
         samples = (fitted[rows] for rows in _resamples(right[fitted], _HELD_OUT_RESAMPLES, seed=0))
         best = [_best_threshold(values[rows], right[rows]) for rows in samples]
-        called[held] = values[held] >= np.mean(best)
+        called[tested] = values[tested] >= np.mean(best)
     return float(balanced_accuracy_score(right, called))
 
 
@@ -351,10 +351,10 @@ def _bins(values: Floats, right: Bools) -> tuple[ScoreBin, ...]:
     codes = (rankdata(values, method="min") - 1) * count // len(values)
     bins = []
     for code in np.unique(codes):
-        own = codes == code
-        n, positive = int(own.sum()), int(right[own].sum())
+        members = codes == code
+        n, positive = int(members.sum()), int(right[members].sum())
         low, high = rate_interval(positive, n)
-        inside = values[own]
+        inside = values[members]
         bins.append(
             ScoreBin(float(inside.min()), float(inside.max()), n, positive, positive / n, low, high)
         )

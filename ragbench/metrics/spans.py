@@ -109,10 +109,10 @@ def score_spans(
         firsts = [[_range(chunk) for chunk in ranked[:k]] for k in ks]
         hits = np.array([_n_covered(truth, first) for first in firsts], dtype=float)
         sizes = np.array([sum(end - start for _, start, end in first) for first in firsts])
-        found = [_n_covered(truth, _within(budget, ranked, tokens)) for budget in budgets]
+        read = [_n_covered(truth, _within(budget, ranked, tokens)) for budget in budgets]
         precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
         omega = _omega(truth, borders)
-        rows.append([*(hits / n_truth), *precisions, *ious, omega, *(n / n_truth for n in found)])
+        rows.append([*(hits / n_truth), *precisions, *ious, omega, *(n / n_truth for n in read)])
     table = np.array(rows).T
     if budgets:
         table = np.vstack([table, _area(budgets, table[-len(budgets) :])])

@@ -117,8 +117,8 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
         frame = _read_file(expanded(source), kind, columns)
     elif hasattr(source, "columns"):
         aliases = _ALIASES | ({"score": value} if kind is int else {})
-        known = {name: own for name, own in aliases.items() if own not in source.columns}
-        frame = source.rename(columns=known)
+        renamed = {name: ours for name, ours in aliases.items() if ours not in source.columns}
+        frame = source.rename(columns=renamed)
         if lacking := [name for name in columns if name not in frame.columns]:
             raise DataError(
                 f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, found "
@@ -171,9 +171,9 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         raise DataError(f"{path}: expected {_FORM[kind]}, not {row.strip()!r}")
     frame = table[_PLACES[n]].set_axis(columns, axis=1)
     if n == 6:
-        own = (table[5] == "ragbench").to_numpy()
+        by_ragbench = (table[5] == "ragbench").to_numpy()
         for name in columns[:2]:
-            frame[name] = frame[name].where(~own, frame[name].map(unquoted))
+            frame[name] = frame[name].where(~by_ragbench, frame[name].map(unquoted))
     try:
         return frame.astype({columns[2]: kind})
     except ValueError:

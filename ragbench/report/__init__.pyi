@@ -1,4 +1,9 @@
 from . import plots
+from .conclusions import (
+    budget_curves,
+    conclusion,
+    order_changes,
+)
 from .configuration import (
     MAIN,
     budget_curve,
@@ -12,7 +17,6 @@ from .decisions import (
 from .explorer import Explorer, explore
 from .export import export_mlflow, export_table
 from .failures import (
-    PARTS,
     failure_details,
     gap_table,
     plain,
@@ -20,17 +24,11 @@ from .failures import (
 )
 from .leaderboard import leaderboard_html, leaderboard_markdown
 from .page import write_report
-from .sweep import (
-    budget_curves,
-    conclusion,
-    order_changes,
-)
 from .traces import export_traces
 
 __all__ = [
     "COSTS",
     "MAIN",
-    "PARTS",
     "Explorer",
     "budget_curve",
     "budget_curves",

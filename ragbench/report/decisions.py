@@ -23,10 +23,6 @@ COSTS = {
     "chunks": ("smallest", "chunks in the index"),
 }
 
-_ALONE = (
-    "Fewer than two configurations are scored by {measure}: there is nothing to decide between."
-)
-
 
 def known_costs(board: pd.DataFrame) -> list[str]:
     """Return the cost columns of a leaderboard that are known and differ: those one can choose by."""
@@ -39,7 +35,6 @@ def margin_decisions(
     *,
     measure: str,
     margin: float = 0.02,
-    alpha: float = 0.05,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return which configurations are proven within a margin of the best, and the one that costs
     least of each known cost.
@@ -49,60 +44,34 @@ def margin_decisions(
         board: as from `leaderboard`: name and the columns of `COSTS`.
         measure: what "best" means.
         margin: the loss that you would not notice.
-        alpha: chance of a wrong proof.
 
     Returns:
         label, mean, difference (from the best mean), p_adjusted, proven, n and the known costs,
         best first; and one sentence per cost. No sentence takes a difference that is not
         significant for a proof of equality.
     """
-    scored = _scored(results, measure)
+    check_comparable(results)
+    scored = [one for one in results if only(one.scores, measure)["value"].notna().any()]
+    columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
     if len(scored) < 2:
-        columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
-        return pd.DataFrame(columns=columns), [_ALONE.format(measure=measure)]
-    label = _labels(results)
-    shown = {plain(label[result.name]): label[result.name] for result in scored}
+        return pd.DataFrame(columns=columns), [
+            f"Fewer than two configurations are scored by {measure}: there is nothing to decide "
+            "between."
+        ]
+    table = configurations(results)
+    twice = table["label"].duplicated(keep=False)
+    label = table["label"].where(~twice, table["name"]).set_axis(table["name"])
     scores = {plain(label[result.name]): result.scores for result in scored}
     costs = known_costs(board)
     rows = board.assign(label=board["name"].map(label)).set_index("label")
     sentences = []
     for cost in costs:
         word, unit = COSTS[cost]
-        own = {
-            plain(str(name)): float(value)
-            for name, value in rows[cost].astype("Float64").dropna().items()
-        }
-        found = within_margin(
-            scores,
-            {name: own.get(name, float("nan")) for name in scores},
-            margin,
-            measure=measure,
-            alpha=alpha,
-            word=word,
-        )
-        sentences.append(
-            found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence
-        )
-    table = within_margin(
-        scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha
-    ).table
-    table["name"] = table["name"].map(shown)
+        amounts = dict(zip(map(plain, rows.index), rows[cost], strict=True))
+        choice = within_margin(scores, amounts, margin, measure=measure, word=word)
+        sentences.append(choice.sentence.replace("cost ", f"{unit}: ", 1 if choice.chosen else 0))
+    table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure).table
+    table["label"] = table["name"].map({plain(label[one.name]): label[one.name] for one in scored})
     order = [not higher_is_better(measure), True]
-    table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
-    table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(
-        columns={"name": "label"}
-    )
-    return table.join(rows[costs], on="label"), list(dict.fromkeys(sentences))
-
-
-def _scored(results: Sequence[Result], measure: str) -> list[Result]:
-    """Return those of comparable results that have a scored question at all."""
-    check_comparable(results)
-    return [result for result in results if only(result.scores, measure)["value"].notna().any()]
-
-
-def _labels(results: Sequence[Result]) -> dict[str, str]:
-    """Map name to label, or to the name itself where two would share a label."""
-    table = configurations(results)
-    twice = table["label"].duplicated(keep=False)
-    return dict(zip(table["name"], table["label"].where(~twice, table["name"]), strict=True))
+    table = table.sort_values(["difference", "label"], ascending=order, ignore_index=True)
+    return table[columns].join(rows[costs], on="label"), list(dict.fromkeys(sentences))

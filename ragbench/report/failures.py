@@ -17,9 +17,6 @@ from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset
 
-PARTS = ("answered", "retrieval", "chunking", "generation")
-"""What a perfect score falls into: what was reached, and what each stage has lost of the rest."""
-
 
 def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
     """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other
@@ -97,28 +94,21 @@ def failure_details(
     return parts
 
 
-def arm_measure(scores: pd.DataFrame) -> str:
-    """Return the measure by which ablations are compared: the first of `CORRECTNESS` scored from
-    oracle contexts, or ""."""
-    there = set(scores.loc[scores["value"].notna(), "measure"])
-    return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
-
-
-def gap_table(results: Sequence[Result], measure: str = "") -> pd.DataFrame:
+def gap_table(results: Sequence[Result]) -> pd.DataFrame:
     """Split a perfect answer into the fraction that each configuration reaches and what each stage
     loses of the rest.
 
     Over the questions that every ablation of a configuration answered or abstained from, with the
-    mean of `measure` (highest value 1) in each: answered = actual; retrieval = best chunks -
-    actual, what a perfect retriever would add with this chunking; chunking = oracle - best chunks,
-    what gold evidence without chunk borders would add; generation
-    = 1 - oracle, what is missing even then (wording and the measure's own limits are part of it). The four sum to 1. A
-    part can be negative: more text than the evidence has helped. Without evidence spans there are
-    no answers from best chunks, and "retrieval" holds both.
+    mean in each of the first measure of `ragbench.evaluation.CORRECTNESS` that it has (highest
+    value 1): answered = actual; retrieval = best chunks - actual, what a perfect retriever would
+    add with this chunking; chunking = oracle - best chunks, what gold evidence without chunk
+    borders would add; generation = 1 - oracle, what is missing even then (wording and the measure's
+    limits are part of it). The four sum to 1. A part can be negative: more text than the evidence
+    has helped. Without evidence spans there are no answers from best chunks, and "retrieval" holds
+    both.
 
     Args:
         results: configurations that were run with `oracle = true`; others have no rows.
-        measure: "" takes the first of `ragbench.evaluation.CORRECTNESS` that a configuration has.
 
     Returns:
         name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give
@@ -127,43 +117,33 @@ def gap_table(results: Sequence[Result], measure: str = "") -> pd.DataFrame:
     labels = configurations(results).set_index("name")["label"]
     rows = []
     for result in results:
-        chosen = measure or arm_measure(result.scores)
+        scored = set(result.scores.loc[result.scores["value"].notna(), "measure"])
+        measure = next((name for name in CORRECTNESS if f"oracle_{name}" in scored), "")
+        if not measure:
+            continue
+        arms = [arm for arm in ("actual", "best_chunks", "oracle") if f"{arm}_{measure}" in scored]
         table = result.scores.pivot(index="query_id", columns="measure", values="value")
-        if not chosen or f"oracle_{chosen}" not in table:
+        table = table.reindex(columns=[f"{arm}_{measure}" for arm in arms]).set_axis(arms, axis=1)
+        table = table.dropna()
+        if table.empty or "actual" not in arms:
             continue
-        whole = f"best_chunks_{chosen}" in table and table[f"best_chunks_{chosen}"].notna().any()
-        compared = table[
-            [f"actual_{chosen}", *([f"best_chunks_{chosen}"] if whole else []), f"oracle_{chosen}"]
-        ].dropna()
-        actual, oracle = compared.iloc[:, 0], compared.iloc[:, -1]
-        best = compared.iloc[:, 1] if whole else oracle
-        if compared.empty:
-            continue
-        found = {"answered": summarise(_tidy(actual)).rename(columns={"n": "all", "n_scored": "n"})}
-        # Differences, which may be negative: an interval for shares would never reach 0.
-        found["retrieval"] = compare(_tidy(actual), _tidy(best)).rename(
-            columns={"difference": "mean"}
-        )
-        if whole:
-            found["chunking"] = compare(_tidy(best), _tidy(oracle)).rename(
-                columns={"difference": "mean"}
-            )
-        found["generation"] = summarise(_tidy(1 - oracle)).rename(
-            columns={"n": "all", "n_scored": "n"}
-        )
-        for part, row in found.items():
-            own = row[["mean", "ci_low", "ci_high", "n"]]
-            rows.append(
-                own.assign(name=result.name, label=labels[result.name], measure=chosen, part=part)
-            )
+        answers = [_tidy(table[arm]) for arm in arms]
+        parts = {"answered": summarise(answers[0])}
+        # Differences, which may be negative: an interval for rates would never reach 0.
+        parts["retrieval"] = compare(answers[0], answers[1])
+        if "best_chunks" in arms:
+            parts["chunking"] = compare(answers[1], answers[2])
+        parts["generation"] = summarise(_tidy(1 - table["oracle"]))
+        about = {"name": result.name, "label": labels[result.name], "measure": measure}
+        for part, frame in parts.items():
+            row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
+            rows.append(row | about | {"part": part, "n": len(table)})
     columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
-    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _tidy(values: pd.Series[float]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)}
-    )
+    return values.rename("value").reset_index().assign(measure="value")
 
 
 def plain(text: str) -> str:
@@ -179,9 +159,8 @@ def plain(text: str) -> str:
     escaped = re.sub(
         r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped
     )
-    return re.sub(
-        "&#(36|92);", r"<span>\g<0></span>", escaped
-    )  # MathJax finds no formula across elements
+    # MathJax finds no formula across elements
+    return re.sub("&#(36|92);", r"<span>\g<0></span>", escaped)
 
 
 def _cut(text: str, limit: int = 160) -> str:

@@ -14,9 +14,9 @@ import pandas as pd
 
 from ragbench.evaluation.results import PER_QUESTION, judged_columns
 from ragbench.registry import higher_is_better
+from ragbench.report.conclusions import ALPHA
 from ragbench.report.failures import plain
 from ragbench.report.page import axis_end, forest_line
-from ragbench.report.sweep import ALPHA
 from ragbench.statistics.frames import with_interval
 
 _WIDE, _HIGH, _EDGE = 180.0, 20, 6.0  # of a drawing, in pixels

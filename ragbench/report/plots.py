@@ -35,10 +35,9 @@ __all__ = [
     "new_axes",
     "new_figure",
     "plot_budget_curves",
-    "plot_categories",
     "plot_cause_shares",
     "plot_causes",
-    "plot_ceilings",
+    "plot_means",
     "plot_span_coverage",
     "plot_trend",
     "style_legend",
@@ -46,14 +45,7 @@ __all__ = [
 ]
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#F0E442",
-    "#000000",
+    "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442 #000000".split()
 )
 GREY = "#8C8C8C"
 
@@ -72,11 +64,14 @@ _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 
 class Style(NamedTuple):
-    """How one configuration looks: colour for its retriever, marker and line for its chunking."""
+    """The look of one configuration: colour for its retriever, marker and line for its chunking, or
+    for whatever else it differs in (`kind`).
+    """
 
     colour: str
     marker: str
     line: Any
+    kind: str
 
 
 def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
@@ -101,19 +96,20 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     """
     retrievers = sorted(set(configurations["retriever"]))
     rows = configurations.to_dict("records")
-    rest_of = {
-        row["name"]: str(row.get("label", "")).removeprefix(f"{row['retriever']}, ") for row in rows
-    }
     alike = configurations.duplicated(["retriever", "chunking"]).any()
-    look_of = {row["name"]: rest_of[row["name"]] if alike else row["chunking"] for row in rows}
-    looks = list(dict.fromkeys(sorted(look_of.values(), key=_natural)))
+    kinds = [
+        row["label"].removeprefix(f"{row['retriever']}, ") if alike else row["chunking"]
+        for row in rows
+    ]
+    order = {kind: i for i, kind in enumerate(sorted(set(kinds), key=_natural))}
     return {
         row["name"]: Style(
             colour_of(row["retriever"], retrievers),
-            _MARKERS[looks.index(look_of[row["name"]]) % len(_MARKERS)],
-            _LINES[looks.index(look_of[row["name"]]) % len(_LINES)],
+            _MARKERS[order[kind] % len(_MARKERS)],
+            _LINES[order[kind] % len(_LINES)],
+            kind,
         )
-        for row in rows
+        for row, kind in zip(rows, kinds, strict=True)
     }
 
 
@@ -140,9 +136,8 @@ def _figure_type() -> type[Figure]:
         """
 
         def draw(self, renderer: RendererBase) -> None:
-            with rc_context(
-                {"text.parse_math": False}
-            ):  # for the labels of ticks, which are made while drawing
+            # for the labels of ticks, which are made while drawing
+            with rc_context({"text.parse_math": False}):
                 for text in self.findobj(Text):
                     text.set_parse_math(False)
                 super().draw(renderer)
@@ -179,15 +174,7 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def nothing_to_draw(why: str) -> Figure:
-    """Make a figure with the reason why it is empty, so that a notebook continues."""
-    figure, axes = new_axes(8, 0.8)
-    axes.axis("off")
-    axes.text(0, 0.5, why, va="center", color="#444444")
-    return figure
-
-
-def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
+def plot_trend(rows: pd.DataFrame, label: str) -> Figure:
     """Draw a measure over time, as from `ragbench.trend`: means with their intervals as bands, a
     line per epoch.
 
@@ -199,9 +186,9 @@ def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
     lines = list(dict.fromkeys(rows["configuration"]))
     for (configuration, _), part in rows.groupby(["configuration", "epoch"], sort=False):
         colour = colours[lines.index(configuration) % len(colours)]
-        axes.plot(part["made_at"], part["mean"] * scale, color=colour, marker=".", linewidth=1)
-        low, high = part["ci_low"] * scale, part["ci_high"] * scale
-        axes.fill_between(part["made_at"], low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(part["made_at"], part["mean"], color=colour, marker=".", linewidth=1)
+        band = part["made_at"], part["ci_low"], part["ci_high"]
+        axes.fill_between(*band, color=colour, alpha=0.15, linewidth=0)
     for row in rows.to_dict("records"):
         if row["changed"] not in ("", "first run", "unchanged scores"):
             axes.axvline(row["made_at"], color=GREY, linestyle=":", linewidth=1)
@@ -246,81 +233,42 @@ def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
     return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
 
 
-def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
-    """Draw bars of the mean of each measure with its interval, and a tick where no system could do
+def plot_means(
+    means: pd.DataFrame,
+    xlabel: str,
+    *,
+    ceilings: pd.Series[float] | None = None,
+    retriever: str = "",
+) -> Figure:
+    """Draw a bar for each mean with its interval and, with ceilings, a tick where no system could do
     better.
 
     Args:
-        summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
-        ceilings: as from `ceilings`: query_id, measure, value.
+        means: mean, ci_low, ci_high, as from `summarise`; the index has the labels of the bars.
+        ceilings: best value that is possible, by label; means without one are left out.
         retriever: gives the bars their colour.
     """
-    best = ceilings.groupby("measure")["value"].mean()
-    rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
-    figure, axes = new_axes(8, 1 + 0.32 * max(len(rows), 1))
+    rows = means[means["mean"].notna()].iloc[::-1]
+    if ceilings is not None:
+        rows = rows[rows.index.isin(ceilings.index)]
+    figure, axes = new_axes(8, 1 + 0.36 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.6, height=0.65)
+    axes.barh(rows.index, mean, color=colour_of(retriever), alpha=0.6, height=0.65)
     axes.errorbar(
-        mean,
-        rows["measure"],
-        xerr=_whiskers(rows),
-        fmt="none",
-        ecolor=BLACK,
-        elinewidth=1,
-        capsize=2,
+        mean, rows.index, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2
     )
-    axes.plot(
-        best[rows["measure"]],
-        rows["measure"],
-        "|",
-        color=VERMILLION,
-        markersize=13,
-        markeredgewidth=2.5,
-        label="ceiling",
-    )
-    for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
-        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
-    axes.margins(y=0.01)
-    axes.set(
-        xlim=(0, 1.02),
-        xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)",
-    )
-    axes.set_title("Every measure against the best that any system could reach", loc="left")
-    return figure
-
-
-def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
-    """Draw one bar per category with its interval; the label shows the number of questions.
-
-    Args:
-        table: category, mean, ci_low, ci_high, n_scored, n.
-        measure: the name of what is drawn, for the axis.
-        retriever: gives the bars their colour.
-    """
-    rows = table[table["mean"].notna()].iloc[::-1]
-    figure, axes = new_axes(8, 1.1 + 0.45 * max(len(rows), 1))
-    mean = rows["mean"].astype(float)
-    labels = [
-        f"{row['category'] or 'no category'} (n = {row['n_scored']})"
-        for row in rows.to_dict("records")
-    ]
-    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.6, height=0.6)
-    axes.errorbar(
-        mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3
-    )
-    axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
-    axes.set_title("Where it is strong and where it is weak", loc="left")
+    if ceilings is not None:
+        best = ceilings[rows.index]
+        look: dict[str, Any] = {"color": VERMILLION, "markersize": 13, "markeredgewidth": 2.5}
+        axes.plot(best, rows.index, "|", label="ceiling", **look)
+        for y, (value, top) in enumerate(zip(mean, best, strict=True)):
+            axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
+    axes.set(xlim=(0, 1.02), xlabel=xlabel)
     return figure
 
 
 def plot_span_coverage(
-    dataset: Dataset,
-    chunks: Sequence[Chunk],
-    run: Run,
-    doc_id: str | None,
-    *,
-    k: int = 5,
-    rows: int = 12,
+    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str, *, k: int = 5, rows: int = 12
 ) -> Figure:
     """Draw one document from its first to its last character in lines: chunk borders, gold
     evidence, what was retrieved.
@@ -328,66 +276,52 @@ def plot_span_coverage(
     Args:
         dataset: gives the document and the evidence of every question in it. chunks: the chunking
         to show. run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of
-        a question whose evidence
-            lies in this document.
-        doc_id: the document; None (no document has evidence) gives a figure with that message.
+        a question whose evidence lies in this document.
+        doc_id: the document.
         k: depth of what counts as retrieved.
         rows: maximum number of lines.
     """
-    if doc_id is None:
-        return nothing_to_draw(
-            "This dataset has no gold evidence spans, so there is no coverage to show."
-        )
-    own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
+    import numpy as np
+    from matplotlib.colors import ListedColormap
+
+    chunks = [chunk for chunk in chunks if chunk.doc_id == doc_id]
     length = max(len(dataset.corpus[doc_id].full_text), 1)
     lines = max(1, min(rows, math.ceil(length / 1500)))
     per_line = math.ceil(length / lines)
     cases = [case for case in dataset.cases if any(span.doc_id == doc_id for span in case.evidence)]
+    rankings = [run.get(case.query_id, {}) for case in cases]
     retrieved = {
-        chunk_id
-        for case in cases
-        for chunk_id in sorted(run.get(case.query_id, {}), key=lambda c: -run[case.query_id][c])[:k]
+        chunk_id for scores in rankings for chunk_id in sorted(scores, key=lambda c: -scores[c])[:k]
     }
-    figure, axes = new_axes(10, 1.5 + 0.42 * lines)
-
-    def band(start: int, end: int, bottom: float, height: float, **look: Any) -> None:
-        for line in range(start // per_line, max(start, end - 1) // per_line + 1):
-            left = max(start, line * per_line) - line * per_line
-            right = min(end, (line + 1) * per_line) - line * per_line
-            axes.broken_barh([(left, max(right - left, 1))], (line + bottom, height), **look)
-
-    band(0, length, 0.1, 0.8, facecolor="#EDEDED")
-    for chunk in own:
+    states = np.zeros(lines * per_line)  # 1: retrieved, 2: evidence, 3: both
+    for chunk in chunks:
         if chunk.chunk_id in retrieved:
-            band(chunk.start, chunk.end, 0.1, 0.8, facecolor=SKY)
-        line, left = divmod(chunk.start, per_line)
-        axes.plot([left, left], [line + 0.05, line + 0.95], color=BLACK, linewidth=0.8)
-    for case in cases:
-        for span in case.evidence:
-            if span.doc_id == doc_id:
-                band(span.start, span.end, 0.3, 0.4, facecolor=VERMILLION)
+            states[chunk.start : chunk.end] = 1
+    evidence = np.zeros(len(states), dtype=bool)
+    for span in (span for case in cases for span in case.evidence if span.doc_id == doc_id):
+        evidence[span.start : span.end] = True
+    states += 2 * evidence
+    states[length:] = math.nan
+    figure, axes = new_axes(10, 1.5 + 0.42 * lines)
+    look: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 3}
+    colours = ["#EDEDED", SKY, VERMILLION, GREEN]
+    axes.imshow(states.reshape(lines, per_line), cmap=ListedColormap(colours), **look)
+    line, column = np.divmod([chunk.start for chunk in chunks], per_line)
+    axes.vlines(column, line - 0.45, line + 0.45, color=BLACK, linewidth=0.8)
+    axes.hlines(np.arange(1, lines) - 0.5, 0, per_line, color="white", linewidth=4)
     axes.set(
-        ylim=(lines, 0),
-        xlim=(-per_line * 0.005, per_line * 1.005),
+        xlim=(0, per_line),
         xlabel="character within the line",
+        ylabel="first character of the line",
     )
-    axes.set_yticks(
-        [line + 0.5 for line in range(lines)], [f"{line * per_line:,}" for line in range(lines)]
-    )
-    axes.set_ylabel("first character of the line")
+    axes.set_yticks(range(lines), [f"{start:,}" for start in range(0, lines * per_line, per_line)])
     axes.set_title(
-        f"{doc_id}: {len(own)} chunks, evidence of {len(cases)} questions, best {k} chunks of each",
+        f"{doc_id}: {len(chunks)} chunks, evidence of {len(cases)} questions, best {k} chunks of "
+        "each",
         loc="left",
     )
-    legend_below(
-        axes,
-        [
-            ("gold evidence", VERMILLION),
-            ("retrieved", SKY),
-            ("not retrieved", "#EDEDED"),
-            ("chunk border", BLACK),
-        ],
-    )
+    names = ["not retrieved", "retrieved", "evidence, not retrieved", "evidence, retrieved"]
+    legend_below(axes, [*zip(names, colours, strict=True), ("chunk border", BLACK)])
     return figure
 
 
@@ -399,19 +333,17 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
     """
     from matplotlib.lines import Line2D
 
-    rows = [(row, look[row["name"]]) for row in configurations.to_dict("records")]
-    colours = {row["retriever"]: own.colour for row, own in rows}
-    markers = {row["chunking"]: own for row, own in rows if row["chunking"]}
-    if len({own.marker for _, own in rows}) > len(markers):  # they differ in more than the chunking
-        markers = {row["label"].removeprefix(f"{row['retriever']}, "): own for row, own in rows}
+    rows = configurations.to_dict("records")
+    colours = {row["retriever"]: look[row["name"]].colour for row in rows}
+    markers = {look[row["name"]].kind: look[row["name"]].marker for row in rows}
     entries = [
         (name, Line2D([], [], color=colour, linewidth=6))
         for name, colour in sorted(colours.items())
         if len(colours) > 1
     ]
     entries += [
-        (name, Line2D([], [], color="#555555", marker=own.marker, linestyle=""))
-        for name, own in sorted(markers.items(), key=lambda one: _natural(one[0]))
+        (name, Line2D([], [], color="#555555", marker=markers[name], linestyle=""))
+        for name in sorted(markers, key=_natural)
         if len(markers) > 1
     ]
     if len(entries) > _MAX_ENTRIES:
@@ -425,48 +357,31 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
 _MAX_ENTRIES = 7
 
 
-def plot_budget_curves(
-    curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = ""
-) -> Figure:
+def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figure:
     """Draw evidence recall against the context budget, a line with its 95 % interval for each
     configuration.
 
     Chunkings are drawn next to each other, on the same axes.
 
     Args:
-        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing);
-        retriever and
-            chunking, if known, give the panels and the legend.
+        curves: as from `budget_curves`: name, retriever, chunking, budget (tokens), mean, ci_low,
+        ci_high.
         look: name -> style.
-        title: what to look for.
     """
-    if curves.empty:
-        return nothing_to_draw(
-            "This dataset has no gold evidence spans, so there is no recall at a budget to show."
-        )
-    rows = curves if "chunking" in curves else curves.assign(retriever=curves["label"], chunking="")
-    chunkings = sorted(set(rows["chunking"]), key=_natural)
-    groups = [[one] for one in chunkings] if 1 < len(chunkings) <= _MAX_PANELS else [chunkings]
+    chunkings = sorted(set(curves["chunking"]), key=_natural)
+    groups = [[name] for name in chunkings] if len(chunkings) <= _MAX_PANELS else [chunkings]
     figure, panels = new_figure(max(9, 3.1 * len(groups) + 2), 3.6, columns=len(groups))
-    budgets = sorted(set(rows["budget"]))
+    budgets = sorted(set(curves["budget"]))
     for axes, group in zip(panels, groups, strict=True):
-        for name, own in rows[rows["chunking"].isin(group)].groupby("name", sort=False):
-            style, own = look[str(name)], own.sort_values("budget")
+        for name, curve in curves[curves["chunking"].isin(group)].groupby("name", sort=False):
+            style, curve = look[str(name)], curve.sort_values("budget").astype({"mean": float})
             line = "-" if len(groups) > 1 else style.line
             axes.plot(
-                own["budget"], own["mean"], color=style.colour, marker=style.marker, linestyle=line
+                curve["budget"], curve["mean"], style.marker, color=style.colour, linestyle=line
             )
-            if "ci_low" in own:
-                mean = own["mean"].to_numpy(dtype=float)
-                below, above = _whiskers(own)
-                axes.fill_between(
-                    own["budget"],
-                    mean - below,
-                    mean + above,
-                    color=style.colour,
-                    alpha=0.12,
-                    linewidth=0,
-                )
+            below, above = _whiskers(curve)
+            band = curve["budget"], curve["mean"] - below, curve["mean"] + above
+            axes.fill_between(*band, color=style.colour, alpha=0.12, linewidth=0)
         axes.set_xscale("log")
         axes.minorticks_off()
         axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
@@ -477,12 +392,9 @@ def plot_budget_curves(
     panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     for axes in panels[1:]:
         axes.set_yticklabels([])
-    figure.suptitle(
-        title or "Evidence recall at an equal context budget, with 95 % intervals",
-        x=0.01,
-        ha="left",
-    )
-    style_legend(figure, rows.drop_duplicates("name"), look)
+    title = "Evidence recall at an equal context budget, with 95 % intervals"
+    figure.suptitle(title, x=0.01, ha="left")
+    style_legend(figure, curves.drop_duplicates("name"), look)
     return figure
 
 
@@ -526,8 +438,6 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     """
     stage_of = {**STAGE_OF, "none": "answered"}
     total = int(counts["questions"].sum())
-    if not total:
-        return nothing_to_draw("The test set has no questions, so none has failed.")
     figure, axes = new_axes(9, 1.6 + 0.36 * (len(counts) + 1))
     axes.barh(0, total, color=GREY, height=0.62)
     axes.text(total, 0, f" {total}", va="center")
@@ -559,22 +469,15 @@ def plot_cause_shares(shares: pd.DataFrame) -> Figure:
     names = {**CAUSES, "none": "not failed", "other": "other causes"}
     surplus = shares.shape[1] - _MAX_CAUSES
     rare = list(shares.mean().nsmallest(surplus + 1).index) if surplus > 0 else []
-    drawn = shares.drop(columns=rare)[
-        [cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]
-    ]
+    drawn = shares[[cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]]
     if rare:
         drawn = drawn.assign(other=shares[rare].sum(axis=1))
     figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
     left = drawn.cumsum(axis=1) - drawn
-    for cause in drawn:
-        colour = CAUSE_COLOURS.get(str(cause), "#D9D9D9")
+    for cause in map(str, drawn):
+        colour = CAUSE_COLOURS.get(cause, "#D9D9D9")
         bars = axes.barh(
-            drawn.index,
-            drawn[cause],
-            left=left[cause],
-            color=colour,
-            height=0.8,
-            label=names[str(cause)],
+            drawn.index, drawn[cause], 0.8, left[cause], color=colour, label=names[cause]
         )
         texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
         axes.bar_label(bars, texts, label_type="center", fontsize=9)

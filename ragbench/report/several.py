@@ -12,9 +12,9 @@ import pandas as pd
 from ragbench.evaluation import Results
 from ragbench.evaluation.report_json import plain as plain_data
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
+from ragbench.report.conclusions import conclusion
 from ragbench.report.failures import plain
 from ragbench.report.leaderboard import leaderboard_html, leaderboard_markdown
-from ragbench.report.sweep import conclusion
 from ragbench.statistics import p_text
 
 _STYLE = (

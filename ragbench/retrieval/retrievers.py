@@ -3,6 +3,90 @@
 Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6
 decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the
 k-th place too: what a search returns does not depend on the machine's last bits.
+
+Search servers. A server is asked as it runs: by a file for `--system`, or, where the chunks of each
+configuration are to be put into it, by `package.module:attribute` as the `retriever` of a grid.
+PostgreSQL's full text (`retriever = ["bm25", "pg_search:FullText"]`; run by the tests against a
+real server; the connection is that of `PGHOST`, `PGUSER`, ...):
+
+```python
+# pg_search.py, next to the grid; pip install 'ragbench-lab[postgres]'
+import psycopg
+
+
+class FullText:
+    name = "postgres"
+
+    def __init__(self, chunks):
+        self.chunks, self.server = chunks, psycopg.connect(autocommit=True)
+        words = "words tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED"
+        self.server.execute(f"CREATE TEMP TABLE chunk (place int, id text, text text, {words})")
+        with self.server.cursor().copy("COPY chunk (place, id, text) FROM STDIN") as copy:
+            for place, chunk in enumerate(chunks):
+                copy.write_row((place, chunk.chunk_id, chunk.text))
+        self.server.execute("CREATE INDEX ON chunk USING gin (words)")
+
+    def search(self, queries, k):
+        any_word = "replace(plainto_tsquery('english', %s)::text, '&', '|')::tsquery"
+        best = "SELECT id, ts_rank_cd(words, q, 1) AS score FROM chunk, any_word AS t(q) WHERE words @@ q"
+        asked = f"WITH any_word AS (SELECT {any_word}) {best} ORDER BY score DESC, place LIMIT %s"
+        return {one: dict(self.server.execute(asked, (text, k)).fetchall()) for one, text in queries.items()}
+```
+
+With pgvector (`CREATE EXTENSION vector`; tried with 0.6.2 on PostgreSQL 16), exact, because there
+is no index on the column:
+
+```python
+# pg_vectors.py
+import psycopg
+import ragbench as rb
+
+
+class Vectors:
+    name = "pgvector"
+
+    def __init__(self, chunks):
+        self.chunks, self.server = chunks, psycopg.connect(autocommit=True)
+        self.embedder = rb.retrieval.load_embedder("minilm")
+        self.server.execute("CREATE TEMP TABLE chunk (place int, id text, vector vector(384))")
+        vectors = self.embedder.encode([chunk.text for chunk in chunks])
+        with self.server.cursor().copy("COPY chunk FROM STDIN") as copy:
+            for place, (chunk, vector) in enumerate(zip(chunks, vectors)):
+                copy.write_row((place, chunk.chunk_id, str(vector.tolist())))
+
+    def search(self, queries, k):
+        best = "SELECT id, 1 - (vector <=> %s::vector) AS score FROM chunk ORDER BY score DESC, place LIMIT %s"
+        vectors = map(str, self.embedder.encode(list(queries.values())).tolist())
+        return {one: dict(self.server.execute(best, (vector, k)).fetchall()) for one, vector in zip(queries, vectors)}
+```
+
+OpenSearch and Elasticsearch, then Qdrant with inference on the server; both are run by the tests
+against a server on loopback that takes and gives what their documentation states, not against their
+own programs:
+
+```toml
+[http]
+url = "http://localhost:9200/passages/_search"
+body = { size = 10, query = { match = { text = "{query}" } } }
+
+[http.reply]
+contexts = "$.hits.hits"
+context = { id = "_id", text = "_source.text", doc_id = "_source.doc_id", score = "_score" }
+```
+
+```toml
+[http]
+url = "http://localhost:6333/collections/passages/points/query"
+
+[http.body]
+query = { text = "{query}", model = "sentence-transformers/all-minilm-l6-v2" }
+limit = 10
+with_payload = true
+
+[http.reply]
+contexts = "$.result.points"
+context = { id = "id", text = "payload.text", doc_id = "payload.doc_id", score = "score" }
+```
 """
 
 from __future__ import annotations

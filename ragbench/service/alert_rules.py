@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
 from ragbench.errors import (
     ConfigError,
@@ -35,12 +35,14 @@ from ragbench.registry import bounds_of, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.fresh import age
 from ragbench.service.history_database import (
+    Json,
     add_once,
     connected,
     content_id,
     now,
     read_frame,
     read_rows,
+    replace_row,
     timestamp,
     write,
 )
@@ -101,10 +103,7 @@ def add_alert(
             "targets": json.dumps(list(dict.fromkeys(to))),
             "made_at": now(),
         }
-        if not connection.execute(
-            update(alert_rule).where(alert_rule.c.id == rule_id).values(row)
-        ).rowcount:
-            connection.execute(insert(alert_rule), {"id": rule_id, **row})
+        replace_row(connection, alert_rule, {"id": rule_id, **row})
     return rule_id
 
 
@@ -164,31 +163,22 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
 def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """Return the rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
     columns = [
-        alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point", "targets")
+        *(alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point")),
+        alert_rule.c.targets.label("to"),
     ]
-    raised = [
-        func.count(alert.c.id).label("raised"),
-        func.coalesce(func.max(alert.c.made_at), "").label("last"),
-    ]
-    query = (
-        select(*columns, *raised)
-        .select_from(alert_rule)
-        .outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
-    )
+    count, last = func.count(alert.c.id), func.coalesce(func.max(alert.c.made_at), "")
+    query = select(*columns, count.label("raised"), last.label("last")).group_by(*columns)
+    query = query.select_from(alert_rule).outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
     if client is not None:
         query = query.where(alert_rule.c.client_id == client)
-    query = query.group_by(*columns, alert_rule.c.made_at).order_by(
-        alert_rule.c.made_at, alert_rule.c.id
-    )
-    frame = read_frame(database, query).rename(columns={"targets": "to"})
+    order = alert_rule.c.made_at, alert_rule.c.id
+    frame = read_frame(database, query.group_by(order[0]).order_by(*order))
     return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
     """Return the newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
-    columns = [
-        alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")
-    ]
+    columns = [alert.c[name] for name in "made_at rule_id subject state error text".split()]
     return read_frame(database, select(*columns).order_by(alert.c.made_at.desc()).limit(limit))
 
 
@@ -213,28 +203,24 @@ def send_test(rule: str, *, database: str = "") -> dict[str, str]:
     return {target: _send(target, text) for target in json.loads(row["targets"])}
 
 
-def _rule(database: str, named: str) -> _Row:
+def _rule(database: str, text: str) -> Json:
     rows = read_rows(database, select(alert_rule))
-    matches = [
-        row for row in rows if row["rule"] == named or (named and row["id"].startswith(named))
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    names = [f"{row['id'][:10]} ({row['rule']})" for row in matches or rows]
-    if matches:
-        raise ConfigError(f"{named!r} is {len(matches)} rules: {', '.join(names)}")
-    raise ConfigError(unknown("alert", named, names) if names else "there is no alert yet")
+    matches = [row for row in rows if row["rule"] == text or (text and row["id"].startswith(text))]
+    if not rows:
+        raise ConfigError("there is no alert yet")
+    if len(matches) != 1:
+        names = ", ".join(f"{row['id'][:10]} ({row['rule']})" for row in matches or rows)
+        raise ConfigError(f"{text!r} is {len(matches)} rules; expected one of {names}")
+    return matches[0]
 
 
 def raise_alerts(connection: Connection, run_id: str) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
-    run = dict(
-        connection.execute(select(tables.run).where(tables.run.c.id == run_id)).mappings().one()
-    )
-    series = (run["series"], "") if run["kind"] == "eval" else (run["series"],)
-    clients = (run["client_id"], EVERY_CLIENT)
+    of_run = select(tables.run).where(tables.run.c.id == run_id)
+    run = dict(connection.execute(of_run).mappings().one())
     query = select(alert_rule).where(
-        alert_rule.c.client_id.in_(clients), alert_rule.c.series.in_(series)
+        alert_rule.c.client_id.in_((run["client_id"], EVERY_CLIENT)),
+        alert_rule.c.series.in_((run["series"], "" if run["kind"] == "eval" else run["series"])),
     )
     for rule in connection.execute(query).mappings().all():
         lines: list[str] = []
@@ -242,12 +228,9 @@ def raise_alerts(connection: Connection, run_id: str) -> None:
             lines = _crossed(connection, run, rule, *match.groups())
         elif rule["rule"] == "drift":
             lines = list(_drifted(connection, run))
-        elif rule["rule"] == "failed" and run["passed"] is not None and not run["passed"]:
-            counted = (
-                ""
-                if run["questions_passed"] is None
-                else f" ({run['questions_passed']}/{run['questions']} pass)"
-            )
+        elif rule["rule"] == "failed" and run["passed"] is False:
+            passed, count = run["questions_passed"], run["questions"]
+            counted = "" if passed is None else f" ({passed}/{count} pass)"
             lines = [f"targets were missed{counted}", *_facts(connection, run, "pass_rate")]
         if lines:
             client = f" of {run['client_id']}" if run["client_id"] else ""
@@ -255,15 +238,10 @@ def raise_alerts(connection: Connection, run_id: str) -> None:
                 f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC "
                 f"on {run['dataset']}"
             )
-            look = "; ".join(
-                filter(None, [run["location"], f"ragbench history show {run_id[:10]}"])
-            )
+            places = filter(None, [run["location"], f"ragbench history show {run_id[:10]}"])
+            title = f"{run['series']}: {lines[0]}"
             _raise(
-                connection,
-                rule,
-                run_id,
-                f"{run['series']}: {lines[0]}",
-                [*lines[1:], about, f"Look: {look}"],
+                connection, rule, run_id, title, [*lines[1:], about, f"Look: {'; '.join(places)}"]
             )
 
 
@@ -279,13 +257,12 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
                 _check_jobs(connection, rule, client, max(rule["made_at"], timestamp(at - _DAY)))
             elif match := _SILENT.fullmatch(rule["rule"]):
                 newest = trends.newest_run(connection, rule["series"], client)
-                last = newest["made_at"] if newest else ""
+                subject, last = (newest["id"], newest["made_at"]) if newest else ("none", "")
                 if max(last, rule["made_at"]) < timestamp(at - age(match[1] + match[2])):
                     text = (
                         f"{rule['series'] or 'evaluations'}: no run "
                         f"since {last[:16] or 'ever'} ({rule['rule']})"
                     )
-                    subject = newest["id"] if newest else "none"
                     _raise(connection, rule, subject, text, ["Look: ragbench schedule list"])
     send_alerts(database, again=True)
 
@@ -333,10 +310,8 @@ def _raise(
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     score = tables.score.c
-    query = select(tables.score).where(
-        score.run_id == run_id, score.measure == measure, score.mean.is_not(None)
-    )
-    return connection.execute(query).mappings().first()
+    query = select(tables.score).where(score.run_id == run_id, score.measure == measure)
+    return connection.execute(query.where(score.mean.is_not(None))).mappings().first()
 
 
 def _crossed(
@@ -349,10 +324,8 @@ def _crossed(
     if value is None or not (value < float(limit) if sign == "<" else value > float(limit)):
         return []
     subject = measure if rule["point"] else f"the whole interval of {measure}"
-    return [
-        f"{subject} is {'below' if sign == '<' else 'above'} {limit}",
-        *_facts(connection, run, measure),
-    ]
+    title = f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
+    return [title, *_facts(connection, run, measure)]
 
 
 def _drifted(connection: Connection, run: _Row) -> Iterator[str]:
@@ -400,13 +373,10 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
     """
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
-    query = (
-        select(alert)
-        .where(alert.c.state.in_(states), alert.c.made_at > since)
-        .order_by(alert.c.made_at)
-    )
-    for row in read_rows(database, query):
-        if not _change(database, row, state="sending", attempts=row["attempts"] + 1):
+    query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since)
+    for row in read_rows(database, query.order_by(alert.c.made_at)):
+        sending = {"state": "sending", "attempts": row["attempts"] + 1}
+        if not _change(database, row, **sending):
             continue  # another process sends it
         if row["state"] == "waiting":
             _LOG.warning("%s", row["text"])
@@ -416,11 +386,11 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
             _LOG.warning("an alert could not be sent to %s: %s", target, error)
         state = "failed" if failed else "sent" if targets else "logged"
         errors = "; ".join(f"{target}: {error}" for target, error in failed.items())
-        sending = {**row, "state": "sending", "attempts": row["attempts"] + 1}
-        _change(database, sending, state=state, targets=json.dumps(list(failed)), error=errors)
+        values = {"state": state, "targets": json.dumps(list(failed)), "error": errors}
+        _change(database, row | sending, **values)
 
 
-def _change(database: str, row: _Row, **values: Any) -> int:
+def _change(database: str, row: Json, **values: Any) -> int:
     """Change an alert that is still in the state of this row: how many there were."""
     same = (alert.c[name] == row[name] for name in ("id", "state", "attempts"))
     return write(database, update(alert).where(*same).values(values))
@@ -461,11 +431,8 @@ def _send(target: str, text: str) -> str:
 @contextmanager
 def _silenced() -> Iterator[None]:
     """Suppress every log and warning of apprise and what it sends with."""
-    loggers = [
-        logging.getLogger(name)
-        for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")
-    ]
-    before = [logger.disabled for logger in loggers]
+    names = ("apprise", "urllib3", "urllib3.connectionpool", "requests")
+    loggers = {logger: logger.disabled for logger in map(logging.getLogger, names)}
     try:
         for logger in loggers:
             logger.disabled = True
@@ -473,5 +440,5 @@ def _silenced() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, disabled in zip(loggers, before, strict=True):
+        for logger, disabled in loggers.items():
             logger.disabled = disabled

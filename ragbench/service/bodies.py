@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 from pydantic.fields import FieldInfo
@@ -118,11 +118,7 @@ class RunBody(
         """Write the file of --targets; "" where nothing is set."""
         lines = [f"preset = {json.dumps(self.preset)}"] if self.preset else []
         for table, values in (("cases", self.thresholds), ("weights", self.weights)):
-            if values:
-                lines += [
-                    f"[{table}]",
-                    *(f"{name} = {float(value)}" for name, value in sorted(values.items())),
-                ]
+            lines += [f"{table}.{name} = {float(values[name])}" for name in sorted(values)]
         return str(folder.write("targets.toml", "\n".join(lines))) if lines else ""
 
 
@@ -136,49 +132,24 @@ def model(purpose: str) -> str:
     return "env"
 
 
-class GenerateBody(Body):
-    """A data set drafted from the documents that were sent to /ingest."""
-
-    sample_size: int = Field(40, ge=1, le=10_000, description="Questions, or chunks to ask about.")
-    strategy: Literal["random", "diverse", "recent"] = Field(
-        "random", description="How chunks are chosen."
-    )
-    model: StrictBool = Field(
-        False,
-        description="Ask the model that RAG_EVAL_* names; else known-item questions, which need "
-        "none.",
-    )
-    seed: int = Field(0, ge=0, le=2**31)
-
-    def command(self, folder: Folder, name: str, title: str = "") -> list[str]:
-        """Return the arguments of ragbench; `title` is what the data set is called, "" = as its
-        file.
-        """
-        path = folder.new_testset(name)
-        if not folder.corpus.is_file():
-            raise ConfigError("there are no documents yet; send them to /ingest")
-        options = [f"--seed={self.seed}", f"--name={title or name}"]
-        if self.model:
-            options += [
-                f"--llm={model('generator')}",
-                f"--chunks={self.sample_size}",
-                f"--sample={self.strategy}",
-            ]
-            return [
-                "testset",
-                "generate",
-                str(folder.documents),
-                f"--out={path.with_suffix('')}",
-                *options,
-            ]
-        if self.strategy != "random":
-            raise ConfigError(
-                f"the strategy {self.strategy!r} needs a language model; set model, or choose "
-                "random"
-            )
-        options += [
-            f"--docs={folder.documents}",
-            f"--n={self.sample_size}",
-            f"--out={path.with_suffix('.yaml')}",
-        ]
-        return ["testset", "draft", *options]
+def generate_command(
+    folder: Folder, name: str, *, title: str, size: int, strategy: str, ask_model: bool
+) -> list[str]:
+    """Return the arguments of ragbench that draft a data set from the documents sent to /ingest;
+    `title` is what it is called.
+    """
+    path = folder.new_testset(name)
+    if not folder.corpus.is_file():
+        raise ConfigError("there are no documents yet; send them to /ingest")
+    options = ["--seed=0", f"--name={title}"]
+    if ask_model:
+        options += [f"--llm={model('generator')}", f"--chunks={size}", f"--sample={strategy}"]
+        out = f"--out={path.with_suffix('')}"
+        return ["testset", "generate", str(folder.documents), out, *options]
+    if strategy != "random":
+        raise ConfigError(
+            f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
+            "random"
+        )
+    options += [f"--docs={folder.documents}", f"--n={size}", f"--out={path.with_suffix('.yaml')}"]
+    return ["testset", "draft", *options]

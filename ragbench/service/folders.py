@@ -21,6 +21,7 @@ from typing import Any
 
 from fastapi import HTTPException
 
+from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
@@ -103,18 +104,10 @@ class Folder:
     def ingest(self, doc_id: str, text: str) -> bool:
         """Add a document, or replace the one with its id; return True if it is new."""
         date = datetime.now(UTC).isoformat(timespec="seconds")
-        line = (
-            json.dumps(
-                document_line(Document(doc_id, text, metadata={"date": date})), ensure_ascii=False
-            )
-            + "\n"
-        )
+        line = json_line(document_line(Document(doc_id, text, metadata={"date": date})))
         with locked(self.documents / ".corpus.lock", timeout_s=60):
-            lines = (
-                self.corpus.read_text(encoding="utf-8").splitlines(keepends=True)
-                if self.corpus.exists()
-                else []
-            )
+            text = self.corpus.read_text(encoding="utf-8") if self.corpus.exists() else ""
+            lines = text.splitlines(keepends=True)
             others = [other for other in lines if json.loads(other)["_id"] != doc_id]
             write_durably(self.corpus, "".join([*others, line]))
         return len(others) == len(lines)
@@ -133,9 +126,9 @@ def testset_name(path: Path) -> str:
 
 def load(path: Path) -> Dataset:
     """Return a test set; of a file that has not changed, the one that was read last time."""
+    state = path.stat()
     if path.is_dir():
         return load_testset(path)
-    state = path.stat()
     return _cached(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, start_run, submit
-from ragbench.service.bodies import Body, GenerateBody, RunBody, Text
+from ragbench.service.bodies import Body, RunBody, Text, generate_command
 from ragbench.service.folders import clients_in, described, load, testset_name
 from ragbench.service.history_database import Json, canonical, connected, read_rows, timestamp
 from ragbench.service.records import number_of_dataset
@@ -28,7 +29,7 @@ Wait = Annotated[
     int,
     Query(ge=0, le=600, description="Seconds to wait; 504 with the job's id if it takes longer."),
 ]
-_COLUMNS = ("dataset_id", "precision_at_k", "recall_at_k", "mrr", "faithfulness", "k", "created_at")
+_COLUMNS = "dataset_id precision_at_k recall_at_k mrr faithfulness k created_at".split()
 _RUNS = table("evaluation_runs", *map(column, ("id", "record", "client_id", *_COLUMNS)))
 
 router = APIRouter(prefix="/api/v1/evaluation", tags=["evaluation of the guide"])
@@ -61,14 +62,18 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     """
     session = session.of(body.client_id if body.client_id is not None else session.client)
     name = re.sub(r"[^\w-]+", "-", body.name, flags=re.ASCII)[:80].strip("-") or "dataset"
-    model = bool(os.environ.get("RAG_EVAL_PROVIDER"))
-    recipe = GenerateBody(
-        sample_size=body.sample_size, strategy=body.chunk_sample_strategy, seed=0, model=model
+    make_command = partial(
+        generate_command,
+        session.folder,
+        name,
+        title=body.name,
+        size=body.sample_size,
+        strategy=body.chunk_sample_strategy,
+        ask_model=bool(os.environ.get("RAG_EVAL_PROVIDER")),
     )
-    command = await run_in_threadpool(recipe.command, session.folder, name, body.name)
-    _check_done(
-        await waited(session, await run_in_threadpool(submit, session, command, name), wait)
-    )
+    command = await run_in_threadpool(make_command)
+    job = await run_in_threadpool(submit, session, command, name)
+    _check_done(await waited(session, job, wait))
     return await run_in_threadpool(_dataset, session, session.folder.testset(name))
 
 
@@ -92,14 +97,9 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     not measured.
     """
     owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
-    judge = bool(os.environ.get("RAG_EVAL_PROVIDER"))
-    fields = {
-        "dataset": testset_name(path),
-        "ks": [body.k],
-        "preset": "guide",
-        "criteria": ["faithfulness"],
-    }
-    run = RunBody.model_validate({**fields, "judge": judge})
+    fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide"}
+    judge = {"judge": bool(os.environ.get("RAG_EVAL_PROVIDER")), "criteria": ["faithfulness"]}
+    run = RunBody.model_validate(fields | judge)
     job = await waited(owner, await run_in_threadpool(start_run, owner, run), wait)
     _check_done(job)
     [row] = await run_in_threadpool(_runs, owner, _RUNS.c.record == job["run"])
@@ -131,12 +131,11 @@ def _dataset(session: Session, path: Path) -> Json:
     """Return a data set with its number, and keep its pairs for the view of the database."""
     data, created = load(path), described(path)["created_at"]
     pairs = [{"question": case.text, "answer": case.reference_answer} for case in data.cases]
-    columns = {
-        "created_at": timestamp(datetime.fromisoformat(created)),
-        "qa_pairs": canonical(pairs),
-    }
+    at = timestamp(datetime.fromisoformat(created))
     with connected(session.database, write=True) as connection:
-        number = number_of_dataset(connection, session.owner, data.name, **columns)
+        number = number_of_dataset(
+            connection, session.owner, data.name, created_at=at, qa_pairs=canonical(pairs)
+        )
     about = {"client_id": session.owner, "qa_count": len(pairs), "created_at": created}
     return {"dataset_id": number, "name": data.name, **about}
 
@@ -157,6 +156,5 @@ def _testset(session: Session, number: int) -> tuple[Session, Path]:
 
 def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
-    return read_rows(
-        session.database, query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
-    )
+    query = query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
+    return read_rows(session.database, query)

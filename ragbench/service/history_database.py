@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import Connection, Engine, Executable, Select, Table, insert, inspect, select, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Executable,
+    Select,
+    Table,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ragbench.errors import ConfigError, DataError
@@ -130,11 +141,20 @@ def _version(connection: Connection) -> str:
     return connection.execute(select(tables.version.c.version_num)).scalar() or ""
 
 
-def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
-    """Insert a row, unless one with its id is there or another process is faster."""
-    if connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
-        return
-    with suppress(IntegrityError), connection.begin_nested():
+def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row, unless one with its id is there or another process is faster; return True if
+    it was new.
+    """
+    if not connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
+        with suppress(IntegrityError), connection.begin_nested():
+            connection.execute(insert(table), row)
+            return True
+    return False
+
+
+def replace_row(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
+    """Change the row with this id, or insert it."""
+    if not connection.execute(update(table).where(table.c.id == row["id"]).values(row)).rowcount:
         connection.execute(insert(table), row)
 
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.evaluation import load_result
@@ -42,7 +41,7 @@ LEASE_S = 60.0
 _COMMANDS = ("eval", "sweep", "testset")
 _ATTEMPTS = 5
 _OUTPUT = 4000  # characters of a job's output that are kept
-_COLUMNS = ("state", "due_at", "ended_at", "attempts", "exit_code", "output")
+_COLUMNS = "state due_at ended_at attempts exit_code output".split()
 
 
 @dataclass(frozen=True)
@@ -107,26 +106,18 @@ def request_job(
         "made_at": at,
     }
     job_id = content_id("job", row["id"])
-    same = select(schedule).where(schedule.c.id == row["id"])
-    try:
-        with connected(database, write=True) as connection:
-            earlier = [dict(row) for row in connection.execute(same).mappings()]
-            if not earlier:
-                waiting = select(func.count()).select_from(job).join(schedule)
-                waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
-                if max_waiting and (connection.execute(waiting).scalar() or 0) >= max_waiting:
-                    raise QueueFullError(f"{max_waiting} jobs are waiting")
-                connection.execute(insert(schedule), row)
-                values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
-                connection.execute(insert(job), values)
-                return job_id
-    except DataError as exc:
-        if not isinstance(
-            exc.__cause__, IntegrityError
-        ):  # else the same key came at the same moment
-            raise
-        earlier = read_rows(database, same)
-    if any(earlier[0][column] != row[column] for column in ("command", "options", "folder")):
+    with connected(database, write=True) as connection:
+        waiting = select(func.count()).select_from(job).join(schedule)
+        waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
+        count = connection.execute(waiting).scalar_one()
+        if add_once(connection, schedule, row):
+            if max_waiting and count >= max_waiting:
+                raise QueueFullError(f"{max_waiting} jobs are waiting")
+            values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
+            connection.execute(insert(job), values)
+            return job_id
+    [earlier] = read_rows(database, select(schedule).where(schedule.c.id == row["id"]))
+    if any(earlier[column] != row[column] for column in ("command", "options", "folder")):
         raise ConfigError(
             f"the key {key!r} was used for another request; choose a new key for a new request"
         )
@@ -145,20 +136,16 @@ def jobs(
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule).join(
-        schedule
-    )
-    query = query.order_by(job.c.due_at.desc(), job.c.id).limit(limit)
+    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule)
+    query = query.join(schedule).order_by(job.c.due_at.desc(), job.c.id).limit(limit)
     if job_id:
         query = query.where(job.c.id == job_id)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
     rows = read_rows(database, query)
     places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
-    recorded = read_rows(
-        database, select(run.c.location, run.c.id).where(run.c.location.in_(places.values()))
-    )
-    runs = {row["location"]: row["id"] for row in recorded}
+    recorded = select(run.c.location, run.c.id).where(run.c.location.in_(places.values()))
+    runs = {row["location"]: row["id"] for row in read_rows(database, recorded)}
     return [
         {
             "id": row["job_id"],
@@ -178,23 +165,12 @@ def cancel_job(job_id: str, *, client: str | None = None, database: str = "") ->
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    values = {
-        "state": "cancelled",
-        "exit_code": 130,
-        "output": "cancelled",
-        "ended_at": now(),
-        "holder": "",
-    }
-    statement = (
-        update(job)
-        .where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
-        .values(values)
-    )
+    ended = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now()}
+    statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
     if client is not None:
-        statement = statement.where(
-            job.c.schedule_id.in_(select(schedule.c.id).where(schedule.c.client_id == client))
-        )
-    return bool(write(database, statement))
+        own = select(schedule.c.id).where(schedule.c.client_id == client)
+        statement = statement.where(job.c.schedule_id.in_(own))
+    return bool(write(database, statement.values(**ended, holder="")))
 
 
 def new_holder() -> str:
@@ -204,48 +180,28 @@ def new_holder() -> str:
 
 def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> None:
     """Add the job of a schedule at a time, unless it is there."""
-    row = {
-        "id": content_id("job", schedule_id, due),
-        "schedule_id": schedule_id,
-        "due_at": due,
-        "state": "waiting",
-    }
-    add_once(connection, job, {**row, **values})
+    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due}
+    add_once(connection, job, {**row, "state": "waiting", **values})
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
     """Return a job that no living worker holds, now held by this one."""
     at = datetime.now(UTC)
-    free = or_(
-        job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(at))
-    )
-    gave_up = {
-        "state": "failed",
-        "exit_code": 2,
-        "output": f"gave up: {_ATTEMPTS} workers died at it",
-    }
-    lease = {
-        "state": "running",
-        "holder": holder,
-        "lease_until": timestamp(at + timedelta(seconds=lease_s)),
-    }
+    expired = and_(job.c.state == "running", job.c.lease_until < timestamp(at))
+    free = or_(job.c.state == "waiting", expired)
+    gave_up = f"gave up: {_ATTEMPTS} workers died at it"
+    failed = {"state": "failed", "exit_code": 2, "output": gave_up, "ended_at": timestamp(at)}
+    until = timestamp(at + timedelta(seconds=lease_s))
+    lease = {"state": "running", "holder": holder, "lease_until": until}
     with connected(database, write=True) as connection:
-        tried = update(job).where(free, job.c.attempts >= _ATTEMPTS)
-        connection.execute(tried.values(**gave_up, ended_at=timestamp(at)))
+        connection.execute(update(job).where(free, job.c.attempts >= _ATTEMPTS).values(failed))
         candidates = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():
-            claim = (
-                update(job)
-                .where(job.c.id == job_id, free)
-                .values(**lease, attempts=job.c.attempts + 1)
-            )
-            if connection.execute(claim).rowcount:
+            claim = update(job).where(job.c.id == job_id, free)
+            if connection.execute(claim.values(**lease, attempts=job.c.attempts + 1)).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
-                return dict(
-                    connection.execute(query.join(schedule).where(job.c.id == job_id))
-                    .mappings()
-                    .one()
-                )
+                query = query.join(schedule).where(job.c.id == job_id)
+                return dict(connection.execute(query).mappings().one())
     return None
 
 
@@ -271,20 +227,13 @@ def complete_job(
         exit_code, output, folder = 2, str(exc), None
     complete = folder is not None and (folder / "config.json").is_file()
     series, output = series_of(claimed), output[-_OUTPUT:]
-    rows = (
-        rows_of(load_result(folder), folder, claimed["client_id"], series)
-        if folder and complete
-        else None
-    )
+    rows = None
+    if folder and complete:
+        rows = rows_of(load_result(folder), folder, claimed["client_id"], series)
     failed = exit_code not in (0, 1) or (folder is not None and not complete)
-    values = {
-        "state": "failed" if failed else "done",
-        "exit_code": exit_code,
-        "output": output,
-        "ended_at": now(),
-    }
+    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output}
     with connected(database, write=True) as connection:
-        if not connection.execute(lease.values(values)).rowcount:
+        if not connection.execute(lease.values(**values, ended_at=now())).rowcount:
             return None  # another worker took it over: what this one made is not the result
         if rows is not None:
             store(connection, rows, alert=True)
@@ -320,13 +269,8 @@ def place_of(claimed: Mapping[Any, Any]) -> Path:
     """Return the folder of an evaluation's result; every attempt has its own."""
     due = claimed["due_at"][:16].replace(":", "").replace("-", "")
     once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
-    return Path(
-        claimed["folder"],
-        "results",
-        "eval",
-        *owner_of(claimed),
-        f"{due}-{once}{claimed['attempts']}",
-    )
+    name = f"{due}-{once}{claimed['attempts']}"
+    return Path(claimed["folder"], "results", "eval", *owner_of(claimed), name)
 
 
 def owner_of(claimed: Mapping[Any, Any]) -> list[str]:

@@ -16,12 +16,12 @@ from sqlalchemy import delete, insert, select, update
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.service.fresh import age
-from ragbench.service.history_database import connected, read_frame, read_rows, timestamp, write
+from ragbench.service.history_database import read_frame, read_rows, timestamp, write
 from ragbench.service.tables import api_key
 
 EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
-_COLUMNS = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
+_COLUMNS = "id name client_id role created_at expires_at last_used_at".split()
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _USED = timedelta(minutes=1)  # the time of use is written at most this often
 
@@ -66,13 +66,12 @@ def add_key(
         "created_at": timestamp(now),
         "expires_at": timestamp(now + age(expires, "expires")) if expires else None,
     }
-    with connected(database, write=True) as connection:
-        same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
-        if connection.execute(same).first():
-            raise ConfigError(
-                f"client {client!r} has a key {name!r}; remove it first, or choose another name"
-            )
-        connection.execute(insert(api_key), row)
+    same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
+    if read_rows(database, same):
+        raise ConfigError(
+            f"client {client!r} has a key {name!r}; remove it first, or choose another name"
+        )
+    write(database, insert(api_key).values(row))
     return key
 
 
@@ -104,11 +103,10 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    query = select(*(api_key.c[name] for name in _COLUMNS)).order_by(
-        api_key.c.client_id, api_key.c.name
-    )
+    query = select(*(api_key.c[name] for name in _COLUMNS))
     if client is not None:
         query = query.where(api_key.c.client_id == client)
+    query = query.order_by(api_key.c.client_id, api_key.c.name)
     return read_frame(database, query).fillna("")
 
 

@@ -22,41 +22,30 @@ from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
 _RUN = (
-    "id",
-    "client_id",
-    "series",
-    "configuration",
-    "dataset",
-    "fingerprint",
-    "made_at",
-    "passed",
-    "questions",
-    "questions_passed",
-    "cost_usd",
-    "seconds",
-)
-_JOB = ("id", "client_id", "series", "state", "due_at", "ended_at", "attempts", "exit_code", "run")
+    "id client_id series configuration dataset fingerprint made_at passed questions "
+    "questions_passed cost_usd seconds"
+).split()
+_JOB = "id client_id series state due_at ended_at attempts exit_code run".split()
 
 
 def records(frame: pd.DataFrame) -> list[Json]:
     """Return the rows of a frame as JSON has them: no NaN, times as text."""
-    rows: list[Json] = json.loads(
-        frame.to_json(orient="records", date_format="iso", double_precision=15)
-    )
+    text = frame.to_json(orient="records", date_format="iso", double_precision=15)
+    rows: list[Json] = json.loads(text)
     return rows
 
 
 def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
+    missing = HTTPException(404, "there is no such run")
     try:
-        row, scores, _ = run_of(
-            run_id if len(run_id) == _ID and run_id.isalnum() else "", session.database
-        )
+        whole = len(run_id) == _ID and run_id.isalnum()
+        row, scores, _ = run_of(run_id if whole else "", session.database)
     except ConfigError as exc:
-        raise HTTPException(404, "there is no such run") from exc
+        raise missing from exc
     if session.client not in (None, row["client_id"]):
-        raise HTTPException(404, "there is no such run")
-    return dict(row), scores.drop(columns="case_values", errors="ignore")
+        raise missing
+    return dict(row), scores.drop(columns="case_values")
 
 
 def folder_of_run(session: Session, row: Json) -> Path | None:

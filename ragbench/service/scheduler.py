@@ -20,12 +20,19 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import and_, delete, func, select, update
 
 from ragbench.errors import ConfigError, DataError, require, unknown
 from ragbench.service.alert_rules import check_alerts, check_targets, replace_threshold
 from ragbench.service.fresh import FreshQuestions
-from ragbench.service.history_database import add_once, connected, content_id, read_frame, timestamp
+from ragbench.service.history_database import (
+    add_once,
+    connected,
+    content_id,
+    read_frame,
+    replace_row,
+    timestamp,
+)
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import (
     LEASE_S,
@@ -87,8 +94,8 @@ def add_schedule(
             raise ConfigError(
                 "fresh makes the test set of an eval; leave --test-set and --corpus out"
             )
-    schedule_id = content_id("schedule", client, name)
     row = {
+        "id": content_id("schedule", client, name),
         "client_id": client,
         "name": name,
         "cron": cron,
@@ -100,10 +107,7 @@ def add_schedule(
         "made_at": timestamp(now),
     }
     with connected(database, write=True) as connection:
-        if not connection.execute(
-            update(schedule).where(schedule.c.id == schedule_id).values(row)
-        ).rowcount:
-            connection.execute(insert(schedule), {"id": schedule_id, **row})
+        replace_row(connection, schedule, row)
 
 
 class _Config(BaseModel):
@@ -185,29 +189,18 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         DataError: the database cannot be used.
     """
-    columns = [
-        schedule.c[name] for name in ("name", "client_id", "cron", "zone", "enabled", "command")
-    ]
-    last = [
-        job.c.due_at.label("last_due"),
-        job.c.state.label("last_state"),
-        job.c.exit_code.label("last_exit_code"),
-    ]
-    jobs = job.alias()
-    newest = (
-        select(func.max(jobs.c.due_at)).where(jobs.c.schedule_id == schedule.c.id).scalar_subquery()
-    )
-    query = (
-        select(*columns, *last)
-        .where(schedule.c.cron != "")
-        .order_by(schedule.c.client_id, schedule.c.name)
-    )
-    query = query.select_from(schedule).outerjoin(
-        job, and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest)
-    )
+    names = "name client_id cron zone enabled command".split()
+    later = job.alias()
+    newest = select(func.max(later.c.due_at)).where(later.c.schedule_id == schedule.c.id)
+    is_last = and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest.scalar_subquery())
+    last = [job.c[name].label(f"last_{name}") for name in ("due_at", "state", "exit_code")]
+    query = select(*(schedule.c[name] for name in names), *last).where(schedule.c.cron != "")
+    query = query.select_from(schedule).outerjoin(job, is_last)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    frame = read_frame(database, query).fillna({"last_due": "", "last_state": ""})
+    frame = read_frame(database, query.order_by(schedule.c.client_id, schedule.c.name))
+    frame = frame.rename(columns={"last_due_at": "last_due"})
+    frame = frame.fillna({"last_due": "", "last_state": ""})
     now = datetime.now(UTC)
     times = zip(frame["cron"], frame["zone"], frame["enabled"], strict=True)
     due = [next_due(cron, zone, now) if enabled else "" for cron, zone, enabled in times]
@@ -319,14 +312,11 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
             due = due_before(row["cron"], row["zone"], now)
-            planned = (
-                select(job.c.id).where(job.c.schedule_id == row["id"], job.c.due_at >= due).limit(1)
-            )
+            own_jobs = job.c.schedule_id == row["id"]
+            planned = select(job.c.id).where(own_jobs, job.c.due_at >= due)
             if due <= row["made_at"] or connection.execute(planned).first():
                 continue
-            connection.execute(
-                delete(job).where(job.c.schedule_id == row["id"], job.c.state == "waiting")
-            )
+            connection.execute(delete(job).where(own_jobs, job.c.state == "waiting"))
             if row["client_id"] != EVERY_CLIENT:
                 insert_job(connection, row["id"], due)
                 continue
@@ -335,10 +325,9 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
                 add_once(connection, schedule, each)
                 insert_job(connection, each["id"], due)
             names = ", ".join(each["client_id"] for each in clients) or "there is none"
-            done = {"state": "done", "exit_code": 0, "ended_at": timestamp(now)}
-            insert_job(
-                connection, row["id"], due, **done, output=f"one job for each client: {names}"
-            )
+            output = f"one job for each client: {names}"
+            done = {"state": "done", "exit_code": 0, "ended_at": timestamp(now), "output": output}
+            insert_job(connection, row["id"], due, **done)
 
 
 def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
@@ -349,9 +338,8 @@ def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
     documents = options.get("fresh", {}).get("documents", "")
     for folder in sorted(Path(row["folder"], "clients").glob("*")):
         if folder.is_dir() and folder.joinpath(documents).exists():
-            schedule_id = content_id(
-                "schedule", folder.name, row["id"], row["command"], row["options"]
-            )
+            parts = folder.name, row["id"], row["command"], row["options"]
+            schedule_id = content_id("schedule", *parts)
             yield {
                 **row,
                 "id": schedule_id,

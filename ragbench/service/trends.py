@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, or_, select
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, higher_is_better
 from ragbench.service import tables
-from ragbench.service.history_database import connected
+from ragbench.service.history_database import Json, connected
 from ragbench.statistics import Drift, compare, drift
 from ragbench.statistics.drift import Change
 
@@ -21,33 +22,14 @@ WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
 """The measures that are tested for drift, next to those that a run has a target for."""
 
 _COLUMNS = (
-    "made_at",
-    "kind",
-    "client_id",
-    "series",
-    "configuration",
-    "dataset",
-    "passed",
-    "questions",
-    "questions_passed",
-    "cost_usd",
-    "seconds",
-    "location",
-    "categories",
-)
+    "id made_at kind client_id series configuration dataset passed questions questions_passed "
+    "cost_usd seconds location categories"
+).split()
 _LINE = ("client_id", "series", "configuration")
 _TREND = (
-    "made_at",
-    "series",
-    "configuration",
-    "run",
-    "mean",
-    "ci_low",
-    "ci_high",
-    "n_scored",
-    "n",
-    "epoch",
-)
+    "made_at series configuration run mean ci_low ci_high n_scored n epoch changed state note "
+    "passed cost_usd"
+).split()
 _Row = Mapping[Any, Any]
 
 
@@ -81,10 +63,11 @@ def history(
     with connected(database) as connection:
         rows = _runs(connection, series, client, limit, dataset, before)
         changes = [_changed(previous_run(connection, row), row) for row in rows]
-    frame = pd.DataFrame(rows, columns=["id", *_COLUMNS]).rename(columns={"id": "run"})
+    frame = pd.DataFrame(rows, columns=_COLUMNS).rename(columns={"id": "run"})
+    frame["categories"] = frame["categories"].map(json.loads)
+    frame["changed"] = pd.Series(changes, dtype="object")
     types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
-    frame["categories"] = [json.loads(text) for text in frame["categories"]]
-    return frame.assign(changed=pd.Series(changes, dtype="object")).astype(types)
+    return frame.astype(types)
 
 
 def trend(
@@ -118,34 +101,28 @@ def trend(
     """
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
-        streams = _streams(connection, rows) if tested else {}
         cases = _cases(connection, rows) if tested else {}
-    changed, notes, states = list[str](), list[str](), [""] * len(rows)
+        epochs = list(_drifts(rows, _streams(connection, rows), cases)) if tested else []
     last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
         line = tuple(row[name] for name in _LINE)
         before = last.get(line)
-        changed.append(_changed(before, row))
-        notes.append(_joined(before, row, cases) if tested and before is not None else "")
+        row |= {"run": row["id"], "changed": _changed(before, row), "state": "", "note": ""}
+        if tested and before is not None:
+            row["note"] = _joined(before, row, cases)
         last[line] = row
-    for places, epoch in _drifts(rows, streams, cases) if tested else ():
+    for members, epoch in epochs:
+        for row, state in zip(members, epoch.path["state"], strict=True):
+            row["state"] = state
         runs = list(epoch.path.index)
-        for index, state in zip(places, epoch.path["state"], strict=True):
-            states[index] = state
         for change in epoch.changes:
-            notes[places[runs.index(change.noticed)]] = (
-                f"{_worse(measure, change.direction)}: {change.text}"
-            )
-        notes[places[-1]] = notes[places[-1]] or epoch.text
-    frame = (
-        pd.DataFrame(rows)
-        .rename(columns={"id": "run"})
-        .assign(changed=changed, state=states, note=notes)
-    )
+            verdict = _worse(measure, change.direction)
+            members[runs.index(change.noticed)]["note"] = f"{verdict}: {change.text}"
+        members[-1]["note"] = members[-1]["note"] or epoch.text
+    frame = pd.DataFrame(rows)[_TREND]
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
     numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
-    columns = [*_TREND, "changed", "state", "note", "passed", "cost_usd"]
-    return frame[columns].astype({"passed": "boolean", **numbers})
+    return frame.astype({"passed": "boolean", **numbers})
 
 
 def drifts(
@@ -159,7 +136,7 @@ def drifts(
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
         epochs = _drifts(rows, _streams(connection, rows), _cases(connection, rows))
-        return {rows[places[-1]]["id"]: drift for places, drift in epochs}
+        return {members[-1]["id"]: drift for members, drift in epochs}
 
 
 def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
@@ -169,13 +146,12 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     for measure in watched(connection, run["id"]):
         rows = _measured(connection, measure, run["series"], run["client_id"])
         rows = [row for row in rows if row["epoch"] == run["epoch"]]
-        for places, epoch in _drifts(rows, streams, cases):
-            ids = [rows[index]["id"] for index in places]
-            state = dict(zip(ids, epoch.path["state"], strict=True)).get(run["id"], "")
+        for members, epoch in _drifts(rows, streams, cases):
+            states = zip(members, epoch.path["state"], strict=True)
+            state = next((state for row, state in states if row["id"] == run["id"]), "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
-                changes.append(
-                    (measure, [change for change in epoch.changes if change.direction == state][-1])
-                )
+                [*_, change] = [one for one in epoch.changes if one.direction == state]
+                changes.append((measure, change))
     return changes
 
 
@@ -194,11 +170,10 @@ def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, 
             raise ConfigError(
                 f"{len(rows)} runs begin with {run!r}" if rows else unknown("run", run, ids)
             )
-        scores = pd.read_sql(
-            select(tables.score).where(tables.score.c.run_id == rows[0]["id"]), connection
-        )
-        cases = _cases(connection, [dict(rows[0])])[rows[0]["case_set"]]
-    return dict(rows[0]), scores.drop(columns="run_id"), cases
+        row = dict(rows[0])
+        of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
+        scores = pd.read_sql(of_run, connection).drop(columns="run_id")
+        return row, scores, _cases(connection, [row])[row["case_set"]]
 
 
 def scores_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
@@ -206,9 +181,8 @@ def scores_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[st
     value.
     """
     row, scores, cases = run_of(run, database)
-    stored = scores.dropna(subset=["case_values"])
-    pairs = zip(stored["measure"], stored["case_values"], strict=True)
-    values = {measure: _values(data) for measure, data in pairs}
+    stored = scores.dropna(subset=["case_values"]).set_index("measure")["case_values"]
+    values = {measure: _values(data) for measure, data in stored.items()}
     wide = pd.DataFrame(values, index=pd.Index(sorted(cases), name="query_id"))
     return row, wide.melt(var_name="measure", ignore_index=False).reset_index(), cases
 
@@ -244,13 +218,12 @@ def _runs(
     dataset: str = "",
     before: str = "",
 ) -> list[_Row]:
-    query = _of(select(tables.run), series, client).order_by(
-        tables.run.c.made_at.desc(), tables.run.c.id
-    )
+    run = tables.run.c
+    query = _of(select(tables.run), series, client).order_by(run.made_at.desc(), run.id)
     if dataset:
-        query = query.where(tables.run.c.dataset == dataset)
+        query = query.where(run.dataset == dataset)
     if before:
-        query = query.where(tables.run.c.made_at < before)
+        query = query.where(run.made_at < before)
     return [dict(row) for row in connection.execute(query.limit(limit or None)).mappings()]
 
 
@@ -269,16 +242,11 @@ def previous_run(connection: Connection, row: _Row) -> _Row | None:
     """Return the run before of the same configuration."""
     run = tables.run.c
     same = [run[name] == row[name] for name in _LINE]
-    query = (
-        select(tables.run)
-        .where(*same, run.made_at < row["made_at"])
-        .order_by(run.made_at.desc())
-        .limit(1)
-    )
-    return connection.execute(query).mappings().first()
+    query = select(tables.run).where(*same, run.made_at < row["made_at"])
+    return connection.execute(query.order_by(run.made_at.desc())).mappings().first()
 
 
-def _measured(connection: Connection, measure: str, series: str, client: str | None) -> list[_Row]:
+def _measured(connection: Connection, measure: str, series: str, client: str | None) -> list[Json]:
     """Return the runs that have a measure, with its scores, in order of time."""
     declared = find_measure(measure)
     names = {measure, *([declared.name] if declared else [])}
@@ -287,32 +255,29 @@ def _measured(connection: Connection, measure: str, series: str, client: str | N
     )
     query = _of(query.where(tables.score.c.measure.in_(names)), series, client)
     ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
-    rows: list[_Row] = [dict(row) for row in connection.execute(ordered).mappings()]
+    rows = [dict(row) for row in connection.execute(ordered).mappings()]
     if not rows:
-        every = (
-            connection.execute(_of(select(tables.run.c.series).distinct(), "", client))
-            .scalars()
-            .all()
-        )
-        if series and series not in every:
-            raise ConfigError(unknown("series", series, sorted(every)))
+        recorded = _of(select(tables.run.c.series).distinct(), "", client)
+        every_series = sorted(connection.execute(recorded).scalars())
+        if series and series not in every_series:
+            raise ConfigError(unknown("series", series, every_series))
         raise ConfigError(
             f"no run has the measure {measure!r}; `ragbench history show RUN` lists those of a run"
         )
     return rows
 
 
-def _streams(connection: Connection, rows: Sequence[_Row]) -> dict[str, int]:
-    """Series -> how many measures are watched in it: those of each of its configurations."""
+def _streams(connection: Connection, rows: Sequence[_Row]) -> Mapping[str, int]:
+    """Count the measures that are watched in each series: those of each of its configurations."""
     lines = {(row["series"], row["configuration"]): row["id"] for row in rows}
-    found: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for (series, _), run_id in lines.items():
-        found[series] = found.get(series, 0) + len(watched(connection, run_id))
-    return found
+        counts[series] += len(watched(connection, run_id))
+    return counts
 
 
 def watched(connection: Connection, run_id: str) -> list[str]:
-    """The measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
+    """Return the measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
     score = tables.score.c
     names = select(score.measure).where(or_(score.measure.in_(WATCHED), score.target.is_not(None)))
     return [
@@ -321,9 +286,8 @@ def watched(connection: Connection, run_id: str) -> list[str]:
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:
-    query = select(tables.case_set).where(
-        tables.case_set.c.id.in_({row["case_set"] for row in rows})
-    )
+    ids = {row["case_set"] for row in rows}
+    query = select(tables.case_set).where(tables.case_set.c.id.in_(ids))
     return {row.id: json.loads(row.cases) for row in connection.execute(query)}
 
 
@@ -339,32 +303,29 @@ def worst_questions(
         return
     cases = _cases(connection, [run])[run["case_set"]]
     values = pd.Series(_values(score["case_values"]), index=sorted(cases)).dropna()
-    worst = values.sort_values(ascending=higher_is_better(score["measure"]), kind="stable").head(
-        count
-    )
-    for query_id, value in worst.items():
+    ordered = values.sort_values(ascending=higher_is_better(score["measure"]), kind="stable")
+    for query_id, value in ordered.head(count).items():
         yield str(query_id), cases[str(query_id)], value
 
 
 def _drifts(
-    rows: Sequence[_Row], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
-) -> Iterator[tuple[list[int], Drift]]:
-    """For each epoch the places of its rows and its drift."""
-    epochs: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
+    rows: Sequence[Json], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[list[Json], Drift]]:
+    """Yield the rows of each epoch and its drift."""
+    epochs: dict[str, list[Json]] = {}
+    for row in rows:
         if row["case_values"] is not None:
-            epochs.setdefault(row["epoch"], []).append(place)
-    for places in epochs.values():
-        first = rows[places[0]]
-        values = np.array([_values(rows[place]["case_values"]) for place in places])
-        dates = [rows[place]["made_at"][:16].replace("T", " ") for place in places]
-        frame = pd.DataFrame(values, index=dates, columns=sorted(cases[first["case_set"]]))
-        size = (
-            0.05
-            if bounds_of(first["measure"]) == (0.0, 1.0)
-            else 0.05 * abs(float(first["mean"] or 1)) or 0.05
+            epochs.setdefault(row["epoch"], []).append(row)
+    for members in epochs.values():
+        first = members[0]
+        frame = pd.DataFrame(
+            [_values(row["case_values"]) for row in members],
+            index=[row["made_at"][:16].replace("T", " ") for row in members],
+            columns=sorted(cases[first["case_set"]]),
         )
-        yield places, drift(frame, streams=max(1, streams.get(first["series"], 1)), fall=size)
+        bounded = bounds_of(first["measure"]) == (0.0, 1.0)
+        size = 1.0 if bounded else abs(float(first["mean"] or 1)) or 1.0
+        yield members, drift(frame, streams=max(1, streams[first["series"]]), fall=0.05 * size)
 
 
 def _worse(measure: str, direction: str) -> str:
@@ -398,16 +359,14 @@ def _changed(before: _Row | None, row: _Row) -> str:
         return "first run"
     changed = [] if before["fingerprint"] == row["fingerprint"] else ["dataset"]
     for column in ("parameters", "versions"):
-        if before[column] == row[column]:
-            continue
         then, now = (_flat(json.loads(run[column])) for run in (before, row))
-        names = sorted(
-            name for name in {**then, **now} if then.get(name) != now.get(name) and name != "cores"
-        )
-        changed += [
-            f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}" for name in names[:3]
+        moved = [
+            f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}"
+            for name in sorted({**then, **now})
+            if then.get(name) != now.get(name) and name != "cores"
         ]
-        changed += [f"{len(names) - 3} more {column}"] if len(names) > 3 else []
+        changed += moved[:3]
+        changed += [f"{len(moved) - 3} more {column}"] if len(moved) > 3 else []
     if not changed and before["content"] == row["content"]:
         return "unchanged scores"
     return ", ".join(changed)

@@ -13,6 +13,7 @@ import time
 from typing import NamedTuple
 
 from ragbench.store import database
+from ragbench.store.contract import Connection
 
 
 class Spent(NamedTuple):
@@ -44,7 +45,7 @@ def reserve(
     turned out cheaper than their bounds (ask again later); None when it cannot fit any more.
     """
 
-    def work(connection: database.Connection) -> int | None:
+    def work(connection: Connection) -> int | None:
         now = _sums(connection, budget)
         # A thousandth of a cent of tolerance, because sums of floats are not exact.
         if now.settled + now.lost + bound > maximum + 1e-5:
@@ -67,7 +68,7 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
     released.
     """
 
-    def work(connection: database.Connection) -> None:
+    def work(connection: Connection) -> None:
         connection.execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
         if answered:
             connection.execute(
@@ -90,7 +91,7 @@ def spent(budget: str) -> Spent:
     return database.read(lambda connection: _sums(connection, budget))
 
 
-def _sums(connection: database.Connection, budget: str) -> Spent:
+def _sums(connection: Connection, budget: str) -> Spent:
     unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
     query = (
         f"SELECT COALESCE(SUM(actual), "

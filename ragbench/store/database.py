@@ -23,10 +23,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
+from ragbench.store.contract import TABLES, Connection, StoreError
 
 if TYPE_CHECKING:
     from ragbench.store.shared import SharedDatabase
@@ -39,23 +40,6 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(
     r"no such |malformed |unsupported file format|table \w+ has |unknown database"
 )
-TABLES = """
-CREATE TABLE reply (
-    key TEXT PRIMARY KEY, portable TEXT NOT NULL,
-    provider TEXT NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
-    system TEXT, prompt TEXT NOT NULL, max_tokens INTEGER NOT NULL, temperature REAL NOT NULL,
-    schema TEXT, sample INTEGER NOT NULL,
-    text TEXT NOT NULL, served TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-    latency_s REAL NOT NULL, finish TEXT NOT NULL, created REAL NOT NULL, proof TEXT NOT NULL
-);
-CREATE INDEX reply_portable ON reply (portable);
-CREATE TABLE spending (
-    id INTEGER PRIMARY KEY, budget TEXT NOT NULL, bound REAL NOT NULL, actual REAL, expires REAL NOT NULL,
-    request TEXT NOT NULL DEFAULT ''
-);
-CREATE INDEX spending_budget ON spending (budget);
-"""
-
 _LOCAL = "the store needs a local disk, which RAGBENCH_CACHE_DIR may name"
 _ADVICE = {
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or ask with less "
@@ -78,27 +62,6 @@ _MEANS = {
 
 _shared: dict[tuple[int, Path], _Database] = {}
 _shared_lock = threading.Lock()
-
-
-class StoreError(OSError):
-    """The reply store cannot be opened, read or written; the message states what to do."""
-
-
-class Rows(Protocol):
-    """What a statement found or did."""
-
-    @property
-    def rowcount(self) -> int: ...
-    @property
-    def lastrowid(self) -> int | None: ...
-    def fetchone(self) -> Any: ...
-    def fetchall(self) -> list[Any]: ...
-
-
-class Connection(Protocol):
-    """What executes statements, in which a value is "?"."""
-
-    def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows: ...
 
 
 def is_shared() -> bool:

@@ -31,6 +31,7 @@ from typing import IO, Any, NamedTuple
 from ragbench.files import locked, parse_json, staged
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
+from ragbench.store.contract import Connection, StoreError
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
@@ -156,7 +157,7 @@ def store(request: Request, reply: Reply) -> Reply:
     faster.
     """
 
-    def work(connection: database.Connection) -> Reply:
+    def work(connection: Connection) -> Reply:
         row = connection.execute(
             f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)
         ).fetchone()
@@ -194,7 +195,7 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         except InterruptedError:
             raise
         except OSError as exc:
-            raise database.StoreError(
+            raise StoreError(
                 f"the lock {file} cannot be had ({exc}): {database.advice(exc)}"
             ) from exc
         yield
@@ -238,7 +239,7 @@ def import_file(path: Path | str) -> Imported:
     for _ in _checked_lines(path):
         pass  # all of it before any of it, and without making others wait
 
-    def work(connection: database.Connection) -> Imported:
+    def work(connection: Connection) -> Imported:
         added = known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(
@@ -297,7 +298,7 @@ def clear(models: Collection[str] | None = None) -> int:
     if not database.exists():
         return 0
 
-    def work(connection: database.Connection) -> int:
+    def work(connection: Connection) -> int:
         if models is None:
             return connection.execute("DELETE FROM reply").rowcount
         deleted = 0
@@ -309,9 +310,7 @@ def clear(models: Collection[str] | None = None) -> int:
 
     deleted = database.write(work)
     if deleted and not database.is_shared():
-        with suppress(
-            database.StoreError
-        ):  # another process reads now: the space is freed another time
+        with suppress(StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
     return deleted
 
@@ -345,9 +344,7 @@ def _proof(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(
-    connection: database.Connection, request: Request, reply: Reply, created: float
-) -> None:
+def _insert(connection: Connection, request: Request, reply: Reply, created: float) -> None:
     row = (
         request.key,
         request.portable,

@@ -19,7 +19,7 @@ import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragbench.errors import ConfigError
-from ragbench.store.database import TABLES, Connection, StoreError
+from ragbench.store.contract import TABLES, Connection, StoreError
 from ragbench.store.engines import database_url, engine_of
 
 Result = TypeVar("Result")

@@ -13,6 +13,7 @@ from ragbench.llms import Settings, current_settings
 from ragbench.llms.prices import Price, price_of
 from ragbench.llms.providers import PROVIDERS, parse
 from ragbench.store import budgets, database, digest
+from ragbench.store.contract import StoreError
 
 _MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
 
@@ -68,7 +69,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
         )
     try:
         return database.identity()
-    except database.StoreError as exc:
+    except StoreError as exc:
         raise DataError(str(exc)) from exc
 
 

@@ -25,6 +25,7 @@ from ragbench.evaluation import own_version
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.files import expanded, write_durably
 from ragbench.store import database
+from ragbench.store.contract import StoreError
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import is_path
@@ -108,7 +109,7 @@ def execute(
                 job.results.mkdir()
                 (job.results / JOURNAL).write_bytes(task["journal"])
             _check_source(job)
-        except (RagbenchError, database.StoreError) as exc:
+        except (RagbenchError, StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
         executor = LocalExecutor(task["packages"], side_by_side=side_by_side)
         try:

@@ -1,4 +1,82 @@
-"""A system behind HTTP: one request per question; its JSON or stream of events read to the end."""
+"""A system behind HTTP: one request per question; its JSON or stream of events read to the end.
+
+`ragbench probe --url http://localhost:8000/ask "a question" --write my.toml` writes most of such a
+file: one request per question, and the paths of the parts of its reply. Each example below is run
+by the tests against a server on loopback.
+
+Everything in `url`, `body` (JSON), `form`, `params` and `headers` stays what it is, but "{query}",
+"{query_id}" and "{user_roles}" take the places of their values, and "{env:NAME}" that of a variable
+of the environment: keys are never written into the file, and come back in no result, error or log.
+
+```toml
+[http]
+url = "https://rag.example.com/form/{query_id}"        # inside an address a value is percent-encoded
+form = { question = "{query}", rerank = true, top = 3, sources = ["wiki", "mail"] }
+params = { version = 2 }
+headers = { Authorization = "Bearer {env:RAG_TOKEN}" }
+reply = { answer = "$.out.text", contexts = "$.hits", context = { id = "ref", text = "body" } }
+```
+
+A path is the part of JSONPath that names fields, entries by number, and all entries:
+`$.choices[0].message.content`, `$.output[*].text`, `['a name']`. A stream (server-sent events, JSON
+lines) is joined from its pieces at `delta`; `delta = "$"` where the data of an event is a piece of
+text itself (`data: It opened`). Everything else is read from the last event that has it:
+
+```toml
+[http]
+url = "https://rag.example.com/stream"
+body = { query = "{query}", stream = true }
+delta = "$.choices[0].delta.content"
+reply = { contexts = "$.sources" }
+```
+
+What takes more than one request (a login, a session, a job, pages, contexts by a second request,
+lists in parallel) is Python: `ragbench eval --system my_service:Service`, or `[python]` in the
+file. `ragbench probe` takes it, too. A class is made once, before the first question: a login that
+is refused is not tried again. A reply with the status 202 means a job:
+
+```python
+# my_service.py
+import os
+import time
+
+import httpx
+
+
+class Service:
+    def __init__(self):
+        self.http = httpx.Client(base_url="https://rag.example.com", timeout=60)  # it keeps cookies, too
+        login = {"user": os.environ["RAG_USER"], "password": os.environ["RAG_PASSWORD"]}
+        token = self.http.post("/login", data=login).raise_for_status().json()["access_token"]
+        self.http.headers["Authorization"] = f"Bearer {token}"
+
+    def __call__(self, question):
+        job = self.http.post("/jobs", json={"query": question}).raise_for_status().json()
+        for _ in range(300):
+            if job["status"] == "done":
+                return {"answer": job["answer"], "contexts": job["contexts"]}
+            time.sleep(0.2)
+            job = self.http.get(f"/jobs/{job['id']}").raise_for_status().json()
+        raise TimeoutError(f"the job is still {job['status']}")
+```
+
+```python
+# my_search.py
+import httpx
+
+http = httpx.Client(base_url="https://rag.example.com", timeout=60)
+
+
+def search(question, k=3):
+    hits, page = [], "/search"
+    while page and len(hits) < k:
+        reply = http.get(page, params={"q": question} if not hits else None).raise_for_status().json()
+        hits += zip(reply["ids"], reply["scores"])  # lists in parallel
+        page = reply["next"]  # the address of the next page, or null
+    texts = http.post("/texts", json={"ids": [doc_id for doc_id, _ in hits[:k]]}).raise_for_status().json()
+    return [{"id": doc_id, "score": score, "text": texts[doc_id]} for doc_id, score in hits[:k]]
+```
+"""
 
 from __future__ import annotations
 

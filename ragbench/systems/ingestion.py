@@ -1,6 +1,43 @@
 """A corpus into the system under test before it is evaluated, once, and out of it again.
 
 What has been put there is in a file that survives a kill: nothing is put there twice.
+
+`rb.systems.ingest` puts a corpus into a system, waits until its index has all of it, resumes after
+an interruption without putting anything there twice, and `remove_ingested` takes it out again. A
+`Target` is made of functions; with an MCP server they are calls of its tools
+(`notebooks/notes_app.toml` describes this one as the system that is evaluated):
+
+```python
+# ingest_notes.py
+from ragbench.systems import IndexStatus, Target
+
+
+def notes_target(notes):  # notes = rb.load_system("notebooks/notes_app.toml", data)
+    def add(document):
+        note = {"title": document.title, "content": document.text, "category": f"ragbench {document.doc_id}"}
+        return notes.call("nc_notes_create_note", note)["id"]
+
+    def find(document):  # after an interruption: did it arrive?
+        found = notes.call("nc_notes_search_notes", {"query": document.title})["results"]
+        return next((one["id"] for one in found if one["category"] == f"ragbench {document.doc_id}"), None)
+
+    def status():
+        index = notes.call("nc_get_vector_sync_status", {})
+        return IndexStatus(held=index["indexed_documents"], pending=index["pending_count"])
+
+    def remove(note_id):
+        notes.call("nc_notes_delete_note", {"note_id": note_id})
+
+    return Target("notes", add, find, status, remove, concurrency=4)
+```
+
+```python
+rb.systems.ingest(data, notes_target(notes), "notes.ledger.jsonl")  # once; call it again after an interruption
+answers = rb.systems.ask(notes, data)
+ours = rb.systems.ingested_ids("notes.ledger.jsonl")  # the application's ids -> the dataset's
+matched = rb.systems.match_passages(answers, data, known_as=ours)
+rb.systems.remove_ingested(notes_target(notes), "notes.ledger.jsonl")
+```
 """
 
 from __future__ import annotations

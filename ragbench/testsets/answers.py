@@ -19,9 +19,6 @@ from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import is_by_hand, save_dataset, text_digest, unwritable
 from ragbench.types import Case, Dataset
 
-ORIGINS = ("none", "model", "person")
-"""Who wrote a reference answer."""
-
 
 class MergeOutcome(NamedTuple):
     """The ids whose generated answers were written, and those whose answer of a person was kept."""

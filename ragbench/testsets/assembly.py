@@ -55,18 +55,10 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         absent = {
             doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus
         }
-        near = next(
-            ((doc_id, found) for doc_id in absent if (found := documents.alike(doc_id))), None
-        )
-        meant = (
-            f"; {near[0]!r} may be any of {', '.join(map(repr, near[1][:3]))}: name one"
-            if near
-            else ""
-        )
         warn(
             source,
-            f"judged documents are not in the corpus; they stay in the qrels and count in the "
-            f"ideal{meant}",
+            "judged documents are not in the corpus, or the name of several files; they stay in "
+            "the qrels and count in the ideal",
             absent,
         )
     for field, ids in content.unknown.items():
@@ -92,31 +84,26 @@ class DocumentIds:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
-            for name in {
-                path.name,
-                path.stem,
-                path.with_suffix("").as_posix() if path.name else "",
-            } - {"", doc_id}:
-                found.setdefault(name, []).append(doc_id)
-        return found
-
-    def alike(self, name: str) -> list[str]:
-        """Return the documents whose file has this name, without its folder or ending, in the order
-        of the corpus.
-        """
-        return self._by_name.get(name, [])
+            without_suffix = doc_id.removesuffix(path.suffix)
+            for name in {path.name, path.stem, without_suffix} - {"", doc_id}:
+                names.setdefault(name, []).append(doc_id)
+        return names
 
     def full(self, doc_id: str) -> str:
         """Return the id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no
         other is called so.
+
+        >>> ids = DocumentIds(dict.fromkeys(("mcp_guide.md", "a/setup.md", "b/setup.md")))
+        >>> ids.full("mcp_guide"), ids.full("setup"), ids.full("a/setup")
+        ('mcp_guide.md', 'setup', 'a/setup.md')
         """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
-        found = self.alike(doc_id)
-        return found[0] if len(found) == 1 else doc_id
+        same_name = self._by_name.get(doc_id, [])
+        return same_name[0] if len(same_name) == 1 else doc_id
 
     def in_entry(self, entry: Entry) -> Entry:
         """Return an entry whose documents may be named by their files, with their ids."""
@@ -135,17 +122,6 @@ class DocumentIds:
             full = self.full(doc_id)
             relevant[full] = max(grade, relevant.get(full, grade))
         return entry._replace(case=case, relevant=relevant)
-
-
-def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
-    """Return the id of the document that is meant by the name of its file, where no other has that
-    name; else as it is.
-
-    >>> guides = {name: Document(name, "Text.") for name in ("mcp_guide.md", "a/setup.md", "b/setup.md")}
-    >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
-    ('mcp_guide.md', 'setup', 'a/setup.md')
-    """
-    return DocumentIds(corpus).full(doc_id)
 
 
 def quoted_spans(

@@ -9,10 +9,10 @@ name of any form: `query_id`, `id` and `case_id` are the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -453,17 +453,9 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
     keys: Keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
-        return _unknown(record, keys, fields_of(_model_at(model, keys[:-1])))
+        inner = (*fields_of(Evidence), *fields_of(ExpectedChunk))
+        return _unknown(record, keys, inner if len(keys) > 1 else fields_of(model))
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")
     expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return record.problem(keys, shown(error["input"], 60), expected.partition(" or instance")[0])
-
-
-def _model_at(model: type[BaseModel], keys: Keys) -> type[BaseModel]:
-    """Return the model of what is at that place inside `model`."""
-    for part in keys:
-        info = model.model_fields.get(str(part))
-        parts: Sequence[Any] = get_args(info.annotation) if info else ()
-        model = next((p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)), model)
-    return model

@@ -18,14 +18,12 @@ the case's metadata, with a warning. A source is a relevant document.
 from __future__ import annotations
 
 import ast
-import csv
 import io
 import json
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -120,7 +118,7 @@ def _content(path: Path, form: str) -> Any:
         return parse(text.encode(), path.name).value
     except UnreadableError as exc:
         raise DataError(str(exc.problem)) from exc
-    except (OSError, ValueError, csv.Error, RecursionError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise DataError(f"{path} could not be read as {form or 'records'}: {exc}") from exc
 
 
@@ -143,56 +141,52 @@ def _listed(found: dict[str, Any], path: Path) -> Any:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    header, *rows = _cells(path)
-    names = [str(name).strip() for name in header]
-    cells = ([None if cell is None else _cell(cell) for cell in row] for row in rows if any(row))
-    return [{name: cell for name, cell in zip(names, row, strict=False) if name} for row in cells]
+    """Return the rows of a table, of a workbook its first sheet; empty cells are left out."""
+    import pandas as pd
 
-
-def _cells(path: Path) -> list[list[Any]]:
-    """Return the rows of a table, of which the first names the columns; of a workbook its first
-    sheet.
-    """
     if path.suffix.lower() == ".xlsx":
-        openpyxl = require("openpyxl", "xlsx")
+        require("openpyxl", "xlsx")
         try:
-            sheet = openpyxl.load_workbook(
-                io.BytesIO(path.read_bytes()), read_only=True, data_only=True
-            ).worksheets[0]
-            return [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
+            table = pd.read_excel(path, dtype=str)
         except Exception as exc:  # of a damaged archive there are many kinds
             raise DataError(
                 f"{path} could not be read as a workbook: {exc}; save it as .csv"
             ) from exc
-    text = path.read_text(encoding="utf-8-sig")
-    first = text.partition("\n")[0]
-    return list(csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count))) or [[]]
+    else:
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline()
+        separator = max(",;\t", key=first.count)
+        options: dict[str, Any] = {"encoding": "utf-8-sig", "keep_default_na": False}
+        table = pd.read_csv(path, sep=separator, dtype=str, **options)
+    rows = (
+        {str(name).strip(): _cell(text) for name, text in row.items() if isinstance(text, str)}
+        for row in table.to_dict("records")
+    )
+    return [row for row in rows if any(row.values())]
 
 
 def _answered(results: Any, path: Path) -> Any:
     """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
-    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+    if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         return results
-    asked = {
-        (str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results
-    }
+    asked = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
     if len(asked) > 1:
-        names = ", ".join(sorted(f"prompt {prompt} of {provider}" for prompt, provider in asked))
+        names = ", ".join(sorted(asked))
         raise DataError(
             f"{path} holds answers to {names}; write a file for each (promptfoo eval "
             "--filter-providers)"
         )
     rows = []
-    for one in results:
-        reply = _part(one, "response")
+    for result in results:
+        reply = _part(result, "response")
         usage, output = _part(reply, "tokenUsage"), reply.get("output")
-        row = {"vars": _part(one, "vars"), "assert": _part(one, "testCase").get("assert")}
+        row = {"vars": _part(result, "vars"), "assert": _part(result, "testCase").get("assert")}
         row |= output if isinstance(output, dict) else {"response": output}
-        row["error"] = one.get("error") if output is None else None
-        row["usage"] = (
-            {ours: usage.get(theirs, 0) for ours, theirs in _USAGE.items()} if usage else None
-        )
-        row["latency_ms"] = {"total": one["latencyMs"]} if "latencyMs" in one else None
+        row["error"] = result.get("error") if output is None else None
+        if usage:
+            row["usage"] = {name: usage.get(theirs, 0) for name, theirs in _USAGE.items()}
+        if "latencyMs" in result:
+            row["latency_ms"] = {"total": result["latencyMs"]}
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -218,7 +212,11 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     lost: list[str] = []
     doubtful: list[str] = []
     for number, row in records(path, form):
-        record, labels = Record(row, path.name, (), partial(_same, number)), labels_of(row)
+
+        def line_of(_: Keys, line: int = number) -> int:
+            return line
+
+        record, labels = Record(row, path.name, (), line_of), labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
             content.problems.append(
@@ -229,13 +227,9 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
         seen[query_id] += 1
         query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
         sources = [ids.full(source) for source in labels.sources]
-        places = {
-            context: texts.find(context) if documents else NOWHERE for context in labels.evidence
-        }
-        spans = [
-            _at_source(place, sources) for place in places.values() if place.how != NOWHERE.how
-        ]
-        unmatched = [context for context, place in places.items() if place.how == NOWHERE.how]
+        places = {context: texts.find(context) for context in labels.evidence}
+        spans = [_at_source(place, sources) for place in places.values() if place != NOWHERE]
+        unmatched = [context for context, place in places.items() if place == NOWHERE]
         matched = dict.fromkeys(span.doc_id for span in spans)
         # a name that no document has, and a document that has no name: one is the other
         unnamed = len(matched.keys() - {*sources})
@@ -257,18 +251,12 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
         content.entries.append(Entry(case, relevant, record))
         lost += [query_id] if unmatched else []
         doubtful += [query_id] if labels.doubtful else []
-    if lost and documents:
-        warn(
-            str(path),
-            "reference contexts are in no document of the corpus: they are metadata, not evidence",
-            lost,
-        )
-    elif lost:
-        warn(
-            str(path),
-            "reference contexts become evidence only with the documents (corpus=, --corpus)",
-            lost,
-        )
+    flaw = (
+        "are in no document of the corpus: they are metadata, not evidence"
+        if documents
+        else "become evidence only with the documents (corpus=, --corpus)"
+    )
+    warn(str(path), f"reference contexts {flaw}", lost)
     expected = "name what is expected reference and reference_contexts"
     warn(
         str(path),
@@ -278,10 +266,6 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     return content
 
 
-def _same(line: int, keys: Keys) -> int:
-    return line
-
-
 def _at_source(place: Place, sources: Sequence[str]) -> Span:
     """Return where a context is: of the documents that hold it the one that is named as its source,
     else the first.
@@ -289,20 +273,9 @@ def _at_source(place: Place, sources: Sequence[str]) -> Span:
     return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
 
 
-def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> dict[str, int]:
-    """Return how many reference contexts of a file were found "exact", "white space", "fuzzy", and
-    "unmatched".
-    """
-    texts = Texts(corpus)
-    found = (
-        texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence
-    )
-    return dict(Counter(place.how for place in found))
-
-
-def _cell(value: Any) -> Any:
+def _cell(text: str) -> Any:
     """Return a cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
-    text = str(value).strip()
+    text = text.strip()
     if text[:1] in ("[", "{"):
         for parse in (json.loads, _literal):
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
@@ -322,16 +295,16 @@ def _literal(text: str) -> Any:
 def _asserted(asserts: Any) -> tuple[list[str], str]:
     """Return the keywords and the reference answer that promptfoo's assertions hold."""
     keywords: list[str] = []
-    answer = ""
-    for one in asserts if isinstance(asserts, list) else ():
-        kind, value = (_part({"": one}, "").get(name) for name in ("type", "value"))
+    answers: list[str] = []
+    for rule in asserts if isinstance(asserts, list) else ():
+        kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
         values = [
             str(part)
             for part in (value if isinstance(value, list) else [value])
             if part not in (None, "")
         ]
-        if kind in ("contains", "icontains", "contains-all", "icontains-all"):
+        if str(kind).removeprefix("i") in ("contains", "contains-all"):
             keywords += values
-        elif kind in _EXPECTING and values:
-            answer = answer or values[0]
-    return keywords, answer
+        elif kind in _EXPECTING:
+            answers += values[:1]
+    return keywords, (*answers, "")[0]

@@ -95,7 +95,7 @@ def test_drafts_have_evidence_and_say_what_they_are(docs: Path) -> None:
     data = load_testset("drafts.yaml")
     assert data.name == "my docs (known-item drafts)"
     assert {case.category for case in data.cases} == {"known-item draft"}
-    assert {case.query_type for case in data.cases} == {"heading", "definition", "sentence"}
+    assert {case.query_type for case in data.cases} == {"heading", "sentence"}
     texts = [
         data.corpus[s.doc_id].full_text[s.start : s.end]
         for case in data.cases
@@ -107,14 +107,6 @@ def test_drafts_have_evidence_and_say_what_they_are(docs: Path) -> None:
     first = Path("drafts.yaml").read_text()
     assert run("testset", "draft", "--docs", "my docs").exit_code == 0
     assert Path("drafts.yaml").read_text() == first  # the same drafts are not added twice
-
-
-def test_definitions_are_asked_for(docs: Path) -> None:
-    (docs / "lid.md").write_text(
-        "Some words that come before this here are needed. A lid is a cover for the kettle.\n"
-    )
-    run("testset", "draft", "--docs", "my docs")
-    assert "What is a lid?" in load_testset("drafts.yaml").queries.values()
 
 
 def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
@@ -210,7 +202,7 @@ def test_one_document_and_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 0, done.output
     assert "with one document" in done.output
     (tmp_path / "docs" / "huge.txt").write_text("many words in one enormous text. " * 40_000)
-    with pytest.warns(match="split documents"):
+    with pytest.warns(match="split them"):
         done = run("testset", "draft", "--docs", "docs")
     assert done.exit_code == 0, done.output
     assert len(load_testset("drafts.yaml").cases) == 1

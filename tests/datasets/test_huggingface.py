@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets as hub
 import pytest
 
 from ragbench.datasets.large import LargeCorpus
@@ -223,53 +222,6 @@ def test_hub_out_of_reach_is_a_download_error(repository: Repository) -> None:
 def test_no_repository(repository: Repository) -> None:
     with pytest.raises(ConfigError, match="'hf:' names no repository"):
         load_dataset("hf:")
-
-
-def in_one(folder: Path) -> None:
-    tables = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS}
-    hub.DatasetDict(
-        {name: hub.Dataset.from_list(rows) for name, rows in tables.items()}
-    ).save_to_disk(folder)
-
-
-def a_folder_each(folder: Path) -> None:
-    hub.Dataset.from_list(CORPUS).save_to_disk(folder / "corpus")
-    hub.DatasetDict(queries=hub.Dataset.from_list(QUERIES)).save_to_disk(folder / "queries")
-    of_splits = {"test": hub.Dataset.from_list(QRELS), "dev": hub.Dataset.from_list(QRELS[:1])}
-    hub.DatasetDict(of_splits).save_to_disk(folder / "default")
-
-
-def parquet(folder: Path) -> None:
-    for config, name, rows in (
-        ("corpus", "corpus-00000-of-00002", CORPUS[:1]), ("corpus", "corpus-00001-of-00002", CORPUS[1:]),
-        ("queries", "queries", QUERIES), ("qrels", "test-00000-of-00001", QRELS), ("qrels", "dev", QRELS[:1]),
-    ):  # fmt: skip
-        (folder / config).mkdir(parents=True, exist_ok=True)
-        hub.Dataset.from_list(rows).to_parquet(folder / config / f"{name}.parquet")
-
-
-@pytest.mark.parametrize("save", [in_one, a_folder_each, parquet])
-def test_a_set_that_was_saved_to_disk_or_as_parquet(
-    repository: Repository, tmp_path: Path, save: Any
-) -> None:
-    expected = load_dataset(f"hf:{repository(whole())}")
-    save(tmp_path / "saved")
-    dataset = load_dataset(f"hf:{tmp_path / 'saved'}")
-    assert (dataset.name, dataset.fingerprint) == ("hf:saved", expected.fingerprint)
-    if save is not in_one:
-        with pytest.warns(DataWarning, match="no judgement in split 'dev'"):
-            assert list(load_dataset(f"hf:{tmp_path / 'saved'}", "dev").queries) == ["q1"]
-        with pytest.raises(DataError, match="no split 'train'; splits that are there: "):
-            load_dataset(f"hf:{tmp_path / 'saved'}", "train")
-
-
-def test_a_damaged_file_of_a_saved_set_is_a_data_error(
-    repository: Repository, tmp_path: Path
-) -> None:
-    parquet(tmp_path / "saved")
-    (tmp_path / "saved" / "queries" / "queries.parquet").write_bytes(b"PAR1 cut")
-    with pytest.raises(DataError, match="could not be read"):
-        load_dataset(f"hf:{tmp_path / 'saved'}")
 
 
 @pytest.mark.parametrize(

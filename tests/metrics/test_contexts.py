@@ -37,8 +37,3 @@ def test_a_context_without_text_is_refused() -> None:
         match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks",
     ):
         context_texts([Answer("q", "x", contexts=("b#0",))])
-
-
-def test_two_answers_to_one_query_are_refused() -> None:
-    with pytest.raises(DataError, match="two answers to query 'q'"):
-        context_texts([Answer("q", "x"), Answer("q", "y")])

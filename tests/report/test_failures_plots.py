@@ -38,10 +38,6 @@ def test_the_flow_begins_with_all_and_loses_each_question_once() -> None:
     ]
 
 
-def test_no_questions_no_flow() -> None:
-    assert "no questions" in texts(plot_causes(count_causes(pd.DataFrame({"cause": []}))))[0]
-
-
 def test_causes_of_configurations_are_in_order_and_the_rarest_are_one() -> None:
     shares = pd.DataFrame({cause: [0.01, 0.02] for cause in CAUSES}, index=["best", "worst"])
     shares = shares.assign(none=[0.5, 0.4], not_used=[0.39, 0.38])

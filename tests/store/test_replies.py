@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from ragbench.files import locked
 from ragbench.store import budgets, database, replies
+from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 
 
@@ -269,9 +270,7 @@ def test_a_store_of_a_newer_ragbench_is_left_alone(folder: Path) -> None:
     with sqlite3.connect(folder / "replies.sqlite") as connection:
         connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(
-        database.StoreError, match="has format 7, this ragbench knows 2: update ragbench"
-    ):
+    with pytest.raises(StoreError, match="has format 7, this ragbench knows 2: update ragbench"):
         replies.lookup(request())
 
 
@@ -532,7 +531,7 @@ def test_a_lock_that_is_never_released_is_not_waited_for_for_ever(
     monkeypatch.setattr(database, "_BUSY_S", 0.2)
     with (
         locked(folder / "replies.lock"),
-        pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"),
+        pytest.raises(StoreError, match=r"held for 0.2 s.*local disk"),
     ):
         fill(1)
     fill(1)
@@ -540,7 +539,7 @@ def test_a_lock_that_is_never_released_is_not_waited_for_for_ever(
     lock = folder / "locks" / f"reply-{request().key}.lock"
     with (
         locked(lock),
-        pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"),
+        pytest.raises(StoreError, match=r"held for 0.2 s.*local disk"),
         replies.claim(request().key),
     ):
         pass
@@ -553,7 +552,7 @@ def test_a_store_that_another_process_writes_for_ever_has_its_own_advice(
     fill(1)
     with sqlite3.connect(folder / "replies.sqlite", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(database.StoreError, match=r"is locked.*another process holds it: wait"):
+        with pytest.raises(StoreError, match=r"is locked.*another process holds it: wait"):
             fill(2)
         other.execute("ROLLBACK")
     other.close()
@@ -575,7 +574,7 @@ def test_each_error_of_the_system_has_its_own_advice(
         errno.ENOSPC: "free some",
         errno.ENOSYS: "local disk",
     }
-    with pytest.raises(database.StoreError, match=advice[number]):
+    with pytest.raises(StoreError, match=advice[number]):
         fill(1)
 
 

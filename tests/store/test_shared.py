@@ -16,6 +16,7 @@ import pytest
 
 from ragbench.store import budgets, database, replies, shared
 from ragbench.store.budgets import Spent
+from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.store.test_replies import fill, reply, request
@@ -157,7 +158,7 @@ def test_a_lost_connection_is_replaced(store: str) -> None:
             "pg_backend_pid() AND datname = "
         )
         database.rows(f"{ended} current_database()")
-    with pytest.raises(database.StoreError, match="cannot be used"), replies.claim(request().key):
+    with pytest.raises(StoreError, match="cannot be used"), replies.claim(request().key):
         pass
     with replies.claim(request().key):
         fill(1)
@@ -168,7 +169,7 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://me:secret@127.0.0.1:1/none")
-    with pytest.raises(database.StoreError, match="cannot be used") as caught:
+    with pytest.raises(StoreError, match="cannot be used") as caught:
         replies.lookup(request())
     assert "secret" not in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""The examples of services by HTTP in ragbench/README.md: each is used as it is printed, against a
+"""The examples in the docstring of ragbench.systems.http: each is used as it is printed, against a
 real server.
 """
 
@@ -16,12 +16,11 @@ import httpx
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.systems import load_system
+from ragbench.systems import http, load_system
 from ragbench.systems.loader import check_system
 from ragbench.types import Dataset
 
-PAGE = (Path(__file__).parents[2] / "ragbench/README.md").read_text(encoding="utf-8")
-SECTION = PAGE[PAGE.index("### A service by HTTP") : PAGE.index("### Documents into a system")]
+SECTION = http.__doc__ or ""
 FILES = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
 MODULES = {
     re.findall(r"# (\w+)\.py", text)[0]: text

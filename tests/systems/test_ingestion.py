@@ -1,4 +1,4 @@
-"""ingest: every document once despite any interruption; removal; the example of ragbench/README.md
+"""ingest: every document once despite any interruption; removal; the example of its docstring
 as it is printed.
 """
 
@@ -26,6 +26,7 @@ from ragbench.systems import (
     Target,
     ingest,
     ingested_ids,
+    ingestion,
     match_passages,
     remove_ingested,
 )
@@ -343,8 +344,9 @@ def test_the_targets_ids_lead_back_to_the_datasets(tmp_path: Path) -> None:
 # --- the example, with tools of an MCP server
 # -------------------------------------------------------------------------
 
-PAGE = (Path(__file__).parents[2] / "ragbench/README.md").read_text(encoding="utf-8")
-[EXAMPLE] = re.findall(r"```python\n(# ingest_notes.py\n.*?)```", PAGE, re.DOTALL)
+[EXAMPLE] = re.findall(
+    r"```python\n(# ingest_notes.py\n.*?)```", ingestion.__doc__ or "", re.DOTALL
+)
 
 
 @pytest.fixture

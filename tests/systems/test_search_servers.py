@@ -1,4 +1,4 @@
-"""The examples of search servers in ragbench/README.md: PostgreSQL as it is, others as their
+"""The examples of search servers in ragbench/retrieval/retrievers.py: PostgreSQL as it is, others as their
 documentation has them.
 """
 
@@ -19,13 +19,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from ragbench.evaluation import evaluate
+from ragbench.retrieval import retrievers
 from ragbench.retrieval.retrievers import Dense
 from ragbench.systems import Pipeline, load_system
 from ragbench.types import Dataset
 from tests.service.conftest import _postgresql
 
-PAGE = Path("ragbench/README.md").read_text(encoding="utf-8")
-SECTION = PAGE[PAGE.index("### Search servers") : PAGE.index("### A service by HTTP")]
+SECTION = retrievers.__doc__ or ""
 OPENSEARCH, QDRANT = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
 MODEL = "sentence-transformers/all-minilm-l6-v2"
 postgresql = _postgresql

@@ -71,7 +71,6 @@ def test_a_good_question_is_accepted_with_its_evidence() -> None:
         ({"question": "How tall is the building in this passage?"}, "vague"),
         ({"question": "What stands on the Champ de Mars and is 330 metres tall?"}, "quotes_chunk"),
         ({"quote": "It is 30 feet tall and stands in Blackpool."}, "unquoted"),
-        ({"quote": "Paris"}, "unquoted"),  # only in the title
     ],
 )
 def test_drafts_rejected_by_free_checks_are_not_sent(change: dict[str, str], state: str) -> None:

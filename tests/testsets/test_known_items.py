@@ -43,21 +43,6 @@ def test_a_line_of_hyphens_is_no_front_matter() -> None:
     assert data.cases
 
 
-@pytest.mark.parametrize(("subject", "question"), [
-    ("A lockfile", "What is a lockfile?"),
-    ('"npm audit"', "What is npm audit?"),
-    ("Specifically this", ""), ('The `scripts" property', ""), ("An initializer in this case", ""),
-    ('Unstarring" a package', ""), ("Typically npm", ""), ("Whether it runs", ""),
-])  # fmt: skip
-def test_a_subject_that_is_no_noun_phrase_is_not_asked_for(subject: str, question: str) -> None:
-    sentence = (
-        f"{subject} is a record of exact versions that every later installation repeats "
-        "without asking anyone."
-    )
-    found = [case.text for case in drafted(sentence).cases if case.query_type == "definition"]
-    assert found == [question] * bool(question)
-
-
 def test_numbered_clauses_of_a_contract_are_prose() -> None:
     clauses = (
         "1.1 The Supplier shall deliver the goods to the warehouse of the Purchaser within "
@@ -85,20 +70,19 @@ def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
     assert all(quote.endswith(".") for quote in quoted)
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("| a | b |\n\n- one\n\n- two", "3 paragraphs begin with a sign"),
-    ("Too short.\n\nThis too.", "2 paragraphs have fewer than 8 words"),
-    (" ".join(["The Supplier shall deliver all goods as agreed."] * 40), "1 paragraphs have more "
-                                                                         "than 250 words"),
-    ("The Supplier " + "and the Purchaser of the goods " * 12 + "agree.", "1 sentences have more "
-                                                                          "than 60 words"),
-    ("The goods are sold as seen. They may not be returned.", "2 sentences have fewer than 10 "
-                                                              "words"),
-    ("It is so that we do not do it and you do not do it.", "1 sentences have no 4 words in a row"),
-    ("    The Supplier shall deliver all goods as agreed here.", "1 paragraphs are indented by 4 "
-                                                                 "characters or more"),
-    ("", "there is no paragraph"),
-])  # fmt: skip
-def test_the_rule_that_removed_everything_is_named(text: str, reason: str) -> None:
-    with pytest.raises(DataError, match=reason):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a | b |\n\n- one\n\n- two",
+        "Too short.\n\nThis too.",
+        " ".join(["The Supplier shall deliver all goods as agreed."] * 40),
+        "The Supplier " + "and the Purchaser of the goods " * 12 + "agree.",
+        "The goods are sold as seen. They may not be returned.",
+        "It is so that we do not do it and you do not do it.",
+        "    The Supplier shall deliver all goods as agreed here.",
+        "",
+    ],
+)
+def test_documents_without_prose_are_refused_with_what_was_expected(text: str) -> None:
+    with pytest.raises(DataError, match="expected paragraphs of prose with 8 to 250 words"):
         drafted(text)

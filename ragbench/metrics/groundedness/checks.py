@@ -5,7 +5,7 @@ groundedness.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -120,7 +120,7 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
     >>> citation_form(("rail#3", "invalid:7"), ["rail#0", "rail#3"])
     0.5
     """
-    return sum(one in set(contexts) for one in cited) / len(cited) if cited else math.nan
+    return sum(citation in set(contexts) for citation in cited) / len(cited) if cited else math.nan
 
 
 def cites_content(claim: str, cited: str) -> bool:
@@ -209,29 +209,55 @@ def score_groundedness(
         context whose
             text is not there.
     """
+    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[0]
+
+
+def check_groundedness(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `score_groundedness` and `claim_table` of the same claims, checked once."""
     checked = _check(dataset, answers, chunks, model, threshold)
-    supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
+    supports = claim_supports(
+        [(answer_check.text, answer_check.texts) for answer_check in checked.values()], model=model
+    )
     labels = [
-        (one.text, [*one.case.expected_claims, *one.case.forbidden_claims])
-        for one in checked.values()
+        (
+            answer_check.text,
+            [*answer_check.case.expected_claims, *answer_check.case.forbidden_claims],
+        )
+        for answer_check in checked.values()
     ]
     claims = claims_stated(labels, model=model)
     rows = {}
-    for (query_id, one), support, stated in zip(checked.items(), supports, claims, strict=True):
-        n_expected = len(one.case.expected_claims)
-        cited = {*one.citations, *(one.documents[i] for i in one.citations if i in one.documents)}
+    for (query_id, answer_check), support, stated in zip(
+        checked.items(), supports, claims, strict=True
+    ):
+        n_expected = len(answer_check.case.expected_claims)
+        cited = {
+            *answer_check.citations,
+            *(
+                answer_check.documents[i]
+                for i in answer_check.citations
+                if i in answer_check.documents
+            ),
+        }
         rows[query_id] = {
-            "claim_support": support if one.verdicts else math.nan,
-            "numeric_support": numeric_support(one.text, one.texts),
+            "claim_support": support if answer_check.verdicts else math.nan,
+            "numeric_support": numeric_support(answer_check.text, answer_check.texts),
             "expected_claims": _fraction(stated[:n_expected]),
             "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
             "expected_citations": _fraction(
-                [citation in cited for citation in one.case.expected_citations]
+                [citation in cited for citation in answer_check.case.expected_citations]
             ),
-            "citation_form": citation_form(one.citations, one.ids),
-            **_citation_scores(one, model, threshold),
+            "citation_form": citation_form(answer_check.citations, answer_check.ids),
+            **_citation_scores(answer_check, model, threshold),
         }
-    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
+    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows), _claims(checked)
 
 
 def claim_table(
@@ -255,6 +281,10 @@ def claim_table(
     >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
     [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
     """
+    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[1]
+
+
+def _claims(checked: Mapping[str, _Checked]) -> pd.DataFrame:
     rows = [
         (
             query_id,
@@ -265,8 +295,8 @@ def claim_table(
             cited,
             tuple(number.text for number in verdict.fabricated),
         )
-        for query_id, one in _check(dataset, answers, chunks, model, threshold).items()
-        for verdict, cited in zip(one.verdicts, one.cited, strict=True)
+        for query_id, answer_check in checked.items()
+        for verdict, cited in zip(answer_check.verdicts, answer_check.cited, strict=True)
     ]
     columns = [
         "query_id",

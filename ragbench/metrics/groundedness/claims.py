@@ -83,19 +83,19 @@ def claims(answer: str) -> list[Claim]:
     inference 'it may close soon [2].'
     general 'It is important to book early!'
     """
-    found: list[Claim] = []
+    listed: list[Claim] = []
     for start, end in _clauses(answer):
         text = answer[start:end]
         bare = without_citations(text)
         if not re.search(r"\w", bare):
-            if found and not re.search(r"\n\s*\n", answer[found[-1].end : start]):
-                before = found.pop()
-                found.append(Claim(answer[before.start : end], before.start, end, before.kind))
+            if listed and not re.search(r"\n\s*\n", answer[listed[-1].end : start]):
+                before = listed.pop()
+                listed.append(Claim(answer[before.start : end], before.start, end, before.kind))
             continue
         if no_claim(bare):
             continue
-        found.append(Claim(text, start, end, kind_of(bare)))
-    return found
+        listed.append(Claim(text, start, end, kind_of(bare)))
+    return listed
 
 
 def kind_of(claim: str) -> str:

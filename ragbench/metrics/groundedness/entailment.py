@@ -84,8 +84,8 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
             f"{model} gave values that are not finite numbers; its weights are damaged"
         )
     chosen = values.reshape(len(pairs)) if column is None else values[:, column]
-    found: list[float] = np.clip(chosen, 0.0, 1.0).tolist()
-    return found
+    probabilities: list[float] = np.clip(chosen, 0.0, 1.0).tolist()
+    return probabilities
 
 
 @lru_cache(maxsize=2)

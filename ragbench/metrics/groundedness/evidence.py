@@ -36,7 +36,7 @@ _recent = Recent[str, "Vectors"](96 * 2**20, lambda pair: sum(array.nbytes for a
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
-    """For each text its vector (dimension,) and those of its `words` (number of words, dimension),
+    """Return for each text its vector (dimension,) and those of its `words` (number of words, dimension),
     of unit length.
 
     The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
@@ -60,14 +60,14 @@ def _compute(texts: Sequence[str]) -> list[Vectors]:
     for encoding in tokenised(texts):
         ids.append(cut_to_fit(encoding.ids))
         offsets.append(cut_to_fit(encoding.offsets))
-    return [_pooled(*one) for one in zip(texts, token_states(ids), offsets, strict=True)]
+    return [_pooled(*parts) for parts in zip(texts, token_states(ids), offsets, strict=True)]
 
 
 def _pooled(text: str, states: FloatArray, offsets: Sequence[tuple[int, int]]) -> Vectors:
     starts, ends = np.array(offsets).T
-    own = words(text)
-    rows = np.zeros((len(own), states.shape[1]), dtype=np.float32)
-    for row, word in enumerate(own):
+    text_words = words(text)
+    rows = np.zeros((len(text_words), states.shape[1]), dtype=np.float32)
+    for row, word in enumerate(text_words):
         inside = (starts < word.end) & (ends > word.start) & (ends > starts)
         if inside.any():
             rows[row] = states[inside].mean(axis=0)
@@ -113,7 +113,7 @@ class Reading:
 
     @property
     def copied(self) -> bool:
-        """Whether the words decide: all of them are in the best window, and nearly all rows of them
+        """Return True if the words decide: all of them are in the best window, and nearly all rows of them
         on the page.
         """
         return self.lexical["words_in_window"] > 1 - 1e-9 and self.lexical["ngrams"] >= _COPIED
@@ -187,12 +187,12 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
         shares = weight @ covered / weight.sum()
         inside = context_of[: covered.shape[1]] == context_of[size - 1 :]
         values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
-        place = int(values.argmax())
-        if values[place] > best_value + 1e-9:
+        start = int(values.argmax())
+        if values[start] > best_value + 1e-9:
             best, best_value, best_share = (
-                range(place, place + size),
-                float(values[place]),
-                float(shares[place]),
+                range(start, start + size),
+                float(values[start]),
+                float(shares[start]),
             )
     return best, best_share
 
@@ -203,23 +203,25 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
     """
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
-    held = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
-    chosen = list(dict.fromkeys([*np.argsort(-held, kind="stable")[:_SENTENCES].tolist(), *window]))
+    worth = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
+    chosen = list(
+        dict.fromkeys([*np.argsort(-worth, kind="stable")[:_SENTENCES].tolist(), *window])
+    )
     covered = hits[:, chosen].any(axis=1)
     for _ in range(_MORE):
         gain = (weight * ~covered) @ hits
-        place = int(gain.argmax())
-        if gain[place] <= 0.3:
+        best = int(gain.argmax())
+        if gain[best] <= 0.3:
             break
-        chosen.append(place)
-        covered |= hits[:, place]
+        chosen.append(best)
+        covered |= hits[:, best]
     return list(dict.fromkeys(chosen))
 
 
 def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    anywhere, near = (np.asarray(held.any(axis=1)) for held in (hits, hits[:, list(window)]))
+    anywhere, near = (np.asarray(part.any(axis=1)) for part in (hits, hits[:, list(window)]))
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     stems = [word.stem for word in own_words]
     adjacent = [pair in page.grams[2] for pair in itertools.pairwise(stems)]
@@ -249,8 +251,8 @@ def _copying(
 ) -> dict[str, float]:
     shares = []
     fragments = np.zeros(len(stems))  # for each word the longest row around it that is on the page
-    whole = min(MAX_GRAM, len(stems))
-    for n in range(1, whole + 1):
+    longest_gram = min(MAX_GRAM, len(stems))
+    for n in range(1, longest_gram + 1):
         on_page = [gram in page.grams[n] for gram in stem_rows(stems, n)]
         for i in np.flatnonzero(on_page):
             fragments[i : i + n] = n
@@ -264,7 +266,7 @@ def _copying(
     rare = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
     return {
         "ngrams": float(np.mean(shares)),
-        "copied": float(fragments.mean() / whole),
+        "copied": float(fragments.mean() / longest_gram),
         "no_novel_row": 1 - longest / float(weight.sum()),
         "rare_in_window": float(rare[near].sum() / rare.sum()),
     }
@@ -286,7 +288,7 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     if reading.copied:
         return dict.fromkeys(SEMANTIC, 1.0)
     weight = reading.weight
-    (own, own_words), *others = vectors([reading.sentence, *reading.others])
+    (sentence_vector, own_words), *others = vectors([reading.sentence, *reading.others])
     best = np.full(len(weight), -1.0)
     alignment = -1.0
     for _, other in others:
@@ -303,5 +305,5 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
         "lowest_quarter": float(weight[quarter] @ best[quarter] / weight[quarter].sum()),
         "least_aligned": float(best[telling].min()) if telling.any() else alignment,
         "no_stranger": 1 - float((weight * (1 - best)).max()),
-        "similarity": float(own @ around / max(1e-9, float(np.linalg.norm(around)))),
+        "similarity": float(sentence_vector @ around / max(1e-9, float(np.linalg.norm(around)))),
     }

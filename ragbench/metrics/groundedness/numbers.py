@@ -192,9 +192,9 @@ def _value(numeral: str) -> float:
     if numeral[-1].isalpha():  # "twenty-five"; 1 of "a million"
         return float(sum(_VALUES.get(word, 1) for word in re.findall("[a-z]+", numeral)))
     if "/" in numeral:
-        *whole, fraction = numeral.split()
+        *integers, fraction = numeral.split()
         above, _, below = fraction.partition("/")
-        return sum(map(float, whole)) + float(above) / float(below)
+        return sum(map(float, integers)) + float(above) / float(below)
     if re.fullmatch(r"\d+,\d{1,2}", numeral):
         return float(numeral.replace(",", "."))
     return float(re.sub(r"[, ]|\.(?=.*\.)|(?<=\.\d{3})\.", "", numeral))
@@ -224,11 +224,11 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     readings: dict[int, list[Number]] = {}
     for number in numbers(answer):
         readings.setdefault(number.start, []).append(number)
-    known = _known(tuple(contexts)) if readings else ()
+    of_contexts = _known(tuple(contexts)) if readings else ()
     return [
         same[0]
         for same in readings.values()
-        if not any(_holds(other, number) for number in same for other in known)
+        if not any(_holds(other, number) for number in same for other in of_contexts)
     ]
 
 
@@ -249,8 +249,8 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
 @lru_cache(maxsize=256)
 def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     """Return the numbers of the contexts, each once."""
-    found = (number for context in contexts for number in _numbers(context))
-    return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in found}.values())
+    of_contexts = (number for context in contexts for number in _numbers(context))
+    return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in of_contexts}.values())
 
 
 def _holds(known: Number, claimed: Number) -> bool:

@@ -50,10 +50,10 @@ def coefficients() -> dict[str, dict[str, float]]:
     """Return model -> the coefficients of its evidence; fitted by `python -m
     tests.fitting.claim_support`.
     """
-    found: dict[str, dict[str, float]] = json.loads(
+    weights: dict[str, dict[str, float]] = json.loads(
         Path(__file__).with_name("support_coefficients.json").read_text(encoding="utf-8")
     )
-    return found
+    return weights
 
 
 def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> float:
@@ -124,16 +124,16 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
                 f"contexts are a sequence of texts, not one text; write [text] "
                 f"for {contexts[:40]!r}"
             )
-    found: list[float] = []
+    supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
         if model == "minilm":  # the only one that is slow and whose definition is here
-            found += _kept(block)
+            supports += _kept(block)
         else:
-            found += (
+            supports += (
                 _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
             )
-    return found
+    return supports
 
 
 def _kept(pairs: Pairs) -> list[float]:
@@ -174,9 +174,9 @@ def _built_in(pairs: Pairs, model: str) -> list[float]:
     semantic = model == "minilm"
     if semantic:
         vectors(
-            [text for own in readings for reading in own for text in reading.texts]
+            [text for sentences in readings for reading in sentences for text in reading.texts]
         )  # together, then from memory
-    return [_combined(own, model) if own else 0.0 for own in readings]
+    return [_combined(sentences, model) if sentences else 0.0 for sentences in readings]
 
 
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
@@ -198,18 +198,21 @@ def _combined(readings: Sequence[Reading], model: str) -> float:
 
 
 def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str, float]:
-    """The evidence of an answer's sentences in one: means by the weight of their words, half the
+    """Return the evidence of an answer's sentences in one: means by the weight of their words, half the
     worst of _SPOILING.
     """
-    evidence = [{**one.lexical, **(semantic_evidence(one) if semantic else {})} for one in readings]
-    claimed = [not no_claim(one.sentence) for one in readings]
+    evidence = [
+        {**reading.lexical, **(semantic_evidence(reading) if semantic else {})}
+        for reading in readings
+    ]
+    claimed = [not no_claim(reading.sentence) for reading in readings]
     weights = [
-        float(one.weight.sum()) * (1 if claims or not any(claimed) else _NO_CLAIM)
-        for one, claims in zip(readings, claimed, strict=True)
+        float(reading.weight.sum()) * (1 if claims or not any(claimed) else _NO_CLAIM)
+        for reading, claims in zip(readings, claimed, strict=True)
     ]
     merged: dict[str, float] = {}
     for name in evidence[0]:
-        values = [one[name] for one in evidence]
+        values = [reading[name] for reading in evidence]
         mean = sum(map(float.__mul__, values, weights)) / sum(weights)
         worst = min(
             v for v, claims in zip(values, claimed, strict=True) if claims or not any(claimed)
@@ -219,15 +222,15 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
 
 
 def _by_encoder(pairs: Pairs, model: str) -> list[float]:
-    asked = []
+    requests = []
     for answer, contexts in pairs:
         sentences = _sentences(answer)
         claimed = [sentence for sentence in sentences if not no_claim(sentence)] or sentences
         page = read_page(contexts)
-        asked.append((claimed if page.sentences else [], page))
+        requests.append((claimed if page.sentences else [], page))
     return [
         round((sum(values) / len(values) + min(values)) / 2, 6) if values else 0.0
-        for values in entailment(asked, model)
+        for values in entailment(requests, model)
     ]
 
 

@@ -61,7 +61,7 @@ def words(text: str) -> list[Word]:
 
 @lru_cache(maxsize=5_000)
 def _words(text: str) -> tuple[Word, ...]:
-    found: list[Word] = []
+    text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
     shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
     end, first = 0, True
@@ -79,9 +79,9 @@ def _words(text: str) -> tuple[Word, ...]:
         stem, weight, number = _known(folded)
         capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
         name = capital and (weight >= 0.95 if first else len(raw) > 1)
-        found.append(Word(stem, match.start(), end, weight, name, number))
+        text_words.append(Word(stem, match.start(), end, weight, name, number))
         first = False
-    return tuple(found)
+    return tuple(text_words)
 
 
 @lru_cache(maxsize=1)
@@ -99,12 +99,12 @@ def _known(folded: str) -> tuple[str, float, bool]:
 
 
 def _rarity(word: str) -> float:
-    place = _vocabulary().get(_plain(word))
-    if place is None:
+    number = _vocabulary().get(_plain(word))
+    if number is None:
         return 1.1
-    if place < _FIRST_WORD_PIECE:
+    if number < _FIRST_WORD_PIECE:
         return 0.3 if len(word) == 1 else 1.0
-    rank = place - _FIRST_WORD_PIECE + 1
+    rank = number - _FIRST_WORD_PIECE + 1
     share = (math.log(rank) - math.log(20)) / (
         math.log(_LAST_WORD_PIECE - _FIRST_WORD_PIECE) - math.log(20)
     )
@@ -162,22 +162,22 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
     >>> sorted(denied("The bridge isn't safe under load, but it stands."))
     ['load', 'safe', 'under']
     """
-    found: set[str] = set()
+    stems: set[str] = set()
     text_words = words(text) if own is None else own
-    for place, word in enumerate(text_words):
+    for i, word in enumerate(text_words):
         if word.stem not in _NEGATIONS or (
-            place + 1 < len(text_words) and text_words[place + 1].stem in _NO_DENIAL
+            i + 1 < len(text_words) and text_words[i + 1].stem in _NO_DENIAL
         ):
             continue
         reached, end = 0, word.end
-        for after in text_words[place + 1 : place + 8]:
+        for after in text_words[i + 1 : i + 8]:
             if reached == _REACH or _STOP.search(text[end : after.start]):
                 break
             end = after.end
             if after.weight > _TELLING and after.stem not in _NEGATIONS:
-                found.add(after.stem)
+                stems.add(after.stem)
                 reached += 1
-    return frozenset(found)
+    return frozenset(stems)
 
 
 def opposed(claim: str, text: str) -> bool:
@@ -187,13 +187,13 @@ def opposed(claim: str, text: str) -> bool:
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
     """
-    own = {claim[word.start : word.end].casefold() for word in words(claim)}
-    there = {text[word.start : word.end].casefold() for word in words(text)}
-    return any(_OPPOSITE.get(word, set()) & there for word in own - there)
+    of_claim = {claim[word.start : word.end].casefold() for word in words(claim)}
+    of_text = {text[word.start : word.end].casefold() for word in words(text)}
+    return any(_OPPOSITE.get(word, set()) & of_text for word in of_claim - of_text)
 
 
 def polarity_differs(claim: str, text: str) -> bool:
-    """Whether one of the two denies what the other states, in every sentence of the text that is
+    """Return True if one of the two denies what the other states, in every sentence of the text that is
     about the claim.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
@@ -205,15 +205,15 @@ def polarity_differs(claim: str, text: str) -> bool:
     total = sum(word.weight for word in claim_words)
     if total == 0:
         return False
-    stems, own = {word.stem for word in claim_words}, denied(claim, claim_words)
+    stems, denials = {word.stem for word in claim_words}, denied(claim, claim_words)
     about: list[tuple[float, bool]] = []
     for start, end in sentence_spans(text):
         sentence = text[start:end]
         there_words = words(sentence)
-        there = {word.stem for word in there_words}
-        share = sum(word.weight for word in claim_words if word.stem in there) / total
+        their_stems = {word.stem for word in there_words}
+        share = sum(word.weight for word in claim_words if word.stem in their_stems) / total
         theirs = denied(sentence, there_words)
-        about.append((share, bool((own & there) - theirs or (theirs & stems) - own)))
+        about.append((share, bool((denials & their_stems) - theirs or (theirs & stems) - denials)))
     best = max((share for share, _ in about), default=0.0)
     return best >= 0.5 and all(differs for share, differs in about if share >= 0.8 * best)
 
@@ -225,13 +225,13 @@ def text_states(text: str, claim: str) -> bool:
     >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
     (True, False)
     """
-    wanted = [word.stem for word in words(claim)]
-    there = words(text)
-    stems = [word.stem for word in there]
-    for place in range(len(stems) - len(wanted) + 1) if wanted else ():
-        before = there[max(0, place - 4) : place]
-        near = [word for word in before if not _STOP.search(text[word.end : there[place].start])]
-        if stems[place : place + len(wanted)] == wanted and not any(
+    claim_stems = [word.stem for word in words(claim)]
+    text_words = words(text)
+    stems = [word.stem for word in text_words]
+    for i in range(len(stems) - len(claim_stems) + 1) if claim_stems else ():
+        before = text_words[max(0, i - 4) : i]
+        near = [word for word in before if not _STOP.search(text[word.end : text_words[i].start])]
+        if stems[i : i + len(claim_stems)] == claim_stems and not any(
             word.stem in _NEGATIONS for word in near
         ):
             return True
@@ -288,11 +288,11 @@ class Page:
     @cached_property
     def places(self) -> dict[str, list[int]]:
         """Return stem -> the sentences that hold it."""
-        found: dict[str, list[int]] = {}
-        for place, sentence in enumerate(self.sentences):
+        matches: dict[str, list[int]] = {}
+        for i, sentence in enumerate(self.sentences):
             for stem in sorted(sentence.stems):
-                found.setdefault(stem, []).append(place)
-        return found
+                matches.setdefault(stem, []).append(i)
+        return matches
 
     @cached_property
     def grams(self) -> list[frozenset[tuple[str, ...]]]:
@@ -305,14 +305,14 @@ class Page:
 
     @cached_property
     def _by_prefix(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        matches: dict[str, list[str]] = {}
         for stem in sorted(self.places):
             if len(stem) >= _PREFIX:
-                found.setdefault(stem[:_PREFIX], []).append(stem)
-        return found
+                matches.setdefault(stem[:_PREFIX], []).append(stem)
+        return matches
 
     def find(self, stem: str) -> str | None:
-        """The stem as the page has it: itself, or one that begins alike and is at most three
+        """Return the stem as the page has it: itself, or one that begins alike and is at most three
         letters off in length.
         """
         if stem in self.places:
@@ -336,10 +336,10 @@ def read_page(contexts: Sequence[str]) -> Page:
 def _page(contexts: tuple[str, ...]) -> Page:
     sentences: list[Sentence] = []
     owner: list[int] = []
-    for place, context in enumerate(contexts):
-        found = _sentences(context)
-        sentences += found
-        owner += [place] * len(found)
+    for i, context in enumerate(contexts):
+        read = _sentences(context)
+        sentences += read
+        owner += [i] * len(read)
     return Page(tuple(sentences), tuple(owner))
 
 
@@ -354,7 +354,7 @@ def unwrapped(text: str) -> list[str]:
 
 @lru_cache(maxsize=2_000)
 def _sentences(context: str) -> tuple[Sentence, ...]:
-    found = []
+    sentences = []
     for start, end in sentence_spans(context):
         for line in unwrapped(context[start:end]):
             parts = re.findall(r"\S+", line)
@@ -363,5 +363,5 @@ def _sentences(context: str) -> tuple[Sentence, ...]:
                 if len(parts) <= 1.5 * _LONGEST
                 else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
             )
-            found += [sentence for sentence in map(Sentence, pieces) if sentence.words]
-    return tuple(found)
+            sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+    return tuple(sentences)

@@ -26,8 +26,8 @@ class Classifier:
     pipeline: Any
 
     def __call__(self, text: str) -> float:
-        found: list[Mapping[str, Any]] = self.pipeline(text, truncation=True, top_k=None)
-        return min(1.0, sum(float(one["score"]) for one in found if one["label"] in self.harmful))
+        classes: list[Mapping[str, Any]] = self.pipeline(text, truncation=True, top_k=None)
+        return min(1.0, sum(float(row["score"]) for row in classes if row["label"] in self.harmful))
 
 
 def load_detector(name: str) -> Detector:
@@ -46,12 +46,12 @@ def load_detector(name: str) -> Detector:
         ModelError: the model cannot be loaded.
     """
     if is_import(name, ["hf"]):
-        own = imported(name, "detector")
-        if not callable(own):
+        detector = imported(name, "detector")
+        if not callable(detector):
             raise ConfigError(
                 f"detector {name!r} cannot be called; expected a function text -> score in [0, 1]"
             )
-        function: Detector = own
+        function: Detector = detector
         return function
     kind, _, rest = name.partition(":")
     model, _, chosen = rest.partition("#")

@@ -25,7 +25,7 @@ _Z = 1.959963984540054
 
 
 def roc_auc(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> float:
-    """The chance that a harmful text scores above a harmless one, ties counting half, in [0, 1];
+    """Return the chance that a harmful text scores above a harmless one, ties counting half, in [0, 1];
     0.5 is guessing.
 
     The area under the ROC curve (Hanley & McNeil 1982), from scikit-learn. NaN where one of the two
@@ -76,7 +76,7 @@ def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, 
 
 
 def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> float:
-    """The fraction of harmful texts found by the lowest threshold with a false positive rate <=
+    """Return the fraction of harmful texts found by the lowest threshold with a false positive rate <=
     `fpr`, in [0, 1].
 
     Texts of the same score are found together, so that a tie is never split in the detector's
@@ -197,18 +197,20 @@ def detection_report(
     rows = _length_rows(
         labels, np.array([len(sample.text) for sample in samples], dtype=float), values
     )
-    for split, part, own in _groups(samples):
-        bad, good = values[labels & own], values[~labels & own]
+    for split, part, members in _groups(samples):
+        bad, good = values[labels & members], values[~labels & members]
         if split == "category":  # its harmful texts against all harmless ones
             if len(bad) and not labels.all():
                 mixed = np.r_[bad, values[~labels]]
                 rows.append(_auc("auc", np.arange(len(mixed)) < len(bad), mixed, split, part))
         elif len(bad) and len(good):
-            rows.append(_auc("auc", labels[own], values[own], split, part))
+            rows.append(_auc("auc", labels[members], values[members], split, part))
             for percent in (1, 5):
-                rate = tpr_at_fpr(labels[own], values[own], percent / 100)
+                rate = tpr_at_fpr(labels[members], values[members], percent / 100)
                 low, high = rate_interval(round(rate * len(bad)), len(bad))
-                rows.append((f"tpr_at_fpr_{percent}", split, part, rate, low, high, int(own.sum())))
+                rows.append(
+                    (f"tpr_at_fpr_{percent}", split, part, rate, low, high, int(members.sum()))
+                )
         rates = [("detection_rate", bad, warn), ("block_rate", bad, block)]
         rates += [("false_positive_rate", good, warn), ("false_block_rate", good, block)]
         rows += [
@@ -250,20 +252,21 @@ def leakage_report(
     """
     rows: list[_Row] = []
     harmful = np.array([sample.harmful for sample in samples], dtype=bool)
-    kinds = [{finding.kind for finding in found} for found in findings]
-    hits = np.array([bool(found) for found in kinds])
-    pairs = zip(samples, kinds, strict=True)
+    kinds = [{finding.kind for finding in hits_of} for hits_of in findings]
+    hits = np.array([bool(hits_of) for hits_of in kinds])
     of_kind = np.array(
-        [s.category in found if s.category in _KINDS else bool(found) for s, found in pairs]
+        [
+            sample.category in hits_of if sample.category in _KINDS else bool(hits_of)
+            for sample, hits_of in zip(samples, kinds, strict=True)
+        ]
     )
-    for split, part, own in _groups(samples, by_length=False):
-        for measure, chosen in (
-            ("detection_rate", own & harmful),
-            ("false_positive_rate", own & ~harmful),
-        ):
-            if chosen.any():
-                strict = split == "category" and measure == "detection_rate"
-                rows.append(_rate(measure, (of_kind if strict else hits)[chosen], split, part))
+    for split, part, members in _groups(samples, by_length=False):
+        leaking, calm = members & harmful, members & ~harmful
+        if leaking.any():
+            strict = of_kind if split == "category" else hits
+            rows.append(_rate("detection_rate", strict[leaking], split, part))
+        if calm.any():
+            rows.append(_rate("false_positive_rate", hits[calm], split, part))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 

@@ -135,21 +135,22 @@ def _head() -> _Head:
 
 
 def _read(text: str) -> _Read:
-    found = windows(text[:_MOST_CHARACTERS])[:_MOST_READ]
-    if not found:
+    sentences = windows(text[:_MOST_CHARACTERS])[:_MOST_READ]
+    if not sentences:
         return _Read([], np.zeros((0, len(FEATURE_NAMES))))
     rows = np.array(
         features(
-            [signs(plain(window.text)) for window in found], [window.hidden for window in found]
+            [signs(plain(window.text)) for window in sentences],
+            [window.hidden for window in sentences],
         ),
         dtype=np.float64,
     )
-    if len(found) > _MOST_WINDOWS:
+    if len(sentences) > _MOST_WINDOWS:
         # spread over the text among equals: the n-th of a group comes after all (n-1)-th
-        order = np.lexsort((_spread(len(found)), -rows.sum(axis=1)))[:_MOST_WINDOWS]
+        order = np.lexsort((_spread(len(sentences)), -rows.sum(axis=1)))[:_MOST_WINDOWS]
         kept = sorted(order.tolist())
-        return _Read([found[i] for i in kept], rows[kept])
-    return _Read(found, rows)
+        return _Read([sentences[i] for i in kept], rows[kept])
+    return _Read(sentences, rows)
 
 
 def word_features(sentence: str) -> tuple[Ints, Floats]:

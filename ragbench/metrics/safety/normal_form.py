@@ -15,6 +15,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -123,8 +124,8 @@ def _latin(match: re.Match[str]) -> str:
     swapped = word.translate(_LOOK_ALIKE)
     # half Latin is a disguise; a whole word of look-alikes may simply be Russian
     mixed = any(sign.isascii() and sign.isalpha() for sign in word)
-    known = len(word) > 3 and swapped.casefold() in _KNOWN
-    return swapped if swapped.isascii() and (mixed or known) else word
+    is_listed = len(word) > 3 and swapped.casefold() in _KNOWN
+    return swapped if swapped.isascii() and (mixed or is_listed) else word
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -206,43 +207,32 @@ def _is_language(text: str) -> bool:
 
 
 def _share_known(text: str) -> float:
-    words = re.findall(r"[a-z]+", text.casefold())
+    words = _letters(text)
     return sum(word in _KNOWN for word in words) / len(words) if len(words) > 2 else 0.0
 
 
 def _newly_known(before: str, after: str) -> int:
-    def known(text: str) -> int:
-        return len(
-            _KNOWN.intersection(
-                word for word in re.findall(r"[a-z]+", text.casefold()) if len(word) > 2
-            )
-        )
+    n_before, n_after = (
+        len({word for word in _KNOWN.intersection(_letters(text)) if len(word) > 2})
+        for text in (before, after)
+    )
+    return n_after - n_before
 
-    return known(after) - known(before)
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.casefold())
 
 
 def _cut(letters: str) -> str:
     """Cut run-together letters into words, with as few letters outside the known words as can be."""
     lower = letters.casefold()[:400]
-    best: list[tuple[float, int]] = [(0.0, 0)]
+    best: list[tuple[float, str]] = [(0.0, "")]
     for end in range(1, len(lower) + 1):
-        options = [(best[end - 1][0] + 1.0, end - 1)]
-        options += [
-            (best[start][0] + 0.05, start)
+        options = [
+            (best[start][0] + 0.05, f"{best[start][1]} {lower[start:end]} ")
             for start in range(max(0, end - _LONGEST), end)
             if lower[start:end] in _KNOWN
         ]
-        best.append(min(options))
-    words: list[str] = []
-    unknown = ""
-    end = len(lower)
-    while end:
-        start = best[end][1]
-        piece = lower[start:end]
-        if piece in _KNOWN:
-            words += [unknown, piece]
-            unknown = ""
-        else:
-            unknown = piece + unknown
-        end = start
-    return " ".join(word for word in reversed([*words, unknown]) if word)
+        options.append((best[-1][0] + 1.0, best[-1][1] + lower[end - 1]))
+        best.append(min(options, key=itemgetter(0)))
+    return " ".join(best[-1][1].split())

@@ -14,9 +14,9 @@ from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
+from ragbench.report.conclusions import tested
 from ragbench.report.documents import locate
 from ragbench.report.page import doubtful_claims, interval, number, plural
-from ragbench.report.sweep import tested
 from ragbench.types import Answer, Dataset, Passage
 
 

@@ -61,7 +61,6 @@ async def client_of_page(request: Request) -> str | None:
 
 Visitor = Annotated[Session, needs("reader", client_of_page)]
 Runner = Annotated[Session, needs("runner", client_of_page)]
-Admin = Annotated[Session, needs("admin", client_of_page)]
 FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 

@@ -1,4 +1,4 @@
-"""The pages: runs, series, a run, comparisons, data sets, schedules with jobs and alerts."""
+"""The pages: runs, series, a run, comparisons, schedules with jobs and alerts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from ragbench.service import api, trends
 from ragbench.service.access import COOKIE, Session, key_of, too_many
 from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import RunBody
-from ragbench.service.folders import cases_in, described, load
 from ragbench.service.history_database import Json, connected
 from ragbench.service.pages import series as views
 from ragbench.service.pages.html_pages import (
-    Admin,
     FormFields,
     PageRoute,
     Runner,
@@ -32,11 +30,9 @@ from ragbench.service.pages.html_pages import (
     redirect,
 )
 from ragbench.service.responses import folder_of_run, records, run_row
-from ragbench.service.scheduler import pause_schedule
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _NEWEST = 20  # runs that the page of a series lists
-_CASES = 100  # of a page
 _FOLDER = files("ragbench.service.pages") / "templates"
 _REPORT_POLICY = (
     "default-src 'none'; script-src {hash}; style-src 'unsafe-inline'; base-uri 'none'; "
@@ -117,28 +113,26 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
     """Show the measures of a configuration over time."""
-    values: Json = {
-        "client": who.owner,
-        "series": series,
-        "configuration": configuration,
-        "measure": measure,
-    }
     newest = views.configurations_of(who, series)
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
     names = views.measures_of([newest[configuration]], who.database)
     charts, marks = views.panels(who, series, configuration, measure, names)
-    limit = _NEWEST * len(newest)
-    recent = trends.history(series=series, limit=limit, **who.ownership)
+    recent = trends.history(series=series, limit=_NEWEST * len(newest), **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
-    lists: Json = {
-        "charts": charts,
-        "marks": marks,
-        "others": [*newest],
-        "measures": names,
-        "recent": records(recent),
-    }
-    return page(who.request, "series", **values, **lists)
+    return page(
+        who.request,
+        "series",
+        client=who.owner,
+        series=series,
+        configuration=configuration,
+        measure=measure,
+        charts=charts,
+        marks=marks,
+        others=[*newest],
+        measures=names,
+        recent=records(recent),
+    )
 
 
 @router.get("/runs/{run_id}")
@@ -146,13 +140,12 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its report, or what the database has of it."""
     row, scores = run_row(who, run_id)
     order = {name: rank for rank, name in enumerate(views.MAIN)}
-    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order))).sort_values(
-        ["order", "measure"]
-    )
+    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order)))
+    scores = scores.sort_values(["order", "measure"])
     with connected(who.database) as connection:
-        before = trends.previous_run(connection, row)
-    values: Json = {"before": before["id"] if before else "", "missing": _missing(who, row)}
-    return page(who.request, "run", run=row, scores=records(scores), **values)
+        before = (trends.previous_run(connection, row) or {"id": ""})["id"]
+    missing = _missing(who, row)
+    return page(who.request, "run", run=row, scores=records(scores), before=before, missing=missing)
 
 
 @router.get("/runs/{run_id}/report.html")
@@ -187,11 +180,8 @@ def _missing(who: Session, row: Json) -> str:
         content = sha256((folder / "scores.csv").read_bytes()).hexdigest()
     except OSError:
         return "The files of this run are gone."
-    return (
-        ""
-        if content == row["content"]
-        else "The files of this run were replaced by those of a later one."
-    )
+    replaced = "The files of this run were replaced by those of a later one."
+    return "" if content == row["content"] else replaced
 
 
 @router.get("/compare")
@@ -212,45 +202,6 @@ def compare(
     )
 
 
-@router.get("/data")
-def list_datasets(who: Visitor) -> HTMLResponse:
-    """Show the data sets of a client."""
-    return page(who.request, "data", rows=api.list_datasets(who), client=who.owner)
-
-
-@router.get("/data/{name}")
-def read_dataset(
-    who: Visitor, name: str, category: str = "", text: str = "", first: int = 0
-) -> HTMLResponse:
-    """Show a data set with its cases."""
-    path, words, first = who.folder.testset(name), text.casefold().split(), max(0, first)
-    cases = [
-        case
-        for case in load(path).cases
-        if category in ("", case.category)
-        and all(word in f"{case.query_id} {case.text}".casefold() for word in words)
-    ]
-    values: Json = {
-        "category": category,
-        "text": text,
-        "first": first,
-        "size": _CASES,
-        "count": len(cases),
-    }
-    cases = cases[first : first + _CASES]
-    return page(
-        who.request, "dataset", about=described(path), client=who.owner, cases=cases, **values
-    )
-
-
-@router.get("/data/{name}/case")
-def read_case(who: Visitor, name: str, id: str) -> HTMLResponse:
-    """Show a case with all its labels."""
-    if (record := cases_in(who.folder.testset(name)).get(id)) is None:
-        raise HTTPException(404, "there is no such case")
-    return page(who.request, "case", name=name, client=who.owner, record=record)
-
-
 @router.get("/schedules")
 def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     """Show what runs, what will run, and what was alerted.
@@ -263,15 +214,18 @@ def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     if who.client is not None:
         alerts = alerts[alerts["rule_id"].isin([rule["id"] for rule in rules])]
     busy = any(job["state"] in ("waiting", "running") for job in jobs)
-    values: Json = {
-        "client": who.client,
-        "follow": follow,
-        "busy": busy,
-        "jobs": jobs,
-        "rules": rules,
-    }
-    lists: Json = {"schedules": api.list_schedules(who), "datasets": [*who.folder.testsets()]}
-    return page(who.request, "schedules", **values, **lists, raised=records(alerts.head(30)))
+    return page(
+        who.request,
+        "schedules",
+        client=who.client,
+        follow=follow,
+        busy=busy,
+        jobs=jobs,
+        rules=rules,
+        schedules=api.list_schedules(who),
+        datasets=[*who.folder.testsets()],
+        raised=records(alerts.head(30)),
+    )
 
 
 @router.post("/schedules/run")
@@ -286,18 +240,3 @@ def start_run(who: Runner, form: FormFields) -> Response:
         raise HTTPException(422, f"the form cannot be used: {problems}") from exc
     api.start_run(who, body)
     return redirect("/schedules", follow="1", client=who.owner)
-
-
-@router.post("/schedules/change")
-def change_schedule(who: Admin, form: FormFields) -> Response:
-    """Pause or resume a schedule."""
-    paused = form.get("do") == "pause"
-    pause_schedule(form.get("name", ""), paused=paused, **who.ownership)
-    return redirect("/schedules", client=who.owner)
-
-
-@router.post("/schedules/cancel")
-def cancel_job(who: Runner, form: FormFields) -> Response:
-    """Cancel a job."""
-    api.cancel_job(who, form.get("job", ""))
-    return redirect("/schedules", client=who.owner)

@@ -4,7 +4,7 @@ moved.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -47,29 +47,10 @@ TITLES = {
     "cost_usd": "Cost, USD",
 }
 _COLUMNS = (
-    "id",
-    "client_id",
-    "series",
-    "configuration",
-    "made_at",
-    "passed",
-    "questions",
-    "questions_passed",
-    "cost_usd",
-    "dataset",
-    "fingerprint",
-)
-_CHANGE = (
-    "measure",
-    "baseline",
-    "contender",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "p_adjusted",
-    "mde",
-    "n",
-)
+    "id client_id series configuration made_at passed questions questions_passed cost_usd dataset "
+    "fingerprint"
+).split()
+_CHANGE = "measure baseline contender difference ci_low ci_high p_adjusted mde n".split()
 _RECENT = 30  # runs of a sparkline
 _LINES = 200  # of the first page
 _RUNS = 400  # of a chart
@@ -123,16 +104,12 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
     lines = runs.groupby(["client_id", "series", "configuration"], sort=False)
     newest = records(lines.head(1).head(_LINES))
     main_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
+    of_newest = score.c.run_id.in_([row["id"] for row in newest])
     scores: dict[str, Json] = {}
-    for value in read_rows(
-        database,
-        select(score).where(score.c.run_id.in_([row["id"] for row in newest]), main_or_aimed),
-    ):
+    for value in read_rows(database, select(score).where(of_newest, main_or_aimed)):
         scores.setdefault(value["run_id"], {})[value["measure"]] = value
     recorded = hash(tuple(runs["id"]))
-    trend_of = cache(
-        lambda name: trends.trend(name, client=client, database=database, tested=False)
-    )
+    trend_of = cache(partial(trends.trend, client=client, database=database, tested=False))
     due = {(row["client_id"], row["name"]): row["next_due"] for row in list_schedules(session)}
     rows = []
     for row in newest:
@@ -140,19 +117,14 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
         line = (row["client_id"], row["series"], row["configuration"])
         ids = lines.get_group(line)["id"]
         main = next((name for name in (measure, *MAIN) if name in values), "")
-        aimed = (
-            []
-            if measure
-            else [name for name, value in values.items() if value["target"] is not None]
-        )
+        aimed = [name for name in values if values[name]["target"] is not None and not measure]
         drifts = {
             name: _drifts(name, client, database, recorded) for name in (main, *aimed) if name
         }
         states = {name: state_of(epochs.get(row["id"]), name) for name, epochs in drifts.items()}
         watched = next((name for name in states if states[name].kind == "worse"), main)
-        before = [
-            drifts[watched][run_id] for run_id in ids[1:] if run_id in drifts.get(watched, {})
-        ]
+        epochs = drifts.get(watched, {})
+        before = [epochs[run_id] for run_id in ids[1:] if run_id in epochs]
         points = trend_of(main).query("run in @ids").tail(_RECENT) if main else None
         more = {
             "measure": main,
@@ -188,24 +160,16 @@ def _earlier(drifts: list[Drift], measure: str) -> str:
 
 def measures_of(ids: list[str], database: str) -> list[str]:
     """Return the measures that any of these runs has, those of `MAIN` first."""
-    names = [
-        row["measure"]
-        for row in read_rows(
-            database, select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
-        )
-    ]
-    return [*(name for name in MAIN if name in names), *sorted({*names} - {*MAIN})]
+    query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
+    names = {row["measure"] for row in read_rows(database, query)}
+    return [*(name for name in MAIN if name in names), *sorted(names - {*MAIN})]
 
 
 def configurations_of(session: Session, series: str) -> dict[str, str]:
     """Return the configurations of a series, each with the id of its newest run."""
-    query = select(run.c.configuration, run.c.id).where(
-        run.c.client_id == session.owner, run.c.series == series
-    )
-    return {
-        row["configuration"]: row["id"]
-        for row in read_rows(session.database, query.order_by(run.c.made_at))
-    }
+    of_series = run.c.client_id == session.owner, run.c.series == series
+    query = select(run.c.configuration, run.c.id).where(*of_series).order_by(run.c.made_at)
+    return {row["configuration"]: row["id"] for row in read_rows(session.database, query)}
 
 
 def panels(
@@ -229,11 +193,8 @@ def panels(
         marks = [{"number": number, **row} for number, row in enumerate(records(changed), start=1)]
         if runs["cost_usd"].notna().any():
             costs = runs.assign(mean=runs["cost_usd"], ci_low=float("nan"), ci_high=float("nan"))
-            chart = _panel("cost_usd", costs, {}) | {
-                "state": None,
-                "meaning": "of all questions of a run",
-            }
-            charts.insert(0, chart)
+            about = {"state": None, "meaning": "of all questions of a run"}
+            charts.insert(0, _panel("cost_usd", costs, {}) | about)
     for chart in charts:
         places = {point["run"]["run"]: point["x"] for point in chart["chart"]["points"]}
         chart["marks"] = [
@@ -261,20 +222,18 @@ def differences(session: Session, before: str, after: str) -> Json:
 
     Runs without a question in common have their means side by side and no test.
     """
-    (then, then_scores), (now, now_scores) = (
-        run_row(session, run_id) for run_id in (before, after)
-    )
+    (then, old), (now, new) = (run_row(session, run_id) for run_id in (before, after))
     sides = {"before": then, "after": now}
     try:
         comparison = compare(session, before, after)
     except DataError:  # no question in common
-        means = (
-            then_scores.merge(now_scores, on="measure")
-            .dropna(subset=["mean_x", "mean_y"])
-            .assign(kind="")
+        old, new = (
+            old.rename(columns={"mean": "baseline"}),
+            new.rename(columns={"mean": "contender"}),
         )
-        table = records(means.rename(columns={"mean_x": "baseline", "mean_y": "contender"}))
-        return {**sides, "measures": table, "tested": False, "newly_failing": [], "fixed": []}
+        means = old.merge(new, on="measure").dropna(subset=["baseline", "contender"])
+        table = {"measures": records(means.assign(kind="")), "tested": False}
+        return {**sides, **table, "newly_failing": [], "fixed": []}
     rows = comparison["measures"]
     for row in rows:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
@@ -253,17 +252,6 @@ def test_no_page_has_a_script_or_an_inline_handler(
     series = "/series?" + urlencode(
         {"client": "acme", "series": row["series"], "configuration": row["configuration"]}
     )
-    turned = (Case("turned", "Is it \u202eeslaf\u202c or true?"),)
-    save_testset(
-        Dataset("turned", "test", {}, turned, {}),
-        root / "clients/acme/testsets/turned.jsonl",
-        "jsonl",
-    )
-    assert "Is it  eslaf  or true?" in visit.get("/data/turned").text
-    found = "/data/support?" + urlencode({"text": ATTACKS[1], "category": ATTACKS[0]})
-    cases = [
-        "/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)
-    ]
     paths = [
         "/",
         series,
@@ -272,7 +260,7 @@ def test_no_page_has_a_script_or_an_inline_handler(
         f"/login?to={ATTACKS[1]}",
         "/schedules",
     ]
-    for path in [*paths, "/data", "/data/support", found, *cases]:
+    for path in paths:
         answer = visit.get(path)
         assert answer.status_code == 200, path
         tags = Tags(answer.text).found
@@ -304,42 +292,23 @@ def add_set(root: Path, client: str = "acme") -> Path:
     )
 
 
-def test_a_case_is_shown_with_its_labels(visit: TestClient, root: Path) -> None:
-    add_set(root)
-    assert "<b>6</b> questions" in visit.get("/data/support").text
-    assert visit.get("/data/support?text=script").text.count('class="name"') >= 1
-    shown = visit.get("/data/support/case?" + urlencode({"id": f"q0 {ATTACKS[0]}"})).text
-    assert "required_keywords" in shown
-    assert visit.get("/data/support/case?id=none").status_code == 404
-
-
 def test_readers_and_other_clients_change_nothing(
     visit: TestClient, root: Path, token: str, keys: dict[str, str]
 ) -> None:
     add_set(root)
-    for path in (
-        "/data/support?client=other",
-        "/data/nothing",
-        "/schedules?client=other",
-        "/data?client=other",
-    ):
-        assert visit.get(path).status_code == 404
+    assert visit.get("/schedules?client=other").status_code == 404
     foreign = visit.post(
         "/schedules/run", data={"csrf_token": token, "dataset": "support", "client": "other"}
     )
     assert foreign.status_code == 404
-    visit.cookies.set(COOKIE, keys["other"])
-    assert visit.get("/data/support").status_code == 404
     visit.cookies.set(COOKIE, keys["acme reader"])
-    own = re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/data/support").text)[0]
-    for path in ("/schedules/run", "/schedules/change", "/schedules/cancel"):
-        answer = visit.post(path, data={"csrf_token": own, "dataset": "support", "query_id": "q"})
-        assert answer.status_code == 403, path
-    shown = visit.get("/schedules").text + visit.get("/data/support").text
-    assert not re.search(r"<button[^>]*>(Start now|Pause)", shown)
+    own = re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/compare").text)[0]
+    answer = visit.post("/schedules/run", data={"csrf_token": own, "dataset": "support"})
+    assert answer.status_code == 403
+    assert "Start now" not in visit.get("/schedules").text
 
 
-def test_jobs_are_started_and_cancelled_and_schedules_paused(
+def test_jobs_are_started_and_schedules_shown(
     visit: TestClient, root: Path, token: str, database: str
 ) -> None:
     add_set(root)
@@ -357,17 +326,10 @@ def test_jobs_are_started_and_cancelled_and_schedules_paused(
     assert "0 running, 1 waiting" in started
     assert "Loaded again every 5 seconds" in started
     assert "Start now" not in started
-    job = re.findall(r'name="job" value="(\w+)"', visit.get("/schedules").text)[0]
-    assert "cancelled" in send("cancel", job=job)
-    assert "paused" in send("change", name="nightly", do="pause")
-    assert "Europe/Vienna" in send("change", name="nightly", do="resume")
-    for path, fields, message in (
-        ("run", {"dataset": "../x"}, "The form cannot be used: dataset"),
-        ("change", {"name": "none", "do": "pause"}, "unknown schedule 'none'"),
-    ):
-        answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
-        assert answer.status_code == 422
-        assert message.casefold() in unescape(words(answer.text)).casefold()
+    assert "Europe/Vienna" in started
+    answer = visit.post("/schedules/run", data={"csrf_token": token, "dataset": "../x"})
+    assert answer.status_code == 422
+    assert "The form cannot be used: dataset" in words(answer.text)
 
 
 def test_alerts_of_other_clients_are_not_shown(visit: TestClient, database: str) -> None:

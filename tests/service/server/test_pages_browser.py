@@ -9,14 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import pytest
 import uvicorn
 
 from ragbench.service import record
 from ragbench.service.app import create_app
-from tests.report.page.test_html import ATTACKS
 from tests.service.server.test_pages import add_set, hostile_run, runs_of, series_page
 from tests.service.test_history import nights
 
@@ -108,9 +106,6 @@ def test_hostile_texts_run_nowhere(
     run = hostile_run(root, database)
     add_set(root)
     other = runs_of(database)[1]
-    cases = [
-        "/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)
-    ]
     paths = [
         "/",
         f"/runs/{run}",
@@ -118,7 +113,7 @@ def test_hostile_texts_run_nowhere(
         f"/compare?a={other}&b={run}",
         series_page(),
     ]
-    for path in [*paths, "/data", "/data/support", *cases, "/schedules"]:
+    for path in [*paths, "/schedules"]:
         page.goto(path)
         page.wait_for_load_state()
         for frame in page.frames:

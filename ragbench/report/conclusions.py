@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -32,19 +31,20 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return "Without gold evidence spans, chunkings can be compared at document level only."
-    table = configurations(results)[["name", "label"]]
+    table = configurations(results)[["name", "label"]].sort_values("name")
     table["label"] = table["label"].map(plain)
-    table["k"] = [mean_of(result.scores, at_k) for result in results]
-    table["budget"] = [mean_of(result.scores, at_budget) for result in results]
-    pairs = list(combinations(zip(table["k"], table["budget"], strict=True), 2))
+    by_name = {result.name: result.scores for result in results}
+    table["k"] = [mean_of(by_name[name], at_k) for name in table["name"]]
+    table["budget"] = [mean_of(by_name[name], at_budget) for name in table["name"]]
+    pairs = list(combinations(table[["k", "budget"]].to_numpy(), 2))
     if not pairs:
         return "There is one configuration only, so no order to compare."
-    changed = sum(
-        (a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs
-    )
+    changed = sum(bool((a - b).prod() < 0) for a, b in pairs)
     table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
-    first_k = table.sort_values(["k", "name"], ascending=[False, True]).iloc[0]
-    first = table.sort_values(["budget", "name"], ascending=[False, True]).iloc[0]
+    first_k, first = (
+        table.sort_values(column, ascending=False, kind="stable").iloc[0]
+        for column in ("k", "budget")
+    )
     if first_k["name"] == first["name"]:
         lead = f"{first['label']} leads both at k = {k} and at an equal {budget} tokens"
     else:
@@ -77,33 +77,31 @@ def conclusion(
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
     means = {result.name: mean_of(result.scores, measure) for result in results}
-    sign = -1 if higher_is_better(measure) else 1
-    order = sorted(
-        (name for name in means if not math.isnan(means[name])),
-        key=lambda name: (sign * means[name], name),
-    )
+    ranked = pd.Series(means).dropna().sort_index()
+    ranked = ranked.sort_values(ascending=not higher_is_better(measure), kind="stable")
+    order = [str(name) for name in ranked.index]
     if not order:
         return [
             f"No question could be scored by {measure}, so no configuration is better than another."
         ]
     best = order[0]
-    found = [
+    lines = [
         f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} "
         "configurations."
     ]
-    found += known_item_note(by_name[best])
+    lines += known_item_note(by_name[best])
     if len(order) < len(results):
-        found.append(f"{len(results) - len(order)} of them could not be scored by it.")
+        lines.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:
-        return [*found, "With one configuration there is nothing to compare."]
+        return [*lines, "With one configuration there is nothing to compare."]
     second = order[1]
     pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
     rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
-    own = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
-    if own is not None:
-        found.append(
+    against = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
+    if against is not None:
+        lines.append(
             f"**Against the "
-            f"baseline**, {label[baseline]}: {tested(own, 'p_adjusted', 'Holm-adjusted p')}."
+            f"baseline**, {label[baseline]}: {tested(against, 'p_adjusted', 'Holm-adjusted p')}."
         )
     if pair["n"] > 1:
         power = ""
@@ -111,39 +109,36 @@ def conclusion(
             power = (
                 f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
             )
-        found.append(
+        lines.append(
             f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}."
         )
     else:
-        found.append(
+        lines.append(
             f"The runner-up, {label[second]}, and it have too few scored questions in "
             f"common: {pair['n']}."
         )
-    # The best of many was chosen for its score, luck included: queries that did not choose it say
-    # what it is worth.
-    shown = {
-        label[name] if list(label).count(label[name]) == 1 else name: by_name[name].scores
-        for name in order
-    }
-    held = f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}"
-    undecided = bool(pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA)
-    other = label[second] if undecided else ""
-    better = own is not None and own["decision"] == "better"
-    decision = (
-        f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
-    )
+    other = label[second] if pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA else ""
     if best == baseline:
         decision = f"keep the baseline, {label[baseline]}: no configuration is better by {measure}."
-    elif better:
-        decision = f"{label[best]} is better than the baseline, {label[baseline]}"
-        decision += (
-            f"; {other} cannot be distinguished from it."
+    elif against is not None and against["decision"] == "better":
+        rest = (
+            f"; {other} cannot be distinguished from it"
             if other
-            else ", and than every other configuration."
+            else ", and than every other configuration"
+        )
+        decision = f"{label[best]} is better than the baseline, {label[baseline]}{rest}."
+    else:
+        decision = (
+            f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
         )
     diagnosis = Results(results).diagnoses.get(best)
-    next_step = f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}"
-    return [f"**Decision:** {decision}", *found, next_step, held, *_machines(results)]
+    lines.append(f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}")
+    # The best of many was chosen for its score, luck included: queries that did not choose it say
+    # what it is worth.
+    twice = label.duplicated(keep=False)
+    scores = {name if twice[name] else label[name]: by_name[name].scores for name in order}
+    lines.append(f"**Held out:** {held_out(scores, measure=measure, seed=seed).sentence}")
+    return [f"**Decision:** {decision}", *lines, *_machines(results)]
 
 
 ALPHA = 0.05

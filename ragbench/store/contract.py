@@ -1,0 +1,44 @@
+"""What the local and the shared database of replies have in common: tables, statements, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+TABLES = """
+CREATE TABLE reply (
+    key TEXT PRIMARY KEY, portable TEXT NOT NULL,
+    provider TEXT NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
+    system TEXT, prompt TEXT NOT NULL, max_tokens INTEGER NOT NULL, temperature REAL NOT NULL,
+    schema TEXT, sample INTEGER NOT NULL,
+    text TEXT NOT NULL, served TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    latency_s REAL NOT NULL, finish TEXT NOT NULL, created REAL NOT NULL, proof TEXT NOT NULL
+);
+CREATE INDEX reply_portable ON reply (portable);
+CREATE TABLE spending (
+    id INTEGER PRIMARY KEY, budget TEXT NOT NULL, bound REAL NOT NULL, actual REAL, expires REAL NOT NULL,
+    request TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX spending_budget ON spending (budget);
+"""
+
+
+class StoreError(OSError):
+    """The reply store cannot be opened, read or written; the message states what to do."""
+
+
+class Rows(Protocol):
+    """What a statement found or did."""
+
+    @property
+    def rowcount(self) -> int: ...
+    @property
+    def lastrowid(self) -> int | None: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """What executes statements, in which a value is "?"."""
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows: ...
