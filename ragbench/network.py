@@ -15,11 +15,23 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
+from ipaddress import ip_address
 from typing import Any
 
 from ragbench.errors import FailureKind, RagbenchError
 
 MAX_REPLY_MB = 50.0
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if a host is this machine.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "[::1]", "example.org")]
+    [True, True, True, False]
+    """
+    with suppress(ValueError):
+        return ip_address(host.strip("[]")).is_loopback
+    return host == "localhost"
 
 
 class OutOfBoundsError(RagbenchError):

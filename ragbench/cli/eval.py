@@ -259,7 +259,7 @@ def _check_measured(result: Result) -> None:
         )
         raise typer.Exit(1)
     if result.judge_failed:
-        [state] = [one for one in result.perspectives if one.name == "judge"]
+        [state] = [part for part in result.perspectives if part.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
     unscored = [row.measure for row in result.rows if row.value is None]
     evaluation.check_gates_measured(result.settings["gates"], unscored)
@@ -278,7 +278,7 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
-    """One question about the documents of a corpus, or of a test set."""
+    """Return one question about the documents of a corpus, or of a test set."""
     from ragbench.testsets.assembly import DocumentIds
 
     if not query.strip():
@@ -300,8 +300,8 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
 
 def _report_path(output: str) -> Path:
-    """Where the report goes: a bare name is that of a folder in results/eval, everything else a
-    path.
+    """Return where the report goes: a bare name is that of a folder in results/eval, everything
+    else a path.
     """
     from ragbench.report.page import is_report_file
 

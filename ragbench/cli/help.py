@@ -133,12 +133,14 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(**values: Any) -> Any:
         for name, kind in bundles.items():
-            values[name] = kind(**{one.name: values.pop(one.name) for one in options[name]})
+            values[name] = kind(
+                **{parameter.name: values.pop(parameter.name) for parameter in options[name]}
+            )
         return function(**values)
 
-    parameters = [one for group in options.values() for one in group]
+    parameters = [parameter for group in options.values() for parameter in group]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
@@ -149,31 +151,31 @@ def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]
         panel = heading or panel
         texts[name] = " ".join(text.split()), panel
     hints, options = get_type_hints(function, include_extras=True), {}
-    for name, one in inspect.signature(function).parameters.items():
+    for name, parameter in inspect.signature(function).parameters.items():
         if is_dataclass(hints[name]):
-            options[name] = [part for own in _options(hints[name]).values() for part in own]
-        elif one.kind is one.VAR_KEYWORD:
+            options[name] = [part for group in _options(hints[name]).values() for part in group]
+        elif parameter.kind is parameter.VAR_KEYWORD:
             options[name] = _spec_options()
         else:
-            options[name] = [_declared(one, hints[name], *texts.get(name, ("", "")))]
+            options[name] = [_declared(parameter, hints[name], *texts.get(name, ("", "")))]
     return options
 
 
-def _declared(one: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
+def _declared(parameter: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
     """Return a parameter as typer takes it."""
     kind, *infos = get_args(hint) if get_origin(hint) is Annotated else [hint]
     info = (
         copy(infos[0])
         if infos
         else typer.Option()
-        if one.kind is one.KEYWORD_ONLY
+        if parameter.kind is parameter.KEYWORD_ONLY
         else typer.Argument()
     )
     info.help = text or info.help
     info.rich_help_panel = None if panel == "Args" else panel or None
     if kind is bool and info.default is ...:  # without --no-...
-        info.default = f"--{one.name.replace('_', '-')}"
-    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[kind, info])
+        info.default = f"--{parameter.name.replace('_', '-')}"
+    return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _spec_options() -> list[inspect.Parameter]:
@@ -184,8 +186,8 @@ def _spec_options() -> list[inspect.Parameter]:
     for name, field in spec.EvaluationSpec.model_fields.items():
         kind = spec.plain_type(field)
         default = field.default if kind is not str else spec.plain_text(field.default)
-        one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         hint = Annotated[kind, typer.Option(spec.option_name(name, field))]  # type: ignore[valid-type]
         text, panel = field.description or "", spec.detail(field, "panel")
-        options.append(_declared(one, hint, text, panel))
+        options.append(_declared(parameter, hint, text, panel))
     return options

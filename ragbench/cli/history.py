@@ -77,9 +77,9 @@ def show(run: str, *, database: Database = "") -> None:
     for name, value in row.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
-    first = {name: place for place, name in enumerate(WATCHED)}
-    scores = scores.assign(place=scores["measure"].map(first)).sort_values(["place", "measure"])
-    _print_means(scores, {"measure": "measure"}, {})
+    first = {name: rank for rank, name in enumerate(WATCHED)}
+    scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
+    _print_means(scores, {"measure": "measure"})
 
 
 @history_app.register()
@@ -128,7 +128,7 @@ def trend(
     runs["made_at"] = runs["made_at"].map(str)
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
-        _print_means(part, {"made_at": "made (UTC)"}, {"state": "state", "note": "changed"})
+        _print_means(part, {"made_at": "made (UTC)"}, state="state", note="changed")
         for change in (one for run in part["run"] if run in drifts for one in drifts[run].changes):
             moved = ", ".join(f"{name} {moved:+.2f}" for name, moved in change.questions.items())
             typer.echo(
@@ -151,8 +151,8 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
     from ragbench.service import import_results
 
     done = import_results(folder, client=client, database=database)
-    for place, error in done.failed.items():
-        typer.echo(f"Failed: {place}: {printable(error)}", err=True)
+    for path, error in done.failed.items():
+        typer.echo(f"Failed: {path}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
     return bool(done.failed)
 
@@ -169,7 +169,7 @@ def _passed(run: pd.Series) -> str:
     return f"{word} {counts}".strip()
 
 
-def _print_means(scores: pd.DataFrame, before: dict[str, str], after: dict[str, str]) -> None:
+def _print_means(scores: pd.DataFrame, first: dict[str, str], **others: str) -> None:
     """Print means with their intervals, between other columns."""
     low, high = scores["ci_low"].map(_number), scores["ci_high"].map(_number)
     scores = scores.assign(
@@ -177,8 +177,8 @@ def _print_means(scores: pd.DataFrame, before: dict[str, str], after: dict[str, 
         interval=("[" + low + ", " + high + "]").where((low != "") & (high != ""), ""),
         scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
     )
-    middle = {"mean": "mean", "interval": "95 % interval", "scored": "scored"}
-    print_table(scores, {**before, **middle, **after})
+    means = {"mean": "mean", "interval": "95 % interval", "scored": "scored"}
+    print_table(scores, {**first, **means, **others})
 
 
 def _number(value: float | None) -> str:

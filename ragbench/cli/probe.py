@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.pretty import pretty_repr
 
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
@@ -159,12 +160,9 @@ def _ask_system(name: str, question: str, data: Dataset) -> Probed:
 
 
 def _print_reply(reply: Reply, seconds: float) -> None:
-    from rich.pretty import pretty_repr
-
     typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
     for event in reply.events[:3] + reply.events[3:][-1:]:
-        for line in pretty_repr(event, max_width=100, max_length=3, max_string=70).split("\n"):
-            typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
+        typer.echo(pretty_repr(event, max_width=100, max_length=3, max_string=70))
     typer.echo("")
 
 
@@ -182,16 +180,10 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
         path = paths.get("answer") or proposal.get("delta", "")
         typer.echo(
             f"Read {'with these paths' if proposal else 'by the usual names'}:\n"
-            f"  answer    {path:<20} {_cut(answer.text) or '(none)'}\n"
+            f"  answer    {path:<20} {printable(answer.text)[:60] or '(none)'}\n"
             f"  contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}"
         )
-        passages = {passage.passage_id: passage for passage in answer.passages}
-        for number, context in enumerate(answer.contexts[:5], 1):
-            passage = passages.get(context)
-            score = f" score {passage.score:g}" if passage and passage.score is not None else ""
-            document = f" doc_id {passage.doc_id}" if passage and passage.doc_id else ""
-            text = _cut(passage.text) if passage else "(no text)"
-            typer.echo(f"    {number}. id {context}{score}{document}: {text}")
+        typer.echo(pretty_repr(answer.passages[:3], max_width=100, max_string=60))
 
 
 def _print_matches(answer: Answer, dataset: Dataset) -> None:
@@ -200,8 +192,3 @@ def _print_matches(answer: Answer, dataset: Dataset) -> None:
     matched = match_passages([answer], dataset)
     counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
     typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
-
-
-def _cut(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,8 +21,6 @@ def score_command(
     measures: str = "nDCG@10,RR@10,AP,R@100,P@10",
     baseline: str = "",
     split: str = "test",
-    csv: Path | None = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Score runs of any retrieval tool: means with intervals, and the difference of each run from
     the first.
@@ -38,8 +35,6 @@ def score_command(
         measures: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.
         baseline: The run with which the others are compared; default: the first.
         split: Of a dataset.
-        csv: Write the value of every query there.
-        as_json: Print JSON: means and comparisons.
 
     Example: ragbench score qrels.txt bm25.run dense.run --measures nDCG@10,AP
     """
@@ -64,13 +59,6 @@ def score_command(
     }
     means = _means(scores, {*judged} - {*named})
     others = compare_all(scores, first, measures=named) if len(scores) > 1 else None
-    if csv is not None:
-        _write_csv(scores, csv)
-    if as_json:
-        parts = {"means": means, **({} if others is None else {"comparison": others})}
-        records = {key: json.loads(part.to_json(orient="records")) for key, part in parts.items()}
-        typer.echo(json.dumps(records, indent=2))
-        return
     typer.echo(means.round(4).to_string(index=False))
     for name in sorted({*judged} & {*means["measure"]} - {*named}):
         typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
@@ -90,14 +78,3 @@ def _means(scores: dict[str, pd.DataFrame], optional: set[str]) -> pd.DataFrame:
     lowest = means.groupby("measure")["mean"].transform("min")
     means = means[~means["measure"].isin(optional) | (lowest < 1)]
     return means.reset_index("run").reset_index(drop=True)
-
-
-def _write_csv(scores: dict[str, pd.DataFrame], path: Path) -> None:
-    import pandas as pd
-
-    from ragbench.files import write_durably
-    from ragbench.text import shielded
-
-    table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
-    table["query_id"] = table["query_id"].map(shielded)
-    write_durably(path, table[["run", "query_id", "measure", "value"]].to_csv(index=False))

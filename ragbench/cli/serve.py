@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import socket
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ import typer
 
 from ragbench.cli.options import AtLeast0, AtLeast1, Database
 from ragbench.errors import ConfigError, require
+from ragbench.network import is_loopback
 
 
 def serve_command(
@@ -56,7 +56,7 @@ def serve_command(
     if not root.is_dir():
         raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
     admin_key = secrets.token_urlsafe(32) if api_keys(database=database).empty else ""
-    if admin_key and not _is_loopback(host):
+    if admin_key and not is_loopback(host):
         raise ConfigError(
             f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME "
             "--role admin"
@@ -98,10 +98,3 @@ def _listener(host: str, port: int) -> socket.socket:
             f"cannot listen at {host}:{port} ({exc.strerror}); choose another --port or --host"
         ) from exc
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -5,41 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 
-_SKIPPED = [
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "svg",
-    "nav",
-    "header",
-    "footer",
-    "form",
-    "button",
-]
-_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-_BLOCKS = [
-    "address",
-    "article",
-    "blockquote",
-    "dd",
-    "details",
-    "div",
-    "dl",
-    "dt",
-    "figcaption",
-    "figure",
-    "hr",
-    "main",
-    "ol",
-    "p",
-    "section",
-    "summary",
-    "table",
-    "tr",
-    "ul",
-]
-
+_SKIPPED = re.compile("^(script|style|template|noscript|svg|nav|header|footer|form|button|head)$")
+_HEADINGS = re.compile("^h[1-6]$")
+_BLOCKS = re.compile(
+    "^(address|article|blockquote|dd|details|div|dl|dt|figcaption|figure|hr|main|ol|p|section|"
+    "summary|table|tr|ul)$"
+)
 _SPACES = re.compile(r"[ \t]*\n[ \t\n]*")
 
 
@@ -59,7 +30,7 @@ def text_of_html(page: bytes) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         soup = BeautifulSoup(page, "html.parser")
-    for tag in soup([*_SKIPPED, "head"]):
+    for tag in soup(_SKIPPED):
         tag.decompose()
     for text in soup.find_all(string=True):
         if type(text) is not NavigableString:  # comments, declarations

@@ -128,31 +128,17 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
         yield from rows()
     except GeneratorExit:
         raise
-    except (
-        OSError,
-        EOFError,
-    ) as exc:  # what requests raises and a wrong checksum are OSErrors, too
-        raise DownloadError(
-            f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection "
-            "(ir_datasets keeps its files in the folder IR_DATASETS_HOME), or name a BEIR folder "
-            "on disk"
-        ) from exc
     except Exception as exc:
-        if (
-            isinstance(exc, RuntimeError) and len(exc.args) == 2
-        ):  # the failure of each source that it tried
-            raise DownloadError(
-                f"the {what} of {name} could not be fetched: {_cause(exc)}; check the "
-                "connection, or name a BEIR folder"
-            ) from exc
-        raise DataError(
-            f"the {what} of {name} could not be read: {_cause(exc)}; remove its files from the "
-            "folder IR_DATASETS_HOME so that they are fetched again"
+        # what requests raises and a wrong checksum are OSErrors; a RuntimeError with two arguments
+        # is the failure of each source that it tried
+        tried_all = isinstance(exc, RuntimeError) and len(exc.args) == 2
+        is_fetched = tried_all or isinstance(exc, OSError | EOFError)
+        error, verb = (DownloadError, "fetched") if is_fetched else (DataError, "read")
+        raise error(
+            f"the {what} of {name} could not be {verb}: {type(exc).__name__}: {str(exc)[:300]}; "
+            "check the connection, or remove its files from the folder IR_DATASETS_HOME so that "
+            "they are fetched again, or name a BEIR folder on disk"
         ) from exc
-
-
-def _cause(exc: BaseException) -> str:
-    return f"{type(exc).__name__}: {exc}"[:300]
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:

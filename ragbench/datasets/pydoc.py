@@ -20,16 +20,15 @@ editions.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from ragbench.errors import DataError, DataWarning, unknown
+from ragbench.datasets.records import warn
+from ragbench.errors import DataError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 _DIRECT_ANSWER = 3
-_NAMED_IN_WARNING = 10
 _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 
 
@@ -59,13 +58,15 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     >>> dataset.corpus[span.doc_id].full_text[span.start : span.end].split()[:5]
     ['This', 'means', 'that', 'the', 'expression']
 
-    Raises `DataError` for a split other than "test" and when there are no topics.
+    Raises `DataError` for a split other than "test".
     """
     if split != "test":
         raise DataError(
             f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")'
         )
-    corpus = _corpus(_own_topics() if topics is None else topics)
+    texts = _own_topics() if topics is None else topics
+    # The order is part of the fingerprint, and must not depend on how the mapping was put together.
+    corpus = {name: Document(name, texts[name]) for name in sorted(texts)}
     places = _Places(corpus)
     cases: list[Case] = []
     qrels: Qrels = {}
@@ -75,7 +76,7 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
         query_id, quotes = record["query_id"], record["evidence"]
         found = [places.of(item["quote"]) for item in quotes]
         missing += [
-            f"{query_id} {item['doc_id']} {item['quote'][:40]!r}"
+            f"{query_id} {item['doc_id']}"
             for item, spans in zip(quotes, found, strict=True)
             if not spans
         ]
@@ -83,8 +84,8 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
             bare.append(query_id)
         cases.append(_case(record, found))
         qrels[query_id] = _grades(record, found)
-    if missing:
-        warnings.warn(_dropped(missing, bare), DataWarning, stacklevel=2)
+    warn("pydoc", "quotes are not in this edition of the topics and were dropped", missing)
+    warn("pydoc", "questions are left without any evidence by that", bare)
     return Dataset("pydoc", split, corpus, tuple(cases), qrels)
 
 
@@ -98,21 +99,6 @@ def _own_topics() -> Mapping[str, str]:
             "load_pydoc(topics={name: text, ...})"
         ) from exc
     return dict(topics)
-
-
-def _corpus(topics: Mapping[str, str]) -> dict[str, Document]:
-    if not topics:
-        raise DataError(
-            "topics is empty; expected {name: text, ...}, as pydoc_data.topics.topics is"
-        )
-    for name, text in topics.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise DataError(
-                f"topic {name!r} is a {type(text).__name__}; expected {{name: text, ...}} of "
-                "strings"
-            )
-    # The order is part of the fingerprint, and must not depend on how the mapping was put together.
-    return {name: Document(name, topics[name]) for name in sorted(topics)}
 
 
 def _records() -> list[dict[str, Any]]:
@@ -196,15 +182,3 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
         for doc_id in set.intersection(*({span.doc_id for span in spans} for spans in found)):
             grades[doc_id] = _DIRECT_ANSWER
     return grades
-
-
-def _dropped(missing: Sequence[str], bare: Sequence[str]) -> str:
-    named = "; ".join(missing[:_NAMED_IN_WARNING])
-    more = (
-        f"; and {len(missing) - _NAMED_IN_WARNING} more" if len(missing) > _NAMED_IN_WARNING else ""
-    )
-    lost = f". Left without any evidence: {', '.join(bare)}" if bare else ""
-    return (
-        f"pydoc: {len(missing)} quotes are not in this edition of the topics and were "
-        f"dropped: {named}{more}{lost}"
-    )

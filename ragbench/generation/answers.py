@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragbench import llms
+from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, unknown, unknown_chunk
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
@@ -77,16 +78,12 @@ def cut_to_budget(
             fitting += 1
         kept[query_id] = list(found[:fitting])
         cut[query_id] = tuple(chunk.chunk_id for chunk in found[fitting:])
-    if starved := [
-        query_id for query_id, found in contexts.items() if found and not kept[query_id]
-    ]:
-        warnings.warn(
-            f"max_context_tokens={max_context_tokens} leaves {len(starved)} of {len(contexts)} "
-            f"questions without any context, first {starved[0]!r}: their best chunk alone is "
-            "longer; use smaller chunks or more tokens",
-            DataWarning,
-            stacklevel=3,
-        )
+    warn(
+        "answers",
+        f"questions are without any context at max_context_tokens={max_context_tokens}: their best "
+        "chunk alone is longer; use smaller chunks or more tokens",
+        [query_id for query_id, ranked in contexts.items() if ranked and not kept[query_id]],
+    )
     return kept, cut
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.datasets.records import warn
+from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.types import Chunk, Dataset, Document, Embedder
+from ragbench.types import Chunk, Dataset, Embedder
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -66,7 +66,7 @@ def sample_chunks(
     if not usable:
         raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
     if how == "recent":
-        return _recent(dataset.corpus, usable, n, seed, date_field)
+        return _recent(dataset, usable, n, seed, date_field)
     order = np.random.default_rng(seed).permutation(len(usable))
     if how == "random":
         return [usable[i] for i in order[:n]]
@@ -112,9 +112,9 @@ def _covering(vectors: FloatArray, n: int) -> list[int]:
 
 
 def _recent(
-    corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str
+    dataset: Dataset, chunks: Sequence[Chunk], n: int, seed: int, date_field: str
 ) -> list[Chunk]:
-    with_chunks = {chunk.doc_id for chunk in chunks}
+    corpus, with_chunks = dataset.corpus, {chunk.doc_id for chunk in chunks}
     values = {d: str(corpus[d].metadata.get(date_field)) for d in corpus if d in with_chunks}
     dates = pd.to_datetime(pd.Series(values), format="ISO8601", utc=True, errors="coerce")
     undated = list(dates.index[dates.isna()])
@@ -125,13 +125,7 @@ def _recent(
             f"metadata: {', '.join(fields) or 'none'}; name the field that holds a date such as "
             "2024-05-01, or sample by random or diverse"
         )
-    if undated:
-        warnings.warn(
-            f"{len(undated)} of {len(dates)} documents have no date in {date_field!r} that can "
-            f"be read, first {undated[0]!r}; they are left out",
-            DataWarning,
-            stacklevel=3,
-        )
+    warn(dataset.name, f"documents have no date in {date_field!r} and are left out", undated)
     by_document: dict[str, list[Chunk]] = {}
     for i in np.random.default_rng(seed).permutation(len(chunks)):
         by_document.setdefault(chunks[i].doc_id, []).append(chunks[i])

@@ -113,11 +113,11 @@ def overlap(question: str, passage: str) -> float:
 
 
 def duplicates(
-    questions: Sequence[str], known: Sequence[str], embedder: Embedder, max_similarity: float
+    questions: Sequence[str], known: Sequence[str], embedder: Embedder
 ) -> list[str | None]:
     """Return for each question the earlier or `known` one that is the same; None where none is.
 
-    Two questions are the same from a cosine of `max_similarity` on. A duplicate does not count as
+    Two questions are the same from a cosine of `MAX_SIMILARITY` on. A duplicate does not count as
     an earlier question.
     """
     texts = [*known, *questions]
@@ -129,7 +129,7 @@ def duplicates(
     for i in range(len(known), len(texts)):
         near = np.round(vectors[kept] @ vectors[i], 6)
         best = int(np.argmax(near)) if kept else 0
-        is_twin = bool(kept) and near[best] >= max_similarity
+        is_twin = bool(kept) and near[best] >= MAX_SIMILARITY
         twins.append(texts[kept[best]] if is_twin else None)
         kept += [] if is_twin else [i]
     return twins
@@ -184,8 +184,8 @@ class Draft:
 
     @property
     def query_id(self) -> str:
-        """Return the id that the question has in a test set: the same for the same question about the same
-        document.
+        """Return the id that the question has in a test set: the same for the same question
+        about the same document.
         """
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
@@ -214,7 +214,6 @@ def generate_drafts(
     checker: LLMLike | None = None,
     per_chunk: int = 2,
     max_overlap: float = MAX_OVERLAP,
-    max_similarity: float = MAX_SIMILARITY,
     embedder: str | Embedder = "minilm",
     concurrency: int = 8,
 ) -> list[Draft]:
@@ -227,16 +226,14 @@ def generate_drafts(
 
     Args:
         max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in
-        [0, 1]. max_similarity: cosine from which two questions are the same, in [0, 1]; the first
-        one is kept.
+        [0, 1].
 
     Raises:
         ConfigError: a number out of range.
         ModelError: no request at all succeeded.
     """
-    for name, bound in (("max_overlap", max_overlap), ("max_similarity", max_similarity)):
-        if not 0 <= bound <= 1:
-            raise ConfigError(f"{name} is {bound}; expected a number from 0 to 1")
+    if not 0 <= max_overlap <= 1:
+        raise ConfigError(f"max_overlap is {max_overlap}; expected a number from 0 to 1")
     if not 1 <= per_chunk <= 10:
         raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
     writer = llms.load_llm(llm)
@@ -268,9 +265,7 @@ def generate_drafts(
     drafts = _supported(drafts, chunk_of, judge, concurrency)
     model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
-    twins = duplicates(
-        [drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity
-    )
+    twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model)
     for i, twin in zip(left, twins, strict=True):
         drafts[i] = replace(
             drafts[i],

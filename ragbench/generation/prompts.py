@@ -98,18 +98,11 @@ def check_prompt(prompt: str) -> str:
         raise ConfigError(
             f"{message}; or give a text of your own that holds {{question}} and {{context}}"
         )
-    found = _PLACEHOLDER.findall(prompt)
-    for name in found:
-        if name not in PLACEHOLDERS:
-            raise ConfigError(
-                unknown(
-                    "placeholder of a prompt", f"{{{name}}}", [f"{{{p}}}" for p in PLACEHOLDERS]
-                )
-            )
-    if missing := [f"{{{name}}}" for name in PLACEHOLDERS if name not in found]:
-        shown = prompt if len(prompt) <= 60 else f"{prompt[:60]}..."
+    names = set(_PLACEHOLDER.findall(prompt))
+    if names != set(PLACEHOLDERS):
         raise ConfigError(
-            f"the prompt {shown!r} lacks {' and '.join(missing)}; put it where the text belongs"
+            f"the prompt {prompt[:60]!r} holds {sorted(names)} between braces; expected "
+            "{question} and {context}, each at least once, and no other word"
         )
     return prompt
 

@@ -18,13 +18,8 @@ from ragbench.evaluation import Result
 from ragbench.types import Answer, Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
-FIVE: Mapping[str, tuple[float, str]] = {
-    "0": (0.0, "not at all"),
-    "1": (0.25, "a little"),
-    "2": (0.5, "about half"),
-    "3": (0.75, "mostly"),
-    "4": (1.0, "fully"),
-}
+_DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
+FIVE: Mapping[str, tuple[float, str]] = {str(i): (i / 4, name) for i, name in enumerate(_DEGREES)}
 
 
 class Scale(NamedTuple):
@@ -57,7 +52,7 @@ _SPREAD_OF = ("semantic_similarity", "token_f1")  # where there are no judgement
 @dataclass(frozen=True, slots=True)
 class LabelItem:
     """One text to label. `sources` names the configurations that answered with it; `picked` is
-    "random", drawn from all questions, or "informative", with the reason in `why`."""
+    "random", drawn from all questions, or "informative"."""
 
     item_id: str
     query_id: str
@@ -69,7 +64,6 @@ class LabelItem:
     category: str = ""
     sources: tuple[str, ...] = ()
     picked: str = "random"
-    why: str = ""
 
 
 def choose_items(
@@ -83,8 +77,8 @@ def choose_items(
     draw: str = "questions",
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Answers to label: a part drawn at random, which `calibrate` needs, and the most informative
-    of the rest.
+    """Choose answers to label: a part drawn at random, which `calibrate` needs, and the most
+    informative of the rest.
 
     Drawn at random are whole questions with the answers of all configurations, so that paired
     differences can be calibrated, or single answers, which are more informative about the means of
@@ -130,11 +124,9 @@ def choose_items(
         )
     if not results:
         raise DataError("there is no result to label; name the folder of a sweep or of a run")
-    fingerprints = {
-        result.name: result.config.get("dataset", {}).get("fingerprint") for result in results
-    }
+    fingerprints = {r.name: r.config.get("dataset", {}).get("fingerprint") for r in results}
     if other := [
-        name for name, found in fingerprints.items() if found not in (None, dataset.fingerprint)
+        n for n, value in fingerprints.items() if value not in (None, dataset.fingerprint)
     ]:
         warnings.warn(
             f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
@@ -148,27 +140,21 @@ def choose_items(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
             "abstained, or lack a reference answer"
         )
-    groups = (
-        list(by_query.values())
-        if draw == "questions"
-        else [[item] for own in by_query.values() for item in own]
-    )
-    order = [groups[i] for i in np.random.default_rng(seed).permutation(len(groups))]
+    groups = [*by_query.values()]
+    if draw == "answers":
+        groups = [[item] for items in groups for item in items]
+    order = np.random.default_rng(seed).permutation(len(groups)).tolist()
     drawn: list[list[LabelItem]] = []
     while len(drawn) < len(order) and sum(map(len, drawn)) < round(n * random_share):
-        drawn.append(order[len(drawn)])
-    taken = {item.item_id for group in drawn for item in group}
+        drawn.append(groups[order[len(drawn)]])
+    drawn_ids = {item.item_id for group in drawn for item in group}
     rest = {
-        query_id: [item for item in own if item.item_id not in taken]
-        for query_id, own in by_query.items()
+        query_id: [item for item in items if item.item_id not in drawn_ids]
+        for query_id, items in by_query.items()
     }
-    informative = _informative(rest, results, criterion, max(0, n - len(taken)))
-    return [
-        item
-        for pair in zip_longest(informative, drawn, fillvalue=())
-        for group in pair
-        for item in group
-    ]
+    informative = _informative(rest, results, criterion, max(0, n - len(drawn_ids)))
+    pairs = zip_longest(informative, drawn, fillvalue=())
+    return [item for pair in pairs for group in pair for item in group]
 
 
 def _items_by_query(
@@ -178,8 +164,13 @@ def _items_by_query(
     chunks: Mapping[str, Sequence[Chunk]],
 ) -> dict[str, list[LabelItem]]:
     cases = {case.query_id: case for case in dataset.cases}
-    texts = {name: {chunk.chunk_id: chunk.text for chunk in own} for name, own in chunks.items()}
-    found: dict[str, dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]] = {}
+    texts = {
+        name: {chunk.chunk_id: chunk.text for chunk in pieces} for name, pieces in chunks.items()
+    }
+    # query_id -> what identifies an answer -> the configurations that gave it, with its contexts
+    groups: dict[str, dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]] = {
+        query_id: {} for query_id in cases
+    }
     for result in results:
         for answer in result.answers:
             case = cases.get(answer.query_id)
@@ -192,16 +183,11 @@ def _items_by_query(
             if not (answer.failed or answer.abstained or lacks) and answer.text.strip():
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
-                found.setdefault(answer.query_id, {}).setdefault(key, []).append(
-                    (result.name, contexts)
-                )
+                groups[answer.query_id].setdefault(key, []).append((result.name, contexts))
     return {
-        query_id: [
-            make_item(cases[query_id], criterion, key, made)
-            for key, made in found[query_id].items()
-        ]
-        for query_id in cases
-        if query_id in found
+        query_id: [make_item(cases[query_id], criterion, *pair) for pair in group.items()]
+        for query_id, group in groups.items()
+        if group
     }
 
 
@@ -220,9 +206,9 @@ def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]])
 
 
 def make_item(
-    case: Case, criterion: str, key: Sequence[str], made: Sequence[tuple[str, tuple[str, ...]]]
+    case: Case, criterion: str, key: Sequence[str], origins: Sequence[tuple[str, tuple[str, ...]]]
 ) -> LabelItem:
-    """The item of an answer: `key` is its text and what else identifies it, `made` its
+    """Return the item of an answer: `key` is its text and what else identifies it, `origins` its
     configurations and contexts.
     """
     digest = hashlib.sha256(json.dumps([case.query_id, criterion, *key]).encode()).hexdigest()[:10]
@@ -233,35 +219,30 @@ def make_item(
         case.text,
         key[0],
         case.reference_answer or "",
-        made[0][1],
+        origins[0][1],
         case.category,
-        tuple(name for name, _ in made if name),
+        tuple(name for name, _ in origins if name),
     )
 
 
 def _informative(
     by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
 ) -> list[list[LabelItem]]:
-    """The items for which a label is most informative, grouped by question, best first; those
-    without a reason last.
-    """
+    """Return the items for which a label is most informative, grouped by question, best first."""
     values, samples = _values(results, criterion), _samples(results, criterion)
-    names = [result.name for result in results]
     ranked: list[tuple[float, LabelItem]] = []
     for query_id, items in by_query.items():
-        known = [values[name, query_id] for name in names if (name, query_id) in values]
-        spread = max(known) - min(known) if known else 0.0
-        middle = statistics.fmean(known) if known else 0.0
-        own: list[tuple[float, LabelItem]] = []
+        keys = [(result.name, query_id) for result in results]
+        known_values = [values[key] for key in keys if key in values] or [0.0]
+        spread, middle = max(known_values) - min(known_values), statistics.fmean(known_values)
+        scores: list[tuple[float, LabelItem]] = []
         for item in items:
-            unsure = max(samples.get((name, query_id), 0.0) for name in item.sources)
-            off = max(abs(values.get((name, query_id), middle) - middle) for name in item.sources)
-            reasons = [f"configurations differ by {spread:.2f}"] if spread > 0 else []
-            reasons += [f"the judge's samples by {unsure:.2f}"] if unsure > 0 else []
-            why = "; ".join(reasons) or "no difference"
-            own.append((off + unsure, replace(item, picked="informative", why=why)))
-        own.sort(key=lambda pair: -pair[0])
-        ranked += [(spread + score, item) for score, item in own[:_MAX_PER_QUESTION]]
+            keys = [(name, query_id) for name in item.sources]
+            unsure = max(samples.get(key, 0.0) for key in keys)
+            off = max(abs(values.get(key, middle) - middle) for key in keys)
+            scores.append((spread + (off + unsure), replace(item, picked="informative")))
+        scores.sort(key=lambda pair: -pair[0])
+        ranked += scores[:_MAX_PER_QUESTION]
     ranked.sort(key=lambda pair: -pair[0])
     groups: dict[str, list[LabelItem]] = {}
     for _, item in ranked[:n]:
@@ -270,7 +251,7 @@ def _informative(
 
 
 def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """(configuration, query_id) -> the judge's value of the answer, else that of a computed
+    """Return (configuration, query_id) -> the judge's value of the answer, else that of a computed
     measure.
     """
     judged = {
@@ -279,29 +260,22 @@ def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], 
         for j in r.judgements
         if j.criterion == criterion and j.value is not None
     }
-    if judged:
-        return judged
-    for measure in _SPREAD_OF:
-        scored = {
-            r.name: r.scores[r.scores["measure"] == measure].dropna(subset="value") for r in results
+    for measure in _SPREAD_OF if not judged else ():
+        rows = {r.name: r.scores[r.scores["measure"] == measure].dropna() for r in results}
+        judged = judged or {
+            (name, str(query_id)): float(value)
+            for name, scores in rows.items()
+            for query_id, value in zip(scores["query_id"], scores["value"], strict=True)
         }
-        if any(len(own) for own in scored.values()):
-            return {
-                (name, str(query_id)): float(value)
-                for name, own in scored.items()
-                for query_id, value in zip(own["query_id"], own["value"], strict=True)
-            }
-    return {}
+    return judged
 
 
 def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """(configuration, query_id) -> standard deviation of the judge's samples."""
-    read = {
-        (result.name, judgement.query_id): [
-            value for value in judgement.samples if value is not None
-        ]
+    """Return (configuration, query_id) -> standard deviation of the judge's samples."""
+    values = {
+        (result.name, judgement.query_id): [v for v in judgement.samples if v is not None]
         for result in results
         for judgement in result.judgements
         if judgement.criterion == criterion
     }
-    return {key: statistics.pstdev(values) for key, values in read.items() if len(values) > 1}
+    return {key: statistics.pstdev(samples) for key, samples in values.items() if len(samples) > 1}

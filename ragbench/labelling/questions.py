@@ -76,7 +76,7 @@ class QuestionWidget(anywidget.AnyWidget):
             except OSError as exc:
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
         self._corpus = documents or dict(load_corpus(corpus).corpus)
-        self._texts = {doc_id: one.full_text for doc_id, one in self._corpus.items()}
+        self._texts = {doc_id: document.full_text for doc_id, document in self._corpus.items()}
         self._folded = {
             doc_id: f"{doc_id}\n{text}".casefold() for doc_id, text in self._texts.items()
         }
@@ -92,22 +92,20 @@ class QuestionWidget(anywidget.AnyWidget):
     @property
     def progress(self) -> str:
         """How many questions are stored, and how many documents have evidence of one."""
-        asked = {span.doc_id for case in self._cases.values() for span in case.evidence}
-        return (
-            f"{len(self._cases)} questions; {len(asked)} of {len(self._texts)} documents have one."
-        )
+        documents = {span.doc_id for case in self._cases.values() for span in case.evidence}
+        return f"{len(self._cases)} questions; {len(documents)} of {len(self._texts)} documents have one."
 
     @property
     def table(self) -> pd.DataFrame:
         """The stored questions: query_id, question, answer, evidence (the marked texts)."""
         rows = [
             (
-                one["query_id"],
-                one["text"],
-                one["answer"],
-                " … ".join(span["quote"] for span in one["evidence"]),
+                row["query_id"],
+                row["text"],
+                row["answer"],
+                " … ".join(span["quote"] for span in row["evidence"]),
             )
-            for one in self._shown()
+            for row in self._shown()
         ]
         return pd.DataFrame(rows, columns=["query_id", "question", "answer", "evidence"])
 
@@ -119,9 +117,9 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
-        wanted = words.casefold().split()
+        parts = words.casefold().split()
         self.matches = [
-            doc_id for doc_id, text in self._folded.items() if all(word in text for word in wanted)
+            doc_id for doc_id, text in self._folded.items() if all(word in text for word in parts)
         ]
         if self.matches and self.document["doc_id"] not in self.matches:
             self.show_document(self.matches[0])
@@ -228,15 +226,17 @@ class QuestionWidget(anywidget.AnyWidget):
         ]
 
     def _head(self) -> dict[str, str]:
-        """The first line of a new file: its documents are found from there, or by the name of their
-        dataset.
+        """Return the first line of a new file: its documents are found from there, or by the name
+        of their dataset.
         """
-        there = os.path.exists(expanded(self._from))
-        place = Path(os.path.relpath(expanded(self._from), self._path.absolute().parent)).as_posix()
+        exists = os.path.exists(expanded(self._from))
+        corpus = Path(
+            os.path.relpath(expanded(self._from), self._path.absolute().parent)
+        ).as_posix()
         return {
             "testset": self._path.stem,
             "split": "test",
-            "corpus": place if there else str(self._from),
+            "corpus": corpus if exists else str(self._from),
         }
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:

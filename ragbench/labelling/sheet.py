@@ -35,7 +35,7 @@ from ragbench.metrics.score_calibration import (
     score_version,
 )
 from ragbench.registry import measure_of
-from ragbench.text import STARTS_FORMULA
+from ragbench.text import shielded
 from ragbench.types import Answer, Case
 
 _WAIT_S = 30.0
@@ -93,8 +93,8 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
 
 
 def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
-    """The sheet as a table of texts without the apostrophes; of one annotator, or of all. `value`
-    is the verdict.
+    """Return the sheet as a table of texts without the apostrophes; of one annotator, or of all.
+    `value` is the verdict.
 
     A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or
     wrong; an empty one means unlabelled. A sheet may be separated by commas, semicolons or tabs, as
@@ -147,7 +147,7 @@ def load_labels(
     *,
     answers: Mapping[str, Sequence[Answer]] | None = None,
 ) -> pd.DataFrame:
-    """The labels of one or several sheets, for `judge_agreement` and `calibrate`.
+    """Return the labels of one or several sheets, for `judge_agreement` and `calibrate`.
 
     Args:
         paths: sheets, such as one for each annotator.
@@ -204,7 +204,7 @@ def load_labels(
 
 
 def _normal(text: str) -> str:
-    """The part of a text that a spreadsheet leaves unchanged."""
+    """Return the part of a text that a spreadsheet leaves unchanged."""
     return " ".join(text.replace("\x00", "").split())[: MAX_CELL // 2]
 
 
@@ -219,7 +219,8 @@ def progress_table(path: str | Path) -> pd.DataFrame:
 
 
 def source_code(name: str) -> str:
-    """The code of a configuration in a sheet, so that the labeller does not know which it is.
+    """Return the code of a configuration in a sheet, so that the labeller does not know which it
+    is.
 
     >>> source_code("bm25-fixed-512")
     'c0e299898'
@@ -228,7 +229,7 @@ def source_code(name: str) -> str:
 
 
 def verdict_of(text: str) -> float:
-    """The value of a verdict cell.
+    """Return the value of a verdict cell.
 
     >>> verdict_of("yes"), verdict_of("0,75")
     (1.0, 0.75)
@@ -244,7 +245,7 @@ def verdict_of(text: str) -> float:
 
 
 def escaped(text: str, *, is_id: bool = False) -> str:
-    """The text escaped as a cell that no spreadsheet runs or changes.
+    """Return the text escaped as a cell that no spreadsheet runs or changes.
 
     >>> escaped("=HYPERLINK(1)"), escaped("plain"), escaped("3-4", is_id=True)
     ("'=HYPERLINK(1)", 'plain', "'3-4")
@@ -252,14 +253,11 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    # Some spreadsheets drop control characters.
-    starts = (text, text.lstrip(" \xa0\u3000"), text.lstrip())
-    risky = any(start.startswith(tuple(STARTS_FORMULA)) for start in starts)
-    return f"'{text}" if risky or (is_id and _TURNED.match(text)) else text
+    return f"'{text}" if is_id and _TURNED.match(text) else shielded(text)
 
 
 def bare(cell: str) -> str:
-    """The text of a cell before `escaped`."""
+    """Return the text of a cell before `escaped`."""
     return cell[1:] if cell.startswith("'") else cell
 
 
@@ -296,18 +294,18 @@ def _read(path: Path) -> pd.DataFrame:
         )
     rows = []
     for cells in filter(any, reader):
-        place = f"{path.name}, line {reader.line_num}"
+        where = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
-            raise DataError(f"{place}: {len(cells)} cells, expected {len(columns)}")
+            raise DataError(f"{where}: {len(cells)} cells, expected {len(columns)}")
         row = dict(zip(columns, map(bare, cells), strict=True))
         row["verdict"] = row["verdict"].strip()
         if row["criterion"] not in LABELLED:
-            raise DataError(f"{place}: {unknown('criterion', row['criterion'], LABELLED)}")
+            raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
         try:
             verdict_of(row["verdict"] or "no")
         except ValueError as exc:
             raise DataError(
-                f"{place}: the verdict {row['verdict']!r} cannot be read; expected a number from "
+                f"{where}: the verdict {row['verdict']!r} cannot be read; expected a number from "
                 "0 to 1, yes, no, or nothing"
             ) from exc
         rows.append(row)
@@ -328,7 +326,7 @@ def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Two annotators may save at the same time."""
+    """Hold the lock of a sheet: two annotators may save at the same time."""
     try:
         with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
             yield

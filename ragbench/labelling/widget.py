@@ -131,9 +131,9 @@ class LabelWidget:
         )
 
         def button(text: str, act: Callable[[], None]) -> Button:
-            made = Button(description=text, layout=Layout(width="auto"))
-            made.on_click(lambda _: act())
-            return made
+            widget = Button(description=text, layout=Layout(width="auto"))
+            widget.on_click(lambda _: act())
+            return widget
 
         self._verdicts = {
             criterion: [
@@ -223,7 +223,7 @@ _CODE = re.compile(
 
 
 def _with_code(text: str) -> str:
-    """The text as HTML, code in it monospaced.
+    """Return the text as HTML, code in it monospaced.
 
     >>> _with_code("Use `a < b`.")
     'Use <code style="white-space: pre-wrap">`a &lt; b`</code>.'

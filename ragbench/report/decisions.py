@@ -51,7 +51,7 @@ def margin_decisions(
         significant for a proof of equality.
     """
     check_comparable(results)
-    scored = [one for one in results if only(one.scores, measure)["value"].notna().any()]
+    scored = [result for result in results if only(result.scores, measure)["value"].notna().any()]
     columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
     if len(scored) < 2:
         return pd.DataFrame(columns=columns), [
@@ -71,7 +71,7 @@ def margin_decisions(
         choice = within_margin(scores, amounts, margin, measure=measure, word=word)
         sentences.append(choice.sentence.replace("cost ", f"{unit}: ", 1 if choice.chosen else 0))
     table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure).table
-    table["label"] = table["name"].map({plain(label[one.name]): label[one.name] for one in scored})
+    table["label"] = table["name"].map({plain(text): text for text in label})
     order = [not higher_is_better(measure), True]
     table = table.sort_values(["difference", "label"], ascending=order, ignore_index=True)
     return table[columns].join(rows[costs], on="label"), list(dict.fromkeys(sentences))

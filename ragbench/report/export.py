@@ -41,21 +41,23 @@ def export_table(
     Raises:
         ConfigError: the name ends otherwise, the file is there, or cannot be written.
     """
-    place, several = Path(path), results_of(results)
-    suffix = place.suffix.lower()
+    path, several = Path(path), results_of(results)
+    suffix = path.suffix.lower()
     if suffix not in _TABLES:
-        raise ConfigError(f"{place} is not the name of a table; end it in {', '.join(_TABLES)}")
-    if place.exists() and not force:
-        raise ConfigError(
-            f"{place} is there already; name another file, or replace it with --force"
-        )
+        raise ConfigError(f"{path} is not the name of a table; end it in {', '.join(_TABLES)}")
+    if path.exists() and not force:
+        raise ConfigError(f"{path} is there already; name another file, or replace it with --force")
     table = several.questions if questions else several.scores
     if not questions:
-        known = {(one.name, case.query_id): case.category for one in several for case in one.cases}
+        categories = {
+            (result.name, case.query_id): case.category
+            for result in several
+            for case in result.cases
+        }
         table.insert(
             2,
             "category",
-            [known.get(key, "") for key in zip(table["name"], table["query_id"], strict=True)],
+            [categories.get(key, "") for key in zip(table["name"], table["query_id"], strict=True)],
         )
     if suffix != ".parquet":
         texts = table.select_dtypes(["object", "str"]).columns
@@ -64,7 +66,7 @@ def export_table(
         )
     out = io.BytesIO()
     try:
-        check_writable(place)
+        check_writable(path)
         if suffix == ".csv":
             out.write(table.to_csv(index=False, lineterminator="\n").encode())
         elif suffix == ".parquet":
@@ -73,13 +75,13 @@ def export_table(
             illegal = require("openpyxl.cell.cell", "xlsx").ILLEGAL_CHARACTERS_RE
             table[texts] = table[texts].replace(illegal, " ", regex=True)
             table.to_excel(out, index=False, freeze_panes=(1, 0))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(place, out.getvalue())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, out.getvalue())
     except MissingExtraError:
         raise
     except (OSError, ValueError) as exc:  # a sheet has 1,048,576 rows at most
-        raise ConfigError(f"{place} cannot be written: {exc}") from exc
-    return place
+        raise ConfigError(f"{path} cannot be written: {exc}") from exc
+    return path
 
 
 def export_mlflow(
@@ -108,30 +110,33 @@ def export_mlflow(
     runs = {}
     try:
         client = mlflow.MlflowClient(tracking_uri)
-        found = client.get_experiment_by_name(experiment)
-        experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+        known_as = client.get_experiment_by_name(experiment)
+        experiment_id = known_as.experiment_id if known_as else client.create_experiment(experiment)
         for result in results_of(results):
             identity = content_id(result)
             earlier = client.search_runs([experiment_id], f"tags.`ragbench.content` = '{identity}'")
-            whole = [run.info.run_id for run in earlier if run.info.status == "FINISHED"]
-            if whole:
-                runs[result.name] = whole[0]
+            finished = [run.info.run_id for run in earlier if run.info.status == "FINISHED"]
+            if finished:
+                runs[result.name] = finished[0]
                 continue
             for run in earlier:  # an export that was stopped
                 client.delete_run(run.info.run_id)
-            made, data = made_ms(result), result.config["dataset"]
+            made_at, data = made_ms(result), result.config["dataset"]
             tags = {
                 f"ragbench.{name}": str(data.get(name, ""))
                 for name in ("name", "split", "fingerprint")
             }
             tags |= {"ragbench.content": identity, "ragbench.version": own_version()}
-            run_id = client.create_run(experiment_id, made, tags, result.name).info.run_id
+            run_id = client.create_run(experiment_id, made_at, tags, result.name).info.run_id
             means = summarise(result.scores).rename(columns={"mean": ""})[
                 ["measure", "", "ci_low", "ci_high"]
             ]
             metrics = [
                 Metric(
-                    "/".join(filter(None, [_metric_name(measure), column])), float(value), made, 0
+                    "/".join(filter(None, [_metric_name(measure), column])),
+                    float(value),
+                    made_at,
+                    0,
                 )
                 for measure, column, value in means.melt("measure").dropna().itertuples(index=False)
             ]

@@ -54,12 +54,14 @@ def leaderboard_markdown(
         "|" + " --- |" * len(header),
     ]
     for row in rows:
-        texts = ["<br>".join(own.lines) for own in row]
+        texts = ["<br>".join(cell.lines) for cell in row]
         texts[1] = plain(texts[1])
-        for place, (_, mark) in enumerate(row):
+        for column, (_, mark) in enumerate(row):
             if mark is not None:
                 dot = "○" if mark.better is None else "●"
-                texts[place] += f"<br>`{forest_line(*mark[:3], end, width=21, dot=dot, empty='·')}`"
+                texts[column] += (
+                    f"<br>`{forest_line(*mark[:3], end, width=21, dot=dot, empty='·')}`"
+                )
         lines.append("| " + " | ".join(texts) + " |")
     if comparison is not None:
         lines += ["", f"Plots end at ±{end:g}. ● has a Holm-adjusted p below {ALPHA:g}, ○ has not."]
@@ -100,17 +102,17 @@ def leaderboard_html(
 
 def _everything(table: pd.DataFrame) -> pd.DataFrame:
     """Return all columns of the leaderboard but the names, means with their intervals."""
-    shown = table[["rank", "label"]].astype(str)
+    texts = table[["rank", "label"]].astype(str)
     for name in table.columns[4:]:
         if f"{name}_ci_low" in table:
             rows = zip(table[name], table[f"{name}_ci_low"], table[f"{name}_ci_high"], strict=True)
-            shown[name] = [with_interval(*row) for row in rows]
+            texts[name] = [with_interval(*row) for row in rows]
         elif not name.endswith(("_ci_low", "_ci_high")):
-            own = table[name].astype(object).where(table[name].notna(), "–")
-            shown[name] = [
-                f"{value:g}" if isinstance(value, float) else str(value) for value in own
+            values = table[name].astype(object).where(table[name].notna(), "–")
+            texts[name] = [
+                f"{value:g}" if isinstance(value, float) else str(value) for value in values
             ]
-    return shown
+    return texts
 
 
 def _cells(
@@ -120,7 +122,7 @@ def _cells(
     changes = (
         {} if comparison is None else {row["name"]: row for row in comparison.to_dict("records")}
     )
-    ends = [float(row[one]) for row in changes.values() for one in _ENDS if not pd.isna(row[one])]
+    ends = [float(row[end]) for row in changes.values() for end in _ENDS if not pd.isna(row[end])]
     columns = [column for column in _COLUMNS if _known(table, column)]
     means = [] if measure == "nDCG@10" or "nDCG@10" not in table else ["nDCG@10"]
     means += [name for name in judged_columns(table) if name != measure]
@@ -190,8 +192,8 @@ def _difference(change: Mapping[Hashable, Any] | None, measure: str) -> _Cell:
     if pd.isna(change["ci_low"]):
         return _Cell([f"{value:+.3f}"])
     low, high = float(change["ci_low"]), float(change["ci_high"])
-    shown = not pd.isna(change["p_adjusted"]) and float(change["p_adjusted"]) < ALPHA
-    better = (value > 0) == higher_is_better(measure) if shown else None
+    decided = not pd.isna(change["p_adjusted"]) and float(change["p_adjusted"]) < ALPHA
+    better = (value > 0) == higher_is_better(measure) if decided else None
     return _Cell([f"{value:+.3f}", f"[{low:+.3f}, {high:+.3f}]"], _Mark(low, value, high, better))
 
 
@@ -205,8 +207,8 @@ def _html(cell: _Cell, end: float) -> str:
 
 def _drawing(mark: _Mark, end: float) -> str:
     low, value, high = (
-        round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * min(max(one / end, -1.0), 1.0), 1)
-        for one in mark[:3]
+        round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * min(max(number / end, -1.0), 1.0), 1)
+        for number in mark[:3]
     )
     colour = {None: _UNCLEAR, True: _BETTER, False: _WORSE}[mark.better]
     return (

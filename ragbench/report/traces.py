@@ -103,81 +103,81 @@ class _Step(NamedTuple):
 
 def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
     """Return the spans of a result, in the order of its questions; see this module."""
-    sdk = require("opentelemetry.sdk.trace", "otel")
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+    tracer, memory = _tracer(result)
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
-    about = {
-        "service.name": os.environ.get("OTEL_SERVICE_NAME", "ragbench"),
-        "service.version": own_version(),
-    }
-    limits = sdk.SpanLimits(max_events=10_000)
-    provider = sdk.TracerProvider(
-        ALWAYS_ON, Resource.create(about), False, None, _Ids(result), limits
-    )
-    kept = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    tracer = provider.get_tracer("ragbench", own_version())
-
-    def span(name: str, attributes: dict[str, Any], start: int, **options: Any) -> Any:
-        made = tracer.start_span(name, attributes=attributes, start_time=start, **options)
-        if "error.type" in attributes:
-            made.set_status(StatusCode.ERROR)
-        return made
+    def span(step: _Step, start: int, **options: Any) -> Any:
+        new = tracer.start_span(step.name, attributes=step.attributes, start_time=start, **options)
+        if "error.type" in step.attributes:
+            new.set_status(StatusCode.ERROR)
+        return new
 
     answers = {answer.query_id: answer for answer in result.answers}
-    judged: dict[str, list[Completion]] = {}
+    requests: dict[str, list[_Step]] = {}
     for judgement in result.judgements:
-        judged.setdefault(judgement.query_id, []).extend(judgement.usage)
-    asked = {
+        requests.setdefault(judgement.query_id, []).extend(
+            _chat(reply, 0.0 if reply.cached else reply.latency_s * 1000, True)
+            for reply in judgement.usage
+        )
+    steps_of = {
         case.query_id: [
             *_steps(result, answers.get(case.query_id, Answer(case.query_id, "")), case, content),
-            *(
-                _chat(one, 0.0 if one.cached else one.latency_s * 1000, True)
-                for one in judged.get(case.query_id, ())
-            ),
+            *requests.get(case.query_id, ()),
         ]
         for case in result.cases
     }
-    scores = dict(list(result.scores.dropna().groupby("query_id")))
+    scores = dict(list(result.scores.dropna().groupby("query_id")[["measure", "value"]]))
     reasons = {
         (j.query_id, f"llm_{j.criterion}"): j.explanation for j in result.judgements if content
     }
     lengths = (
         step.ms
-        for first, *steps in asked.values()
-        for step in (first, *(one for one in steps if one.judged))
+        for root, *steps in steps_of.values()
+        for step in (root, *steps)
+        if step is root or step.judged
     )
     now = (made_ms(result) - round(sum(lengths))) * _MS
-    for query_id, (first, *steps) in asked.items():
-        root = span(first.name, first.attributes, now)
+    for query_id, (first, *steps) in steps_of.items():
+        root = span(first, now)
         answered = now + round(first.ms * _MS)
+        context = set_span_in_context(root)
         for step in steps:
             now = max(now, answered) if step.judged else now
-            kind = (
-                SpanKind.CLIENT if "gen_ai.operation.name" in step.attributes else SpanKind.INTERNAL
-            )
-            child = span(
-                step.name, step.attributes, now, kind=kind, context=set_span_in_context(root)
-            )
+            is_request = "gen_ai.operation.name" in step.attributes
+            kind = SpanKind.CLIENT if is_request else SpanKind.INTERNAL
+            child = span(step, now, kind=kind, context=context)
             now += round(step.ms * _MS)
             child.end(now)
-        for _, measure, value in (
-            scores[query_id].itertuples(index=False) if query_id in scores else ()
-        ):
-            reason = reasons.get((query_id, measure))
+        values = scores[query_id].itertuples(index=False) if query_id in scores else ()
+        for measure, value in values:
             event = {
                 "gen_ai.evaluation.name": measure,
                 "gen_ai.evaluation.score.value": float(value),
             }
-            event |= {"gen_ai.evaluation.explanation": reason} if reason else {}
+            if reason := reasons.get((query_id, measure)):
+                event["gen_ai.evaluation.explanation"] = reason
             root.add_event("gen_ai.evaluation.result", event, answered)
         root.end(answered)
         now = max(now, answered)
-    return kept.get_finished_spans()
+    spans: Sequence[ReadableSpan] = memory.get_finished_spans()
+    return spans
+
+
+def _tracer(result: Result) -> tuple[Any, Any]:
+    """Return a tracer with the ids of a result, and where its spans are kept."""
+    sdk = require("opentelemetry.sdk.trace", "otel")
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+    name = os.environ.get("OTEL_SERVICE_NAME", "ragbench")
+    about = Resource.create({"service.name": name, "service.version": own_version()})
+    limits = sdk.SpanLimits(max_events=10_000)
+    provider = sdk.TracerProvider(ALWAYS_ON, about, False, None, _Ids(result), limits)
+    memory = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    return provider.get_tracer("ragbench", own_version()), memory
 
 
 def _steps(result: Result, answer: Answer, case: CaseResult, content: bool) -> Iterator[_Step]:
@@ -203,20 +203,20 @@ def _steps(result: Result, answer: Answer, case: CaseResult, content: bool) -> I
     yield _Step(f"invoke_workflow {result.name}", max(total, sum(stages.values())), root)
     if "retrieve" in stages or answer.contexts:
         source = str(result.config["dataset"].get("name", ""))
-        found: dict[str, Any] = {
+        search: dict[str, Any] = {
             "gen_ai.operation.name": "retrieval",
             "gen_ai.data_source.id": source,
         }
         if isinstance(depth := result.parameters.get("depth"), int):
-            found["gen_ai.retrieval.top_k"] = depth
+            search["gen_ai.retrieval.top_k"] = depth
         if content:
             documents = [
-                {"id": one, "score": score}
-                for one, score in result.run.get(case.query_id, {}).items()
+                {"id": doc_id, "score": score}
+                for doc_id, score in result.run.get(case.query_id, {}).items()
             ]
-            found |= {"gen_ai.retrieval.query.text": case.question}
-            found |= {"gen_ai.retrieval.documents": json.dumps(documents, ensure_ascii=False)}
-        yield _Step(f"retrieval {source}", stages.pop("retrieve", 0.0), found)
+            search |= {"gen_ai.retrieval.query.text": case.question}
+            search |= {"gen_ai.retrieval.documents": json.dumps(documents, ensure_ascii=False)}
+        yield _Step(f"retrieval {source}", stages.pop("retrieve", 0.0), search)
     if answer.usage is not None:
         yield _chat(answer.usage, stages.pop("generate", 0.0))
     yield from (_Step(name, ms, {}) for name, ms in stages.items())

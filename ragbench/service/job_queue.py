@@ -168,8 +168,8 @@ def cancel_job(job_id: str, *, client: str | None = None, database: str = "") ->
     ended = {"state": "cancelled", "exit_code": 130, "output": "cancelled", "ended_at": now()}
     statement = update(job).where(job.c.id == job_id, job.c.state.in_(("waiting", "running")))
     if client is not None:
-        own = select(schedule.c.id).where(schedule.c.client_id == client)
-        statement = statement.where(job.c.schedule_id.in_(own))
+        schedules = select(schedule.c.id).where(schedule.c.client_id == client)
+        statement = statement.where(job.c.schedule_id.in_(schedules))
     return bool(write(database, statement.values(**ended, holder="")))
 
 

@@ -39,8 +39,8 @@ def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
     """Return the row of a run and its scores per measure; 404 where the client has none of this id."""
     missing = HTTPException(404, "there is no such run")
     try:
-        whole = len(run_id) == _ID and run_id.isalnum()
-        row, scores, _ = run_of(run_id if whole else "", session.database)
+        is_id = len(run_id) == _ID and run_id.isalnum()
+        row, scores, _ = run_of(run_id if is_id else "", session.database)
     except ConfigError as exc:
         raise missing from exc
     if session.client not in (None, row["client_id"]):

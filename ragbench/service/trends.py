@@ -150,7 +150,7 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
             states = zip(members, epoch.path["state"], strict=True)
             state = next((state for row, state in states if row["id"] == run["id"]), "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
-                [*_, change] = [one for one in epoch.changes if one.direction == state]
+                [*_, change] = [move for move in epoch.changes if move.direction == state]
                 changes.append((measure, change))
     return changes
 

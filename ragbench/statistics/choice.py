@@ -362,15 +362,19 @@ def held_out(
     ranks = -(sign * means.loc[names]).round(12)
     chosen, runner_up = map(str, ranks[0].sort_values(kind="stable").index[:2])
     reverse = str(ranks[1].idxmin())
-    there, here = map(float, means.loc[chosen])
+    mean_choosing, mean_others = map(float, means.loc[chosen])
     tidy = {
         name: halves[1][name].rename("value").rename_axis("query_id").reset_index()
         for name in (chosen, runner_up)
     }
     tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
-    own = summarise(tidy[chosen], alpha=alpha).iloc[0]
+    summary = summarise(tidy[chosen], alpha=alpha).iloc[0]
     pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha).iloc[0]
-    optimism = sign * (there - here + float(means[1][reverse]) - float(means[0][reverse])) / 2
+    optimism = (
+        sign
+        * (mean_choosing - mean_others + float(means[1][reverse]) - float(means[0][reverse]))
+        / 2
+    )
     other = (
         "The other half chooses the same configuration."
         if reverse == chosen
@@ -379,9 +383,9 @@ def held_out(
     )
     sentence = (
         f"Chosen on {len(halves[0])} queries and measured on the {len(halves[1])} others, {chosen} "
-        f"has a mean {measure} of {with_interval(here, own['ci_low'], own['ci_high'])} "
-        f"({there:.3f} where it was chosen); against the runner-up {runner_up} "
+        f"has a mean {measure} of {with_interval(mean_others, summary['ci_low'], summary['ci_high'])} "
+        f"({mean_choosing:.3f} where it was chosen); against the runner-up {runner_up} "
         f"{with_interval(pair['difference'], pair['ci_low'], pair['ci_high'], '{:+.3f}')}, "
         f"p {p_text(pair['p_value'], '= ')}. {other}"
     )
-    return HeldOut(sentence, chosen, there, here, optimism, pair)
+    return HeldOut(sentence, chosen, mean_choosing, mean_others, optimism, pair)

@@ -19,7 +19,8 @@ _MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
 
 
 def on_account(settings: Settings, folder: Path) -> Settings:
-    """One account for all runs into a sweep's folder, also when the sweep continues on another day.
+    """Return one account for all runs into a sweep's folder, also when the sweep continues on
+    another day.
 
     So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names
     another.
@@ -37,20 +38,20 @@ def spent(settings: Settings) -> float:
 
 
 def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The models of providers that configurations name and that are not known to be free.
+    """Return the models of providers that configurations name and that are not known to be free.
 
     >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
     ['anthropic:claude-haiku-4-5', 'openai:e']
     """
-    texts = {value for own in runs for value in own.values() if isinstance(value, str)}
+    texts = {value for run in runs for value in run.values() if isinstance(value, str)}
     named = {":".join(parse(text)) if text == "env" else text for text in texts}
-    found = {model[0] for text in named if (model := _MODEL.search(text))}
-    return sorted(model for model in found if price_of(model) != Price(0.0, 0.0))
+    models = {model[0] for text in named if (model := _MODEL.search(text))}
+    return sorted(model for model in models if price_of(model) != Price(0.0, 0.0))
 
 
 def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
-    """The identity of the database that workers on other machines have to share with this process;
-    "" where none must.
+    """Return the identity of the database that workers on other machines have to share with this
+    process; "" where none must.
 
     Raises:
         ConfigError: there are paid models and no database.
@@ -74,7 +75,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
 
 
 def stopped(settings: Settings, unfinished: int) -> str:
-    """The message of a sweep that the maximum cost has ended."""
+    """Return the message of a sweep that the maximum cost has ended."""
     if settings.replies == "off":
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:

@@ -4,8 +4,8 @@ dask://host:8786`.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from multiprocessing import current_process
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
 
 from ragbench.errors import ConfigError, SweepError, require
+from ragbench.network import is_loopback
 from ragbench.sweep import remote
 from ragbench.sweep.job import Job
 from ragbench.sweep.processes import Outcome, available_cores
 
 _CONNECT_S = 30
+_ADDRESS = re.compile(
+    r"dask://local(?:\?workers=([1-9]\d*))?|(dask|tls)://(\[[\da-fA-F:.]+\]|[\w.-]+):(\d{1,5})"
+)
 
 
 class DaskExecutor:
@@ -43,23 +46,20 @@ class DaskExecutor:
         address: str,
         packer: remote.Packer,
         side_by_side: int | None,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._packer = packer
-        self._wanted, self._say = side_by_side, say
+        self._side_by_side, self._log = side_by_side, log
         self._running: dict[str, tuple[Any, Job, float]] = {}
         self._cluster, self._client = _connected(address)
         self._address = address
         self._data: Any = None
         try:
             self._wait()
-            known = self._client.run(
-                version, "ragbench-lab", on_error="return"
-            )  # needs no ragbench there
-            for worker, theirs in known.items():
-                remote.check_versions(
-                    {"ragbench": remote.versions()["ragbench"]}, {"ragbench": str(theirs)}, worker
-                )
+            theirs = self._client.run(version, "ragbench-lab", on_error="return")
+            ours = {"ragbench": remote.versions()["ragbench"]}
+            for worker, installed in theirs.items():  # needs no ragbench there
+                remote.check_versions(ours, {"ragbench": str(installed)}, worker)
         except BaseException:
             self.__exit__()
             raise
@@ -76,7 +76,7 @@ class DaskExecutor:
     def side_by_side(self) -> int:
         """What is asked for, or as many as the workers have threads now."""
         with self._reached():
-            return self._wanted or max(1, sum(self._client.ncores().values()))
+            return self._side_by_side or max(1, sum(self._client.ncores().values()))
 
     def start(self, job: Job) -> None:
         """Send a run to the cluster."""
@@ -94,7 +94,7 @@ class DaskExecutor:
         self._running[job.name] = future, job, time.monotonic()
 
     def ended(self) -> list[Outcome]:
-        """How the runs ended that have ended since the last call."""
+        """Return how the runs ended that have ended since the last call."""
         outcomes = []
         for name, (future, job, began) in list(self._running.items()):
             if future.done() and (outcome := self._outcome(future, job, time.monotonic() - began)):
@@ -121,7 +121,7 @@ class DaskExecutor:
     def _wait(self) -> None:
         """Wait for a worker; clusters that grow with their tasks have none before the first."""
         if not self._client.ncores():
-            self._say(f"No worker is connected to {self._address}; the runs wait for one.")
+            self._log(f"No worker is connected to {self._address}; the runs wait for one.")
             require("distributed", "dask").wait(
                 self._client.submit(version, "ragbench-lab", pure=False)
             )
@@ -129,35 +129,20 @@ class DaskExecutor:
     def _outcome(self, future: Any, job: Job, seconds: float) -> Outcome | None:
         from distributed import KilledWorker
 
+        error, lost = f"it was lost again and again by the cluster at {self._address}", True
         if future.status == "finished":
             try:
-                came = future.result(timeout=_CONNECT_S)
-            except (
-                OSError,
-                CancelledError,
-            ):  # its worker died with it, and another computes it again
+                return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
+            except SweepError as exc:
+                error, lost = str(exc), False
+            except (OSError, CancelledError):  # its worker died; another computes it again
                 return None
-            try:
-                return remote.unpack(came, job, seconds)
-            except SweepError as unfit:
-                return Outcome(job.name, seconds, str(unfit))
-        if future.status == "error":
-            exc = future.exception()
-            if isinstance(exc, KilledWorker):
-                return Outcome(
-                    job.name,
-                    seconds,
-                    "its workers died again and again while they ran it (out of memory?)",
-                )
-            return Outcome(
-                job.name, seconds, f"the worker could not run it: {type(exc).__name__}: {exc}"
-            )
-        return Outcome(
-            job.name,
-            seconds,
-            f"it was lost again and again by the cluster at {self._address}",
-            lost=True,
-        )
+        elif future.status == "error":
+            cause, lost = future.exception(), False
+            error = f"the worker could not run it: {type(cause).__name__}: {cause}"
+            if isinstance(cause, KilledWorker):
+                error = "its workers died again and again while they ran it (out of memory?)"
+        return Outcome(job.name, seconds, error, lost=lost)
 
 
 def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
@@ -180,62 +165,38 @@ def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
 
 
 def _connected(address: str) -> tuple[Any, Any]:
-    """A cluster of our own, or None; and a client."""
+    """Return a cluster of our own, or None; and a client."""
     distributed: Any = require("distributed", "dask")
     import dask
 
-    url = urlsplit(address)
-    wrong = (
-        f"executor is {address!r}; expected dask://host:8786, tls://host:8786 or "
-        "dask://local?workers=4"
-    )
-    try:
-        port, workers = (
-            url.port,
-            parse_qs(url.query, strict_parsing=bool(url.query)).get("workers", [""])[0],
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ConfigError(
+            f"executor is {address!r}; expected dask://host:8786, tls://host:8786 or "
+            "dask://local?workers=4"
         )
-    except ValueError as exc:
-        raise ConfigError(wrong) from exc
-    if url.scheme == "dask" and url.hostname == "local" and port is None:
-        if workers and not (workers.isdecimal() and int(workers)):
-            raise ConfigError(wrong)
+    workers, scheme, host, port = match.groups()
+    if scheme is None:
         # Each run has a process anyway, so that the workers are threads of this one and share what
         # its runs fork from.
         cluster = distributed.LocalCluster(
             n_workers=1,
-            threads_per_worker=int(workers) if workers else available_cores(),
+            threads_per_worker=int(workers or available_cores()),
             processes=False,
             dashboard_address=None,
             silence_logs=logging.ERROR,
         )
         return cluster, distributed.Client(cluster)
-    if (
-        url.scheme not in ("dask", "tls")
-        or not url.hostname
-        or port is None
-        or url.username
-        or url.query
-    ):
-        raise ConfigError(wrong)
-    encrypted = url.scheme == "tls" or bool(dask.config.get("distributed.comm.tls.ca-file", None))
-    if not encrypted and not _is_here(url.hostname):
+    encrypted = scheme == "tls" or bool(dask.config.get("distributed.comm.tls.ca-file", None))
+    if not encrypted and not is_loopback(host):
         raise ConfigError(
             f"{address} is another machine and the connection would not be encrypted; give "
-            f"scheduler and workers certificates and use tls://{url.hostname}:{port} (Dask reads "
+            f"scheduler and workers certificates and use tls://{host}:{port} (Dask reads "
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and ..._TLS__CLIENT__CERT and ..._KEY), or "
             "reach it through `ssh -L 8786:...` as dask://127.0.0.1:8786"
         )
     try:
-        place = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
-        return None, distributed.Client(
-            f"{'tls' if encrypted else 'tcp'}://{place}:{port}", timeout=_CONNECT_S
-        )
+        url = f"{'tls' if encrypted else 'tcp'}://{host}:{port}"
+        return None, distributed.Client(url, timeout=_CONNECT_S)
     except (OSError, TypeError, ValueError) as exc:
         raise ConfigError(f"no Dask scheduler can be used at {address}: {exc}") from exc
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -55,17 +55,16 @@ class SweepFolder:
         Raises:
             SweepError: if another sweep is at work here.
         """
-        with ExitStack() as held:
-            with (
-                ExitStack() as whole
-            ):  # those with `only` hold it together for the moment in which they begin
-                self._lock(whole, "lock", _BEGIN_S if self.only else 0)
+        with ExitStack() as locks:
+            # Those with `only` hold the lock of the folder for the moment in which they begin.
+            with ExitStack() as beginning:
+                self._lock(beginning, "lock", _BEGIN_S if self.only else 0)
                 for name in self.only or [
                     path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")
                 ]:
-                    self._lock(held, f"lock-{name}", 0)
+                    self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
-                    held.push(whole.pop_all())
+                    locks.push(beginning.pop_all())
             self.clear()
             yield
 
@@ -85,21 +84,20 @@ class SweepFolder:
         """Remove staging folders; only for the holder of the lock, whose own runs have not begun or
         are over.
         """
-        own = {f"{STAGING}{name}" for name in self.only}
+        mine = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
             name, _, process = left.name.rpartition("-")
-            if not own or (name in own and process.isdigit()):
+            if not mine or (name in mine and process.isdigit()):
                 self._rescue(left)
-                if (
-                    left.is_dir()
-                ):  # a worker of a killed sweep may live for another moment and still write there
+                # A worker of a killed sweep may live for another moment and still write there.
+                if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
 
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
     ) -> bool:
-        """Whether a whole notebook and all result files are there, made from these parameters and
-        this source.
+        """Return True if a whole notebook and all result files are there, made from these
+        parameters and this source.
         """
         config = self.config(name)
         return (
@@ -153,8 +151,9 @@ class SweepFolder:
         shutil.rmtree(self.staging(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
-        """The answers of a service that came before a run was stopped; those of another system or
-        other data are not taken for them."""
+        """Return the answers of a service that came before a run was stopped; those of another
+        system or other data are not taken for them.
+        """
         made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
         return (
             self.path
@@ -186,7 +185,7 @@ class SweepFolder:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file is there and whole, as far as its form can tell."""
+    """Return True if a file is there and whole, as far as its form can tell."""
     try:
         read_json(path, "")
     except (OSError, ValueError):

@@ -253,7 +253,7 @@ def _named(
                 raise ConfigError(f"configuration {name}: {exc}") from exc
             runs[name] = parameters
     for key in ("dataset", "corpus", "split", "max_queries"):
-        values = sorted({str(own[key]) for own in runs.values() if key in own})
+        values = sorted({str(run[key]) for run in runs.values() if key in run})
         if len(values) > 1:
             raise ConfigError(
                 f"{key} takes {len(values)} values ({', '.join(values)}); configurations are "
@@ -266,7 +266,9 @@ def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Noteb
     if not part:
         return ""
     values = _typed("[sweep] baseline", part, notebook)
-    fitting = list(dict.fromkeys(name for name, own in names if _matches(own, values)))
+    fitting = list(
+        dict.fromkeys(name for name, parameters in names if _matches(parameters, values))
+    )
     if len(fitting) != 1:
         raise ConfigError(
             f"[sweep] baseline {part} fits {len(fitting)} configurations "
@@ -335,10 +337,10 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
         "dataset_fingerprint": load_named(first, folder).fingerprint if "dataset" in first else "",
     }
     return {
-        name: {**source, "system_sha256": system_digest(str(own["system"]), folder)}
-        if own.get("system")
+        name: {**source, "system_sha256": system_digest(str(parameters["system"]), folder)}
+        if parameters.get("system")
         else source
-        for name, own in grid.runs.items()
+        for name, parameters in grid.runs.items()
     }
 
 

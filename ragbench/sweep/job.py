@@ -75,8 +75,12 @@ class Job:
     @property
     def renamed(self) -> dict[str, str]:
         """A reader of the notebook looks for the files where they are, not where they were written."""
-        own = self.staging.name
-        return {f"{own}/{self.name}": self.name, f"{own}\\{self.name}": self.name, f"{own}/": ""}
+        folder = self.staging.name
+        return {
+            f"{folder}/{self.name}": self.name,
+            f"{folder}\\{self.name}": self.name,
+            f"{folder}/": "",
+        }
 
     @property
     def folders(self) -> dict[str, str]:
@@ -85,12 +89,12 @@ class Job:
         return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
 
     def to_json(self) -> str:
-        """As `from_json` reads it."""
+        """Return the text that `from_json` reads."""
         return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_json(cls, text: str) -> Job:
-        """The job of a file that `to_json` wrote."""
+        """Return the job of a file that `to_json` wrote."""
         fields = json.loads(text)
         return cls(**{**fields, **{name: Path(fields[name]) for name in cls.PATHS}})
 
@@ -106,7 +110,7 @@ def make_job(
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """The job of one run into a sweep's folder; one with a `source` gets the parameter
+    """Return the job of one run into a sweep's folder; one with a `source` gets the parameter
     `results_dir`.
     """
     staging = folder.staging(name)
@@ -128,7 +132,8 @@ def make_job(
 
 
 def relative(path: Path, start: Path) -> str:
-    """The path from `start`, with slashes; absolute where there is none (another drive on Windows).
+    """Return the path from `start`, with slashes; absolute where there is none (another drive on
+    Windows).
 
     A file of the installed package is named from there: where that is differs between machines.
     """

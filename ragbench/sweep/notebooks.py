@@ -26,8 +26,8 @@ _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
 
 
 def packaged(name: str = "") -> Path:
-    """A notebook or grid that comes with ragbench, whether installed or a checkout; without a name,
-    their folder.
+    """Return a notebook or grid that comes with ragbench, whether installed or a checkout; without
+    a name, their folder.
 
     >>> packaged("evaluate.ipynb").is_file(), packaged("quickstart.toml").is_file()
     (True, True)
@@ -36,8 +36,8 @@ def packaged(name: str = "") -> Path:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file came with the wheel: it is then no place to work in, and its path is of no use
-    to a reader.
+    """Return True if a file came with the wheel: it is then no place to work in, and its path is of
+    no use to a reader.
     """
     return path.resolve().is_relative_to(_INSTALLED)
 
@@ -57,14 +57,9 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
                 f"{path} is there already and differs; name another folder, or replace it with "
                 "--force"
             )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            write_durably(path, text)
-    except OSError as exc:
-        raise ConfigError(
-            f"{folder} cannot be written to: {exc.strerror or exc}; name another folder"
-        ) from exc
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        write_durably(path, text)
     return list(texts)
 
 
@@ -172,7 +167,7 @@ def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list
 
 
 def in_place(source: str, cwd: Path, folder: Path) -> str:
-    """The cell of injected parameters with its paths from `folder`, where the notebook lies,
+    """Return the cell of injected parameters with its paths from `folder`, where the notebook lies,
     instead of from `cwd`.
 
     So that an executed notebook can be run again where it is. A path is a text that names something
@@ -202,7 +197,7 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
 
 
 def is_path(value: str, name: str, cwd: Path) -> bool:
-    """Whether the parameter `name` names something in `cwd`."""
+    """Return True if the parameter `name` names something in `cwd`."""
     return (cwd / value).exists() and (
         "/" in value or "." in value or name in ("dataset", "corpus")
     )
@@ -211,26 +206,26 @@ def is_path(value: str, name: str, cwd: Path) -> bool:
 def without_machine(
     notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]
 ) -> dict[str, Any]:
-    """An executed notebook (as JSON) in which nothing names this machine or the folder the run was
-    written in.
+    """Return an executed notebook (as JSON) in which nothing names this machine or the folder the
+    run was written in.
 
     Args:
         notebook: the executed notebook.
         renamed: texts and what they are now, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    own = {
+    short_names = {
         folder.rstrip("/\\"): short
         for folder, short in folders.items()
         if len(folder.rstrip("/\\")) > 1
     }
-    own.setdefault(sys.prefix, "<python>")
-    own.setdefault(
+    short_names.setdefault(sys.prefix, "<python>")
+    short_names.setdefault(
         str(Path(__file__).parents[2]), "<ragbench>"
     )  # a checkout, named by our own warnings
-    own.setdefault(str(Path.home()).rstrip("/\\"), "~")
-    own.pop("", None)
-    longest_first = sorted(own, key=len, reverse=True)
+    short_names.setdefault(str(Path.home()).rstrip("/\\"), "~")
+    short_names.pop("", None)
+    longest_first = sorted(short_names, key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
     # In tracebacks a colour code, which ends in a letter, precedes the path.
     absolute = re.compile(
@@ -242,7 +237,7 @@ def without_machine(
             for old, new in renamed.items():
                 value = value.replace(old, new)
             return (
-                absolute.sub(lambda m: m[1] + own[m[2]], _CELL_FILE.sub("<cell>", value))
+                absolute.sub(lambda m: m[1] + short_names[m[2]], _CELL_FILE.sub("<cell>", value))
                 if deep
                 else value
             )

@@ -65,8 +65,8 @@ def plan(
     allow_unpriced: bool = False,
     only: str = "",
 ) -> SweepPlan:
-    """What `sweep` with the same arguments would run, send and pay; nothing is run, sent or written
-    to `out`.
+    """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
+    written to `out`.
 
     Raises:
         ConfigError, DataError: as `sweep` does before it runs anything.
@@ -79,11 +79,11 @@ def plan(
     sources = sources_of(replace(grid, runs=runs))
     finished = [
         name
-        for name, own in runs.items()
-        if not force and folder.is_finished(name, own, sources[name])
+        for name, parameters in runs.items()
+        if not force and folder.is_finished(name, parameters, sources[name])
     ]
-    to_run = {name: own for name, own in runs.items() if name not in {*finished}}
-    asking = [own for own in to_run.values() if _asks(own)]
+    to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
+    asking = [parameters for parameters in to_run.values() if _asks(parameters)]
     lacking = [name for name in _NEEDED if name not in grid.notebook.defaults]
     requests, notes = DryRun(), list(grid.notes)
     if asking and lacking:
@@ -95,7 +95,9 @@ def plan(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             requests = _dry_run(working_folder(grid), asking, settings)
-        texts = [str(one.message) for one in caught if issubclass(one.category, JudgeWarning)]
+        texts = [
+            str(warning.message) for warning in caught if issubclass(warning.category, JudgeWarning)
+        ]
         notes += dict.fromkeys(texts)
     return SweepPlan(
         folder.path,
@@ -122,20 +124,20 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
     with dry_run() as requests, searched(folder), in_force(settings):
         # Configurations that share chunks and run follow each other, so that one of each is in
         # memory at a time.
-        for own in sorted(asking, key=_retrieval):
-            if _retrieval(own) != built:
-                built, data = _retrieval(own), load_named(own, folder)
-                if own.get("max_queries"):
-                    data = data.select(list(data.queries)[: own["max_queries"]])
+        for parameters in sorted(asking, key=_retrieval):
+            if _retrieval(parameters) != built:
+                built, data = _retrieval(parameters), load_named(parameters, folder)
+                if parameters.get("max_queries"):
+                    data = data.select(list(data.queries)[: parameters["max_queries"]])
                 system = system_of(
-                    {name: _from_here(name, own[name], folder) for name in own}, data
+                    {name: _from_here(name, parameters[name], folder) for name in parameters}, data
                 )
-            if isinstance(system, Pipeline) and own.get("llm", "extractive") != "extractive":
+            if isinstance(system, Pipeline) and parameters.get("llm", "extractive") != "extractive":
                 names = ("prompt", "k", "max_tokens", "temperature")
-                options = {name: own[name] for name in names if name in own}
-                options["max_context_tokens"] = own.get("max_context_tokens") or None
-                system = system.with_llm(load_llm(own["llm"], settings), **options)
-            ask_all(select_questions(data, spec_of(own)), system, spec_of(own))
+                options = {name: parameters[name] for name in names if name in parameters}
+                options["max_context_tokens"] = parameters.get("max_context_tokens") or None
+                system = system.with_llm(load_llm(parameters["llm"], settings), **options)
+            ask_all(select_questions(data, spec_of(parameters)), system, spec_of(parameters))
     return requests
 
 

@@ -66,7 +66,7 @@ class _Running:
 
 
 def available_cores() -> int:
-    """The cores that this process may use: its affinity, and the quota of its container."""
+    """Return the cores that this process may use: its affinity, and the quota of its container."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )

@@ -48,7 +48,7 @@ class Progress:
         self._running[name] = self.bars.add_task(f"  {name}", total=None)
 
     def withdrawn(self, name: str) -> None:
-        """It waits again."""
+        """Show that a run waits again."""
         self.bars.remove_task(self._running.pop(name))
 
     def ended(self, name: str, seconds: float, error: str) -> None:

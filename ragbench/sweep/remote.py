@@ -54,15 +54,15 @@ class Packer:
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
         self._store, self._packages, jobs = store, list(packages), list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
-        places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
-        self._base = Path(os.path.commonpath([*places, *inputs]))
+        folders = {path for job in jobs for path in (job.staging, job.cwd, job.started_in)}
+        self._base = Path(os.path.commonpath([*folders, *inputs]))
         for job in jobs:
             _check_secrets(job.name, self._moved(job), job.text)
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
-        """What `execute` takes; with the journal of the job, where there is one in its staging
-        folder.
+        """Return what `execute` takes; with the journal of the job, where there is one in its
+        staging folder.
         """
         journal = job.results / JOURNAL
         return {
@@ -80,7 +80,7 @@ class Packer:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on a worker."""
+    """Return what must be the same on a worker."""
     return {"ragbench": own_version(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
@@ -135,7 +135,7 @@ def execute(
 
 
 def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
-    """How a run ended, after its files have been written to its staging folder.
+    """Return how a run ended, after its files have been written to its staging folder.
 
     Raises:
         SweepError: a file does not belong there.
@@ -188,16 +188,12 @@ def _check_source(job: Job) -> None:
 
 
 def _check_secrets(name: str, job: str, notebook: str) -> None:
-    names = [
-        variable
-        for variable, value in os.environ.items()
-        if _SECRET_NAME.search(variable) and len(value) > 7
-    ]
-    if found := next((one for one in names if os.environ[one] in job + notebook), ""):
-        raise ConfigError(
-            f"{name} holds the value of {found}, which would travel; let each worker read the "
-            "variable"
-        )
+    for variable, value in os.environ.items():
+        if _SECRET_NAME.search(variable) and len(value) > 7 and value in job + notebook:
+            raise ConfigError(
+                f"{name} holds the value of {variable}, which would travel; let each worker read "
+                "the variable"
+            )
     if _SECRET.search(job):
         raise ConfigError(
             f"a parameter of {name} is a URL with credentials, which would travel; use a variable"
@@ -205,33 +201,29 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
 
 
 def _inputs(job: Job) -> list[Path]:
-    """The files and folders next to the grid that the parameters of a job name."""
-    found: list[str] = []
+    """Return the files and folders next to the grid that the parameters of a job name."""
+    paths: list[str] = []
     for name, value in job.configuration.items():
         kind, colon, path = str(value).rpartition(":")
         module = kind.partition(":")[0].partition(".")[0]
-        if (
-            isinstance(value, str)
-            and path
-            and not expanded(path).is_absolute()
-            and is_path(path, name, job.cwd)
-        ):
-            found.append(path)
+        is_relative = isinstance(value, str) and path and not expanded(path).is_absolute()
+        if is_relative and is_path(path, name, job.cwd):
+            paths.append(path)
         elif colon and module:
-            found += [own for own in (f"{module}.py", module) if (job.cwd / own).exists()]
-    return [Path(os.path.normpath(job.cwd / one)) for one in found]
+            paths += [file for file in (f"{module}.py", module) if (job.cwd / file).exists()]
+    return [Path(os.path.normpath(job.cwd / path)) for path in paths]
 
 
 def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
-    files = {one for path in inputs for one in ([path] if path.is_file() else path.rglob("*"))}
-    files = {one for one in files if one.is_file() and without not in one.parents}
-    if (size := sum(one.stat().st_size for one in files)) > _MOST_INPUT:
+    paths = {file for path in inputs for file in (path, *path.rglob("*"))}
+    files = sorted(file for file in paths if file.is_file() and without not in file.parents)
+    if (size := sum(file.stat().st_size for file in files)) > _MOST_INPUT:
         raise ConfigError(
             f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most "
             "travel to workers; name them by an absolute path that each worker has"
         )
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for one in sorted(files):  # with one date, so that the same content has the same bytes
-            file.writestr(zipfile.ZipInfo(one.relative_to(base).as_posix()), one.read_bytes())
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for file in files:  # with one date, so that the same content has the same bytes
+            archive.writestr(zipfile.ZipInfo(file.relative_to(base).as_posix()), file.read_bytes())
     return buffer.getvalue()

@@ -282,7 +282,7 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-    baseline = grid.baseline if grid.baseline in {own.name for own in results} else ""
+    baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
     if grid.baseline != baseline:
         notes.append(
             f"the baseline {grid.baseline} failed; the comparison takes the first configuration "

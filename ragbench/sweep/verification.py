@@ -112,7 +112,7 @@ def verify(
                 folder / name, again.path / name, notes[name], errors.get(name, "")
             )
     results = [verified[path.name] for path in paths]
-    return [*results, *_board(folder)] if all(one.compared for one in results) else results
+    return [*results, *_board(folder)] if all(result.compared for result in results) else results
 
 
 def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:

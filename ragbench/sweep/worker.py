@@ -44,8 +44,8 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
             recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
-            asked = "system" if system else "language model"
-            _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
+            receiver = "system" if system else "language model"
+            _check_requests(job.results, receiver, allow_failed=job.allow_failed or recorded)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
         error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
@@ -85,6 +85,8 @@ def _execute(job: Job, managers: list[Any]) -> None:
     papermill = load_papermill()
     from papermill.iorw import LocalHandler, papermill_io
 
+    from ragbench.sweep.engine import NAME
+
     class WholeFile(LocalHandler):  # type: ignore[misc]
         """Leaves the notebook as it was written last where the disk is full or the process is
         killed.
@@ -99,7 +101,7 @@ def _execute(job: Job, managers: list[Any]) -> None:
         str(job.input).replace("{", "{{").replace("}", "}}"),
         str(job.output).replace("{", "{{").replace("}", "}}"),
         parameters=dict(job.parameters),
-        engine_name="ragbench",
+        engine_name=NAME,
         kernel_name="python3",
         language="python",
         progress_bar=False,
@@ -201,10 +203,8 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
         return
     stopped = {"output_type": "error", "ename": "RunStopped", "evalue": error, "traceback": [error]}
     for cell in cells:
-        if cell["cell_type"] == "code" and cell["metadata"].get("papermill", {}).get("status") in {
-            "running",
-            "failed",
-        }:
+        status = cell["metadata"].get("papermill", {}).get("status")
+        if cell["cell_type"] == "code" and status in ("running", "failed"):
             cell["outputs"].append(stopped)
     note = {
         "cell_type": "markdown",
@@ -232,9 +232,7 @@ def tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-        if (
-            "injected-parameters" in tags or "parameters" in tags
-        ):  # the results are on the first screen
+        if {*tags} & {"injected-parameters", "parameters"}:  # results are on the first screen
             cell["metadata"] |= {
                 "jupyter": {"source_hidden": True},
                 "transient": {"remove_source": True},

@@ -61,7 +61,8 @@ class LabelledCase:
 
 
 def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
-    """Each question of a dataset with its relevant documents, those of grade `min_grade` and above.
+    """Return each question of a dataset with its relevant documents, those of grade `min_grade` and
+    above.
 
     >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
     >>> labelled_cases(data, min_grade=2)[0].relevant
@@ -112,14 +113,14 @@ def assert_context_recall(
     in_text = {span.doc_id for span in labelled.case.evidence} | {
         doc for doc, _ in labelled.case.expected_sections
     }
-    wanted = set(labelled.relevant) or in_text
-    by_chunk = not wanted
+    relevant = set(labelled.relevant) or in_text
+    by_chunk = not relevant
     if by_chunk:
         grades = labelled.case.relevant_chunks
-        wanted = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(
+        relevant = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(
             labelled.case.expected_chunks
         )
-    if not wanted:
+    if not relevant:
         raise ConfigError(
             f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
             "use the fixture ragbench_case, or labelled_cases(dataset)"
@@ -128,26 +129,26 @@ def assert_context_recall(
         raise ConfigError(
             f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
         )
-    ceiling = min(k, len(wanted)) / len(wanted)
+    ceiling = min(k, len(relevant)) / len(relevant)
     if at_least > ceiling:
         raise ConfigError(
             f"the test asks for a recall of {at_least:.2f} at k = {k}, but "
-            f"question {labelled.query_id!r} has {len(wanted)} relevant documents, so no system "
+            f"question {labelled.query_id!r} has {len(relevant)} relevant documents, so no system "
             f"can exceed {ceiling:.2f}: raise k or lower at_least"
         )
     from ragbench.systems import distinct_contexts
 
     answer = _answered(labelled, results, f"context_recall@{k}")
-    found = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
-    recall = len(wanted & set(found)) / len(wanted)
+    ranking = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
+    recall = len(relevant & set(ranking)) / len(relevant)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)
     if not passed:
         raise AssertionError(
             f"{_question(labelled)}\n"
-            f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the "
-            f"first {k}\n  result: {_listed(found)}\n"
-            f"  recall {recall:.2f}; missing: {_listed(sorted(wanted - set(found)))}\n"
+            f"  expected: at least {at_least:.2f} of {_listed(sorted(relevant))} among the "
+            f"first {k}\n  result: {_listed(ranking)}\n"
+            f"  recall {recall:.2f}; missing: {_listed(sorted(relevant - set(ranking)))}\n"
             f"  ceiling at k = {k}: {ceiling:.2f}"
         )
     return recall
@@ -176,51 +177,51 @@ def assert_answer_correct(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    one = labelled.case
-    given = _answered(
+    question = labelled.case
+    result = _answered(
         labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct"
     )
-    abstained = given.abstained or not given.text.strip()
+    abstained = result.abstained or not result.text.strip()
     expected = (
         "no answer"
-        if not one.answerable
-        else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
+        if not question.answerable
+        else question.reference_answer or "; ".join(f[0] for f in question.gold_facts)
     )
     if not expected:
         raise ConfigError(
-            f"question {one.query_id!r} has neither a reference answer nor gold facts: no answer "
+            f"question {question.query_id!r} has neither a reference answer nor gold facts: no answer "
             "to it can be tested"
         )
     why = ""
-    if not one.answerable or abstained:
-        value = float(abstained != one.answerable)
+    if not question.answerable or abstained:
+        value = float(abstained != question.answerable)
         why = (
             "the question has no answer, and one was given"
-            if not one.answerable
+            if not question.answerable
             else "no answer was given"
         )
-    elif evaluation_llm is not None and one.reference_answer:
-        verdict = _judged(given, one, evaluation_llm)
+    elif evaluation_llm is not None and question.reference_answer:
+        verdict = _judged(result, question, evaluation_llm)
         if verdict.value is None:
             _note(labelled, "answer_correct", None, None, verdict.explanation)
             import pytest
 
             pytest.skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
         value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
-    elif one.gold_facts:
+    elif question.gold_facts:
         from ragbench.metrics.answers import gold_fact_coverage
 
-        value = gold_fact_coverage(given.text, one.gold_facts)
+        value = gold_fact_coverage(result.text, question.gold_facts)
         why = f"{value:.0%} of the gold facts are stated"
     else:
         raise ConfigError(
-            f"question {one.query_id!r} has no gold facts; give a judge to compare with its "
+            f"question {question.query_id!r} has no gold facts; give a judge to compare with its "
             "reference"
         )
-    passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
+    passed = value >= (0.5 if evaluation_llm is not None and question.reference_answer else 1.0)
     _note(labelled, "answer_correct", value, passed, why)
     if not passed:
-        text = _cut(given.text) or "nothing"
+        text = _cut(result.text) or "nothing"
         raise AssertionError(
             f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}"
         )
@@ -248,7 +249,9 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
 
 
 def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
-    """The result of a system as an answer, kept for the report; one that failed fails the test."""
+    """Return the result of a system as an answer, kept for the report; one that failed fails the
+    test.
+    """
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
     if reports.active is not None:
@@ -260,7 +263,7 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """The result of a system as an answer."""
+    """Return the result of a system as an answer."""
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.retrieval import ranking
     from ragbench.systems import read_answer
@@ -282,19 +285,21 @@ def _as_answer(query_id: str, results: Any) -> Answer:
         ids = tuple(passage.passage_id for passage in passages)
         return Answer(query_id, "", ids, flags=("retrieval_only",), passages=passages)
     if all(isinstance(entry, str) for entry in results):
-        made = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
-        return Answer(query_id, "", tuple(results), flags=("retrieval_only",), passages=made)
+        found_passages = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
+        return Answer(
+            query_id, "", tuple(results), flags=("retrieval_only",), passages=found_passages
+        )
     return read_answer(query_id, {"contexts": list(results)})
 
 
 def _documents(answer: Answer) -> list[str]:
-    """The different documents of an answer's contexts, best first."""
+    """Return the different documents of an answer's contexts, best first."""
     named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
     return list(dict.fromkeys(named or map(_document, answer.contexts)))
 
 
 def _document(chunk_id: str) -> str:
-    """The document of a chunk: "doc#0-330" and "doc#3" without the suffix.
+    """Return the document of a chunk: "doc#0-330" and "doc#3" without the suffix.
 
     >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
     ('d', 'a#b', 'c#', 'd')
@@ -316,8 +321,8 @@ def _question(case: LabelledCase) -> str:
 
 
 def _listed(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:10])
-    return (shown + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")) or "nothing"
+    first = ", ".join(ids[:10])
+    return (first + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")) or "nothing"
 
 
 def _cut(text: str) -> str:

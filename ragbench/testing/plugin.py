@@ -182,14 +182,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
-    """The dataset that the marker or the options name, with the questions that they choose."""
+    """Return the dataset that the marker or the options name, with the questions that they choose."""
     return _dataset(request.config, request.node)
 
 
 @pytest.fixture
 def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> System:
-    """The system that the marker or `--ragbench-system` names, over the whole corpus; closed when
-    the session ends.
+    """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
+    when the session ends.
     """
     spec = str(_chosen(request.config, request.node)["system"])
     if reason := _lacking(spec):
@@ -224,8 +224,8 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
 
 @pytest.fixture(scope="session")
 def evaluation_llm() -> EvaluationLLM:
-    """The model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where there is
-    none.
+    """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where
+    there is none.
     """
     from ragbench.llms import load_llm, unavailable
 
@@ -236,8 +236,8 @@ def evaluation_llm() -> EvaluationLLM:
 
 @pytest.fixture
 def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
-    """A client of the MCP server that the marker or `--ragbench-system` names: a .toml file with
-    [mcp].
+    """Return a client of the MCP server that the marker or `--ragbench-system` names: a .toml file
+    with [mcp].
 
     `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
@@ -272,7 +272,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """The options, overridden by the markers, the nearest last."""
+    """Return the options, overridden by the markers, the nearest last."""
     chosen: dict[str, Any] = {
         **{
             name: config.getoption(f"--ragbench-{name}")
@@ -311,12 +311,12 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
     data = _loaded(
         DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"]))
     )
-    if wanted := list(chosen["query_ids"]):
-        if lacking := [query_id for query_id in wanted if query_id not in data.queries]:
+    if query_ids := list(chosen["query_ids"]):
+        if lacking := [query_id for query_id in query_ids if query_id not in data.queries]:
             raise ConfigError(
                 f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids"
             )
-        data = data.select(wanted)
+        data = data.select(query_ids)
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
 
 
@@ -335,14 +335,14 @@ def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
 
 
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
-    """The kind and the table of a system's file; "" and {} for a system that has none."""
+    """Return the kind and the table of a system's file; "" and {} for a system that has none."""
     from ragbench.systems.loader import read_table
 
     return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
 
 
 def _lacking(spec: str) -> str:
-    """The missing key or server of a system's file; "" for none."""
+    """Return the missing key or server of a system's file; "" for none."""
     kind, table = _described(spec)  # load_system reports its other errors
     if not kind:
         return ""
@@ -412,26 +412,28 @@ def _write_reports(
     answers: Mapping[DatasetSource | None, Mapping[str, Answer]],
     options: Sequence[str],
 ) -> Iterator[tuple[str, bool]]:
-    """The report of each dataset whose questions were tested: its path, or False and the reason."""
+    """Return the report of each dataset whose questions were tested: its path, or False and the
+    reason.
+    """
     from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 
-    named = {source: own for source, own in answers.items() if source is not None}
-    if not named:
+    by_source = {source: part for source, part in answers.items() if source is not None}
+    if not by_source:
         yield (
             "no report: no assertion had a question of ragbench_case, or of a loaded dataset",
             True,
         )
-    for number, (source, own) in enumerate(named.items(), 1):
+    for number, (source, part) in enumerate(by_source.items(), 1):
         path = place
-        if len(named) > 1:  # the number distinguishes folders of the same name
+        if len(by_source) > 1:  # the number distinguishes folders of the same name
             path = place.with_name(
                 f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"
             )
         try:
             data = _loaded(source)
             spec = spec_of_texts(["name=pytest", *options])
-            result = evaluate(data.select(own), list(own.values()), spec)
+            result = evaluate(data.select(part), list(part.values()), spec)
             write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False

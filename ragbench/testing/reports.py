@@ -36,18 +36,18 @@ class Recorder:
 
     def keep(self, source: DatasetSource | None, answer: Answer) -> None:
         """Keep the answer to a question, with the passages of a separate search."""
-        own = self.answers.setdefault(source, {})
-        before = own.get(answer.query_id)
-        own[answer.query_id] = answer if before is None else _joined(before, answer)
+        answers = self.answers.setdefault(source, {})
+        before = answers.get(answer.query_id)
+        answers[answer.query_id] = answer if before is None else _joined(before, answer)
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Return the records as JSON types."""
         return {
             "checks": [asdict(check) for check in self.checks],
             "answers": [
                 {"source": asdict(source) if source else None, "answer": asdict(answer)}
-                for source, own in self.answers.items()
-                for answer in own.values()
+                for source, answers in self.answers.items()
+                for answer in answers.values()
             ],
         }
 
@@ -84,9 +84,9 @@ def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
     """
     rows = []
     for measure in dict.fromkeys(check.measure for check in checks):
-        own = [check for check in checks if check.measure == measure]
-        values = [check.value for check in own if check.value is not None]
-        decided = [check.passed for check in own if check.passed is not None]
+        same = [check for check in checks if check.measure == measure]
+        values = [check.value for check in same if check.value is not None]
+        decided = [check.passed for check in same if check.passed is not None]
         mean = f"{sum(values) / len(values):.3f}" if values else "unscored"
-        rows.append((measure, mean, f"{len(values)}/{len(own)}", f"{sum(decided)}/{len(decided)}"))
+        rows.append((measure, mean, f"{len(values)}/{len(same)}", f"{sum(decided)}/{len(decided)}"))
     return rows

@@ -19,8 +19,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import identifier, warn
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
-from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, check, entry_of
-from ragbench.testsets.parser import Record
+from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, entry_of
 from ragbench.testsets.perspectives import SAFETY_FILES, lines_of, read_safety
 from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Case, Dataset
@@ -94,11 +93,7 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     """
     content = Content()
     names: dict[str, set[str]] = {}
-    seen: dict[str, Record] = {}
-    for record in lines_of(folder, LABELS, content):
-        line = check(Labels, record, content)
-        if line is None or not content.is_new(seen, line.query_id, record, "query_id"):
-            continue
+    for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(
                 record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")

@@ -9,7 +9,8 @@ name of any form: `query_id`, `id` and `case_id` are the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -43,6 +44,7 @@ HARMFUL = (
 )
 HARMLESS = ("benign", "safe", "harmless", "clean", "legitimate", "no_leak", "none", "negative")
 Kind = Literal["input", "output"]
+M = TypeVar("M", bound=BaseModel)
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
@@ -192,6 +194,11 @@ class CaseLine(Labels):
     query_id: Word = _named("", "query_id", "id", "case_id")
     text: Word = _named(..., "text", "query", "question")
 
+    @model_validator(mode="after")
+    def _with_id(self) -> CaseLine:
+        self.query_id = self.query_id or derived_id(self.text)
+        return self
+
 
 class DocumentLine(BaseModel):
     """A document."""
@@ -263,49 +270,43 @@ class Content:
         default_factory=dict
     )  # a field that no form knows -> the lines that have it
 
-    def is_new(
-        self, records: dict[str, Record], identifier: str, record: Record, name: str
-    ) -> bool:
-        """Note the record of an id in `records`; False, and a problem, where an earlier one has it."""
-        earlier = records.setdefault(identifier, record)
-        if earlier is not record:
-            expected = f"an id of its own: line {earlier.line} has this one"
-            self.problems.append(record.problem((name,), shown(identifier), expected))
-        return earlier is record
+    def unique(
+        self, model: type[M], records: Iterable[Record], name: str
+    ) -> Iterator[tuple[M, Record]]:
+        """Yield the records that are as the model has them, and whose id no earlier one has."""
+        seen: dict[str, Record] = {}
+        for record in records:
+            if (line := check(model, record, self)) is None:
+                continue
+            identifier = getattr(line, name)
+            earlier = seen.setdefault(identifier, record) if identifier else record
+            if earlier is record:
+                yield line, record
+            else:
+                expected = f"an id of its own: line {earlier.line} has this one"
+                self.problems.append(record.problem((name,), shown(identifier), expected))
 
     def add_cases(self, records: Iterable[Record]) -> None:
         """Check cases and add them."""
-        seen: dict[str, Record] = {}
-        for record in records:
-            if (line := check(CaseLine, record, self)) is not None:
-                entry = entry_of(line, record)
-                if self.is_new(seen, entry.case.query_id, record, "id"):
-                    self.entries.append(entry)
+        self.entries += [
+            entry_of(line, record) for line, record in self.unique(CaseLine, records, "query_id")
+        ]
 
     def add_documents(self, records: Iterable[Record]) -> None:
         """Check documents and add them."""
-        seen: dict[str, Record] = {}
-        for record in records:
-            line = check(DocumentLine, record, self)
-            if line is not None and self.is_new(seen, line.doc_id, record, "doc_id"):
-                self.documents[line.doc_id] = Document(**dict(line))
+        for line, _ in self.unique(DocumentLine, records, "doc_id"):
+            self.documents[line.doc_id] = Document(**dict(line))
 
     def add_samples(self, records: Iterable[Record], kind: Kind) -> None:
         """Check safety samples and add them; an absent id is made from the text."""
         samples = self.inputs if kind == "input" else self.outputs
-        seen: dict[str, Record] = {}
-        for record in records:
-            if (line := check(SampleLine, record, self)) is None:
-                continue
+        copies: Counter[str] = Counter()
+        for line, _ in self.unique(SampleLine, records, "sample_id"):
             stem = derived_id(line.text, kind)
-            copies = sum(name.startswith(stem) for name in seen)
-            sample_id = line.sample_id or (f"{stem}-{copies + 1}" if copies else stem)
-            if self.is_new(seen, sample_id, record, "sample_id"):
-                labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
-                samples.append(SafetySample(sample_id, *labels))
-
-
-M = TypeVar("M", bound=BaseModel)
+            copies[stem] += 1
+            sample_id = line.sample_id or (f"{stem}-{copies[stem]}" if copies[stem] > 1 else stem)
+            labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
+            samples.append(SafetySample(sample_id, *labels))
 
 
 def check(model: type[M], record: Record, content: Content) -> M | None:
@@ -357,7 +358,6 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
     }
     chunks = line.expected_chunks
     labels |= {
-        "query_id": line.query_id or derived_id(line.text),
         "evidence": tuple(Span(piece.doc_id, piece.start, piece.end) for piece in line.evidence),
         "gold_facts": tuple(map(tuple, line.gold_facts)),
         "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),

@@ -151,7 +151,7 @@ def _items(document: Document) -> Iterator[_Item]:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Return True for a paragraph that is no table, list or announcement of what follows."""
+    """Return True for a paragraph that is not a table, list or announcement of what follows."""
     return (
         bool(_BEGIN.match(paragraph))
         and 8 <= len(paragraph.split()) <= _MAX_WORDS

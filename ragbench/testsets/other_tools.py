@@ -31,12 +31,11 @@ from typing import Any
 from ragbench.datasets.jsonl import json_lines
 from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.datasets.records import warn
-from ragbench.errors import DataError, require
-from ragbench.files import parse_json
+from ragbench.errors import DataError, MissingExtraError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
-from ragbench.testsets.parser import Keys, Record, UnreadableError, parse
+from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
 from ragbench.types import Case, Document, Span
 
 _QA_PAIRS = {"queries", "corpus", "relevant_docs"}
@@ -63,31 +62,24 @@ def other_form(path: Path) -> str:
         return "table"
     try:
         if suffix == ".jsonl":
-            with path.open(encoding="utf-8-sig") as lines:
-                record = json.loads(next((line for line in lines if line.strip()), "{}"))
-            return tool_of(record) if isinstance(record, dict) else ""
-        text = path.read_text(encoding="utf-8-sig")
-        if suffix == ".json":
-            found = json.loads(text)
-        elif suffix in (".yaml", ".yml") and ("tests" in text or "vars" in text):
-            found = parse(text.encode(), path.name).value
-            tests = (
-                found.get("tests") if isinstance(found, dict) and "cases" not in found else found
-            )
-            first = tests[0] if isinstance(tests, list) and tests else {}
-            return "promptfoo" if isinstance(first, dict) and "vars" in first else ""
-        else:
+            return next((tool_of(record) for _, record in json_lines(path)), "")
+        if suffix != ".json" and b"vars" not in read_bytes(path):
             return ""
-    except (OSError, ValueError, RecursionError, UnreadableError):
+        content = _content(path)
+    except DataError:
         return ""  # ragbench's own readers name the problem
-    if isinstance(found, dict):
-        if isinstance(found.get("results"), dict) and "results" in found["results"]:
+    if isinstance(content, dict):
+        if "results" in _part(content, "results"):
             return "promptfoo"
-        if "examples" in found and "cases" not in found:
+        if content.keys() >= _QA_PAIRS or ("examples" in content and "cases" not in content):
             return "llamaindex"
-        return "llamaindex" if found.keys() >= _QA_PAIRS else tool_of(found) and "table"
-    first = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-    return tool_of(first)
+        if tool_of(content):
+            return "table"
+        content = content.get("tests")
+    first = content[0] if isinstance(content, list) and content else None
+    if not isinstance(first, dict):
+        return ""
+    return "promptfoo" if "vars" in first else tool_of(first)
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -100,64 +92,58 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if path.suffix.lower() == ".jsonl":
         yield from json_lines(path)
         return
-    found = _content(path, form)
-    if isinstance(found, dict):
-        found = _listed(found, path)
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+    content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
+    if isinstance(content, dict):
+        content = _listed(content, path)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    yield from enumerate(found, 1)
+    yield from enumerate(content, 1)
 
 
-def _content(path: Path, form: str) -> Any:
+def _content(path: Path) -> Any:
     try:
-        if path.suffix.lower() in TABLES:
-            return _rows(path)
-        text = path.read_text(encoding="utf-8-sig")
-        if form != "promptfoo" or path.suffix.lower() == ".json":
-            return parse_json(text)
-        return parse(text.encode(), path.name).value
+        return parse(read_bytes(path), path.name).value
     except UnreadableError as exc:
         raise DataError(str(exc.problem)) from exc
-    except (OSError, ValueError, RecursionError) as exc:
-        raise DataError(f"{path} could not be read as {form or 'records'}: {exc}") from exc
 
 
-def _listed(found: dict[str, Any], path: Path) -> Any:
+def _listed(content: dict[str, Any], path: Path) -> Any:
     """Return the records in an object: under a name, of questions and their sources by ids, or in
     columns.
     """
-    if found.keys() >= _QA_PAIRS:
-        queries, relevant = _part(found, "queries"), _part(found, "relevant_docs")
+    if content.keys() >= _QA_PAIRS:
+        queries, relevant = _part(content, "queries"), _part(content, "relevant_docs")
         return [
             {"id": query_id, "query": text, "sources": relevant.get(query_id)}
             for query_id, text in queries.items()
         ]
-    if "results" in _part(found, "results"):
-        return _answered(found["results"]["results"], path)
-    if tool_of(found):
-        columns = {name: values for name, values in found.items() if isinstance(values, list)}
+    if "results" in _part(content, "results"):
+        return _answered(content["results"]["results"], path)
+    if tool_of(content):
+        columns = {name: values for name, values in content.items() if isinstance(values, list)}
         return [dict(zip(columns, row, strict=True)) for row in zip_longest(*columns.values())]
-    return found.get("examples", found.get("tests"))
+    return content.get("examples", content.get("tests"))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, of a workbook its first sheet; empty cells are left out."""
     import pandas as pd
 
-    if path.suffix.lower() == ".xlsx":
-        require("openpyxl", "xlsx")
-        try:
-            table = pd.read_excel(path, dtype=str)
-        except Exception as exc:  # of a damaged archive there are many kinds
-            raise DataError(
-                f"{path} could not be read as a workbook: {exc}; save it as .csv"
-            ) from exc
-    else:
-        with path.open(encoding="utf-8-sig") as file:
-            first = file.readline()
-        separator = max(",;\t", key=first.count)
-        options: dict[str, Any] = {"encoding": "utf-8-sig", "keep_default_na": False}
-        table = pd.read_csv(path, sep=separator, dtype=str, **options)
+    options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+    try:
+        if path.suffix.lower() == ".xlsx":
+            require("openpyxl", "xlsx")
+            table = pd.read_excel(path, **options)
+        else:
+            first = read_bytes(path).partition(b"\n")[0].decode()
+            separator = max(",;\t", key=first.count)
+            table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
+    except MissingExtraError:
+        raise
+    except Exception as exc:  # of a damaged archive there are many kinds
+        raise DataError(
+            f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
+        ) from exc
     rows = (
         {str(name).strip(): _cell(text) for name, text in row.items() if isinstance(text, str)}
         for row in table.to_dict("records")
@@ -199,8 +185,8 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
     content = Content()
     if form == "llamaindex" and corpus is None:
-        found = _content(path, form)
-        nodes = _part(found, "corpus") if isinstance(found, dict) else {}
+        content_of = _content(path)
+        nodes = _part(content_of, "corpus") if isinstance(content_of, dict) else {}
         content.documents = {
             doc_id: Document(doc_id, text)
             for doc_id, text in nodes.items()

@@ -26,7 +26,7 @@ from typing import Any
 
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import warn
-from ragbench.testsets.cases import Content, Kind, Labels, check, sample_line
+from ragbench.testsets.cases import Content, Kind, Labels, sample_line
 from ragbench.testsets.parser import Record, json_records, read_bytes
 from ragbench.testsets.problems import Problem, meant, nearest
 from ragbench.types import SafetySample
@@ -99,11 +99,7 @@ def _add_labels(
     folder: Path, file: str, labels: dict[str, dict[str, Any]], content: Content
 ) -> None:
     """Check the lines of a file of labels, and add their fields to those of their cases."""
-    seen: dict[str, Record] = {}
-    for record in lines_of(folder, file, content):
-        line = check(Labels, record, content)
-        if line is None or not content.is_new(seen, line.query_id, record, "case_id"):
-            continue
+    for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
         if line.query_id not in labels:
             expected = meant(line.query_id, labels, f"a case of {CASES}")
             content.problems.append(record.problem(("case_id",), shown(line.query_id), expected))

@@ -127,7 +127,7 @@ def test_parameters_that_are_not_plain_data_are_refused(value: object) -> None:
         ({"k": 10, "depth": 5}, "k is 10 with depth 5"),
         ({"max_queries": -1}, "max_queries is -1"),
         ({"prompt": "conzise"}, "did you mean 'concise'"),
-        ({"prompt": "Say {question}."}, "lacks {context}"),
+        ({"prompt": "Say {question}."}, "expected {question} and {context}"),
         ({"llm": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
         ({"judge": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
         ({"judge": "extractive"}, "judge is 'extractive', which is not a language model"),

@@ -64,10 +64,6 @@ def test_informative_are_the_questions_on_which_configurations_or_samples_differ
         "q5",
         *ids(items, "informative")[5:],
     ]
-    assert items[0].why == "configurations differ by 1.00"
-    assert (
-        "the judge's samples by 0.50" in next(item for item in items if item.query_id == "q5").why
-    )
 
 
 def test_spread_is_by_similarity_without_a_judge() -> None:

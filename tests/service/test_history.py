@@ -32,12 +32,12 @@ from ragbench.service import (
     import_results,
     record,
     run_of,
-    scores_of,
     tables,
     trend,
 )
 from ragbench.service.automatic import record_finished
 from ragbench.service.history_database import connected, database_url
+from ragbench.service.trends import scores_of
 from ragbench.store.engines import engine_of
 from tests.test_sweep import write_grid
 

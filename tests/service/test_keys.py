@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ConfigError
-from ragbench.service import add_key, api_keys, find_key, remove_key
+from ragbench.service import add_key, api_keys, remove_key
 from ragbench.service.history_database import connected
+from ragbench.service.keys import find_key
 from ragbench.service.tables import api_key
 
 

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.service import QueueFullError, cancel_job, jobs, request_job, run_due, schedules
+from ragbench.service import run_due, schedules
 from ragbench.service.job_process import run_command
-from ragbench.service.job_queue import claim_job, complete_job
+from ragbench.service.job_queue import (
+    QueueFullError,
+    cancel_job,
+    claim_job,
+    complete_job,
+    jobs,
+    request_job,
+)
 
 COMMAND = ["eval", "--test-set", "t.jsonl"]
 

@@ -26,7 +26,6 @@ from ragbench.service import (
     add_alert,
     add_schedule,
     alerts,
-    due_before,
     history,
     import_results,
     import_schedules,
@@ -40,9 +39,10 @@ from ragbench.service import (
     schedules,
     trend,
 )
-from ragbench.service import jobs as history_jobs
 from ragbench.service.fresh import FreshQuestions, fresh_test_set
 from ragbench.service.history_database import connected, timestamp
+from ragbench.service.job_queue import jobs as history_jobs
+from ragbench.service.scheduler import due_before
 from ragbench.service.tables import job
 from ragbench.testsets.loader import load_dataset
 from tests.service.test_history import result

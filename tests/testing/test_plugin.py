@@ -88,6 +88,7 @@ def run(
     folder: Path, text: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     (folder / "test_rag.py").write_text(HEAD + text, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n")  # no settings of a folder above
     kept = {
         key: value
         for key, value in os.environ.items()

@@ -86,7 +86,7 @@ def test_duplicates_by_words_and_by_meaning() -> None:
         "What is the second level of territorial division in Poland?",
         "how old was manning, when he played super bowl 50",
     ]
-    twins = duplicates(asked, ["Who sang?"], load_embedder("minilm"), 0.92)
+    twins = duplicates(asked, ["Who sang?"], load_embedder("minilm"))
     assert [twin is not None for twin in twins] == [False, True, False, False, True]
     assert twins[4] == asked[0]
-    assert duplicates([], ["Who sang?"], load_embedder("minilm"), 0.9) == []
+    assert duplicates([], ["Who sang?"], load_embedder("minilm")) == []

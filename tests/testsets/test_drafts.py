@@ -197,9 +197,7 @@ def test_when_no_request_succeeds_it_is_an_error() -> None:
         generate_drafts(data, chunks, ScriptedLLM([broken, broken]))
 
 
-@pytest.mark.parametrize(
-    "options", [{"per_chunk": 0}, {"per_chunk": 11}, {"max_overlap": 1.5}, {"max_similarity": -1}]
-)
+@pytest.mark.parametrize("options", [{"per_chunk": 0}, {"per_chunk": 11}, {"max_overlap": 1.5}])
 def test_numbers_out_of_range_are_refused_before_any_request(options: dict[str, Any]) -> None:
     data, chunks = corpus()
     llm = ScriptedLLM([])

@@ -300,7 +300,7 @@ def test_a_spreadsheet_has_any_separator_or_is_a_workbook(tmp_path: Path) -> Non
         files.append(tmp_path / "c.xlsx")
         (tmp_path / "bad.xlsx").write_bytes(b"PK not a workbook")
         with pytest.raises(
-            DataError, match=r"bad.xlsx could not be read as a workbook.*save it as .csv"
+            DataError, match=r"bad.xlsx could not be read as a table.*save it as .csv"
         ):
             rb.load_testset(tmp_path / "bad.xlsx")
     expected = rb.load_testset(FILES / "sheet.csv", corpus=CORPUS)

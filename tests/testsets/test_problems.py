@@ -152,7 +152,7 @@ def test_perspective_errors_are_joined_by_case(tmp_path: Path) -> None:
         safety_inputs=[{"text": "x", "label": 2}, {"text": "x"}],
     )
     assert [(m.file, m.line, m.field, m.value) for m in validate_testset(folder)] == [
-        ("cases.jsonl", 2, "id", "'case1'"),
+        ("cases.jsonl", 2, "query_id", "'case1'"),
         ("cases.jsonl", 3, "text", "missing"),
         ("groundedness_labels.jsonl", 1, "expected_claim", "an unknown field"),
         ("pipeline_labels.jsonl", 1, "min_citations", "'2'"),

@@ -28,7 +28,7 @@ class Texts:
     def __init__(self, dataset: Dataset) -> None:
         self._full = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
         self._numbers: dict[str, int] = {}
-        self._wanted: list[list[tuple[int, int]]] = []
+        self._ranges: list[list[tuple[int, int]]] = []
         self._text: list[str] = []
 
     def place(self, doc_id: str, start: int, end: int) -> list[int]:
@@ -37,40 +37,36 @@ class Texts:
 
     def context(self, context_id: str, passage: Passage | None) -> dict[str, Any]:
         """Return the id of a context and, where its text is known, its place."""
-        shown: dict[str, Any] = {"id": masked_id(context_id)}
-        if found := locate(context_id, passage, self._full):
-            return {**shown, "place": self.place(*found)}
-        if (
-            passage is not None
-        ):  # not word for word in a document: shown, but nothing can be highlighted in it
-            own = self._add(
-                f"{context_id}\0{passage.text}", masked(passage.text), 0, len(masked(passage.text))
-            )
-            return {**shown, "place": own, "unplaced": True}
-        return {**shown, "unplaced": True}
+        about: dict[str, Any] = {"id": masked_id(context_id)}
+        if located := locate(context_id, passage, self._full):
+            return {**about, "place": self.place(*located)}
+        if passage is not None:  # not word for word in a document: nothing can be highlighted in it
+            text = masked(passage.text)
+            about["place"] = self._add(f"{context_id}\0{passage.text}", text, 0, len(text))
+        return {**about, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
         """Return for each document its [start, text], in order and without overlap: all that
         `place` was asked for.
         """
-        found: list[dict[str, Any]] = []
-        for key, text, wanted in zip(self._numbers, self._text, self._wanted, strict=True):
+        documents: list[dict[str, Any]] = []
+        for key, text, ranges in zip(self._numbers, self._text, self._ranges, strict=True):
             merged: list[list[int]] = []
-            for start, end in sorted(wanted):
+            for start, end in sorted(ranges):
                 if merged and start <= merged[-1][1]:
                     merged[-1][1] = max(end, merged[-1][1])
                 else:
                     merged.append([start, end])
-            own = [[start, text[start:end]] for start, end in merged]
-            found.append({"id": masked_id(key.partition("\0")[0]), "pieces": own})
-        return found
+            pieces = [[start, text[start:end]] for start, end in merged]
+            documents.append({"id": masked_id(key.partition("\0")[0]), "pieces": pieces})
+        return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
         number = self._numbers.setdefault(key, len(self._numbers))
-        if number == len(self._wanted):
-            self._wanted.append([])
+        if number == len(self._ranges):
+            self._ranges.append([])
             self._text.append(text)
-        self._wanted[number].append((start, end))
+        self._ranges[number].append((start, end))
         return [number, start, end]
 
 

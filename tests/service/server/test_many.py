@@ -24,7 +24,8 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from ragbench.service import add_key, jobs, request_job
+from ragbench.service import add_key
+from ragbench.service.job_queue import jobs, request_job
 from ragbench.service.workers import Queue
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.service.server.conftest import CASES, DOCUMENTS, Call
