@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from ragbench.datasets.records import warn
 from ragbench.errors import DataError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
@@ -84,8 +83,11 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
             bare.append(query_id)
         cases.append(_case(record, found))
         qrels[query_id] = _grades(record, found)
-    warn("pydoc", "quotes are not in this edition of the topics and were dropped", missing)
-    warn("pydoc", "questions are left without any evidence by that", bare)
+    if missing:  # imported here, so that the first use is light
+        from ragbench.datasets.records import warn
+
+        warn("pydoc", "quotes are not in this edition of the topics and were dropped", missing)
+        warn("pydoc", "questions are left without any evidence by that", bare)
     return Dataset("pydoc", split, corpus, tuple(cases), qrels)
 
 

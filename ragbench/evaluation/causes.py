@@ -89,6 +89,20 @@ _FAITHFUL = {
 }
 
 
+_COLUMNS = [
+    "query_id",
+    "category",
+    "question",
+    "failed",
+    "cause",
+    "evidence",
+    "test",
+    "measure",
+    "value",
+    "held",
+]
+
+
 class _Reach(NamedTuple):
     """How much of the evidence the documents, the first `depth`, the contexts with what was cut,
     and the contexts themselves hold: fractions of its characters or, where documents only are
@@ -193,21 +207,7 @@ def diagnose(
         or two answers to one; `run` or an answer names what
             is neither among `chunks` nor a passage.
     """
-    if depth < 1:
-        raise ConfigError(
-            f"depth is {depth}; expected the number of chunks that count as retrieved, 1 or more"
-        )
-    given = {answer.query_id: answer for answer in answers}
-    if len(given) < len(answers):
-        twice = Counter(answer.query_id for answer in answers).most_common(1)[0][0]
-        raise DataError(
-            f"there are several answers to {twice!r}; diagnose one configuration at a time"
-        )
-    if foreign := [query_id for query_id in given if query_id not in dataset.queries]:
-        raise DataError(
-            f"an answer to {foreign[0]!r}, which is not a question of {dataset.name!r}; diagnose "
-            "them together"
-        )
+    by_query = _answers_by_query(dataset, answers, depth)
     values: dict[str, dict[str, float]] = {}
     for query_id, measure, value in zip(
         scores["query_id"], scores["measure"], scores["value"], strict=True
@@ -227,7 +227,7 @@ def diagnose(
     rows = []
     for case in dataset.cases:
         own = values.get(case.query_id, {})
-        answer = given.get(case.query_id)
+        answer = by_query.get(case.query_id)
         known = own | _estimates(case, answer, own)
         measure, limit = _decisive(known, calibrated)
         reach = _reach(
@@ -256,21 +256,28 @@ def diagnose(
                 pd.NA if reach is None else reach.context,
             )
         )
-    columns = [
-        "query_id",
-        "category",
-        "question",
-        "failed",
-        "cause",
-        "evidence",
-        "test",
-        "measure",
-        "value",
-        "held",
-    ]
-    return pd.DataFrame(rows, columns=columns).astype(
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
+
+
+def _answers_by_query(dataset: Dataset, answers: Sequence[Answer], depth: int) -> dict[str, Answer]:
+    if depth < 1:
+        raise ConfigError(
+            f"depth is {depth}; expected the number of chunks that count as retrieved, 1 or more"
+        )
+    by_query = {answer.query_id: answer for answer in answers}
+    if len(by_query) < len(answers):
+        twice = Counter(answer.query_id for answer in answers).most_common(1)[0][0]
+        raise DataError(
+            f"there are several answers to {twice!r}; diagnose one configuration at a time"
+        )
+    if foreign := [query_id for query_id in by_query if query_id not in dataset.queries]:
+        raise DataError(
+            f"an answer to {foreign[0]!r}, which is not a question of {dataset.name!r}; diagnose "
+            "them together"
+        )
+    return by_query
 
 
 def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
@@ -412,57 +419,79 @@ def _reach(
     by_id: Mapping[str, Chunk],
     by_document: Mapping[str, Sequence[Chunk]],
 ) -> _Reach | None:
-    """How far the evidence came; None where no label names the evidence."""
-    contexts = () if answer is None else answer.contexts
-    cut = () if answer is None else answer.cut
-    in_passages = {p.passage_id: p.doc_id for p in (() if answer is None else answer.passages)}
+    """Return how far the evidence came; None where no label names the evidence."""
+    if answer is None:
+        answer = Answer(case.query_id, "")
     held = [span for span in case.evidence if span.doc_id in dataset.corpus]
-    if held and not in_passages:
-        passages: dict[
-            str, list[Span]
-        ] = {}  # the same words in two places are one passage: either copy will do
-        for span in held:
-            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            passages.setdefault(" ".join(text.split()), []).append(span)
-        length = sum(map(len, passages))
+    if held and not answer.passages:
+        return _reach_of_spans(dataset, held, answer, deep, by_id, by_document)
+    return _reach_of_documents(dataset, case, held, answer, deep, by_id)
 
-        def share(ids: Sequence[str]) -> float:
-            found = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
-            best = {
-                text: max(evidence_recall(found, [span]) for span in copies)
-                for text, copies in passages.items()
-            }
-            return sum(len(text) * best[text] for text in passages) / length
 
-        inside = [by_id[i] for i in contexts if i in by_id]
-        split = any(
-            not any(
-                chunk.start <= span.start and span.end <= chunk.end
-                for chunk in by_document.get(span.doc_id, ())
-            )
-            and any(
-                c.doc_id == span.doc_id and c.start < span.end and span.start < c.end
-                for c in inside
-            )
-            for span in held
+def _reach_of_spans(
+    dataset: Dataset,
+    held: Sequence[Span],
+    answer: Answer,
+    deep: Sequence[str],
+    by_id: Mapping[str, Chunk],
+    by_document: Mapping[str, Sequence[Chunk]],
+) -> _Reach:
+    passages: dict[str, list[Span]] = {}  # the same words twice are one passage: either will do
+    for span in held:
+        text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
+        passages.setdefault(" ".join(text.split()), []).append(span)
+    length = sum(map(len, passages))
+
+    def fraction(ids: Sequence[str]) -> float:
+        chunks = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
+        best = {
+            text: max(evidence_recall(chunks, [span]) for span in copies)
+            for text, copies in passages.items()
+        }
+        return sum(len(text) * best[text] for text in passages) / length
+
+    inside = [by_id[i] for i in answer.contexts if i in by_id]
+    split = any(
+        not any(
+            chunk.start <= span.start and span.end <= chunk.end
+            for chunk in by_document.get(span.doc_id, ())
         )
-        return _Reach(
-            1.0, share((*deep, *contexts)), share((*contexts, *cut)), share(contexts), split
+        and any(
+            c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside
         )
-    relevant = {
-        doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1
-    }
+        for span in held
+    )
+    return _Reach(
+        1.0,
+        fraction((*deep, *answer.contexts)),
+        fraction((*answer.contexts, *answer.cut)),
+        fraction(answer.contexts),
+        split,
+    )
+
+
+def _reach_of_documents(
+    dataset: Dataset,
+    case: Case,
+    held: Sequence[Span],
+    answer: Answer,
+    deep: Sequence[str],
+    by_id: Mapping[str, Chunk],
+) -> _Reach | None:
+    contexts = answer.contexts
+    in_passages = {passage.passage_id: passage.doc_id for passage in answer.passages}
+    grades = dataset.qrels.get(case.query_id, {})
+    relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
     relevant |= {span.doc_id for span in case.evidence}
     if not relevant:
         return None
 
-    def of(ids: Sequence[str]) -> float:
+    def fraction(ids: Sequence[str]) -> float:
         documents = {in_passages.get(i) or (by_id[i].doc_id if i in by_id else "") for i in ids}
         return len(documents & relevant) / len(relevant)
 
-    texts = [by_id[i].text for i in contexts if i in by_id] + [
-        p.text for p in (answer.passages if answer else ())
-    ]
+    texts = [by_id[i].text for i in contexts if i in by_id]
+    texts += [passage.text for passage in answer.passages]
     whole = all(
         _is_whole(dataset.corpus.get(doc_id), contexts, texts, by_id) for doc_id in relevant
     )
@@ -473,14 +502,12 @@ def _reach(
         sum(len(quote) for quote in quotes if quote in joined) >= HOLDS * sum(map(len, quotes)) > 0
     )
     # A system with documents of its own has no corpus here: then the corpus cannot be checked.
-    there = float(
-        (not dataset.corpus and bool(in_passages)) or bool(relevant & set(dataset.corpus))
-    )
+    is_foreign = not dataset.corpus and bool(in_passages)
     return _Reach(
-        there,
-        of((*deep, *contexts)),
-        of((*contexts, *cut)),
-        of(contexts),
+        float(is_foreign or bool(relevant & set(dataset.corpus))),
+        fraction((*deep, *contexts)),
+        fraction((*contexts, *answer.cut)),
+        fraction(contexts),
         documents=len(relevant),
         located=whole or stated or quoted,
     )

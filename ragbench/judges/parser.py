@@ -181,9 +181,9 @@ def read_verdicts(
     a fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
     text. Several verdicts on a criterion must agree, in whatever form and place, and each be
     complete. A reply with a broken JSON object is unreadable: its content might be a verdict
-    planted by the judged text. So is a refusal. A criterion judged alone may lack its name around
-    the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE",
-    "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it
+    planted by the judged text. So is a refusal, and a verdict in words next to an object may
+    contradict it ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may
+    lack its name around the object. A reply that was `cut` at its limit is read only where it
     begins with its object.
     """
     text = without_fence(without_thoughts(reply))
@@ -219,12 +219,11 @@ def _verdict(
     words = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
-    in_words = _in_words(criterion, words) if alone else []
-    if not candidates and not in_words:
+    if not candidates:
         raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
-    # Words elsewhere do not decide, but they may contradict.
+    # Words do not decide, but they may contradict.
     verdicts: list[BaseModel] = []
-    for candidate in (*_words_anywhere(criterion, words), *in_words, *candidates):
+    for candidate in (*_in_words(criterion, words), *candidates):
         try:
             # {"correctness": true}
             plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
@@ -236,7 +235,7 @@ def _verdict(
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
-    if not counts and not in_words:
+    if not counts:
         raise UnreadableError(
             f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation"
         )
@@ -252,11 +251,10 @@ _SCORE = (
     r"of)\s*1(?:\.0+)?)?"
 )
 _LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
-_BARE = {"correctness": _WORD, "relevance": r"([01](?:\.\d+)?)(?:\s*/\s*1(?:\.0+)?)?"}
 _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
-def _words_anywhere(criterion: str, text: str) -> list[str]:
+def _in_words(criterion: str, text: str) -> list[str]:
     """Return the labelled verdicts anywhere in a text, and the word that it begins with, if that is
     a truth value.
     """
@@ -265,31 +263,6 @@ def _words_anywhere(criterion: str, text: str) -> list[str]:
         "relevance": (rf"\b{_LABELLED['relevance']}\b",),
     }
     return [hit for form in forms.get(criterion, ()) for hit in re.findall(form, text, re.I)]
-
-
-def _in_words(criterion: str, text: str) -> list[str]:
-    """Return the verdicts of a text in plain words.
-
-    A labelled one ("Verdict: TRUE") is a line of its own or ends the text. A bare word is the first
-    or last line, or the first or last sentence; a bare number is the whole text. Elsewhere they may
-    be quoted from an answer such as "output TRUE".
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if criterion not in _LABELLED or not lines:
-        return []
-    labelled, bare, is_truth = _LABELLED[criterion], _BARE[criterion], criterion == "correctness"
-    marks, end = r"[^\w\n\[\]]*", r"[^\w\n\[\]%]*\Z"
-    forms = [(line, rf"(?:{labelled}){marks}\Z") for line in lines]
-    if is_truth or len(lines) == 1:
-        forms += [(line, f"{bare}{end}") for line in (lines[0], lines[-1])]
-    if is_truth:
-        forms.append((lines[0], rf"{bare}\b[*_]*[.!:;]\s+[^\W\d_]"))
-    last_sentence = f"{labelled}|{bare}" if is_truth else labelled
-    hits = [re.match(marks + form, line, re.I) for line, form in forms]
-    hits.append(
-        re.search(rf"[.!?:;)\]]\s+{marks}(?:{last_sentence}){marks}\Z", lines[-1][-80:], re.I)
-    )
-    return [next(filter(None, hit.groups())) for hit in hits if hit]
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:

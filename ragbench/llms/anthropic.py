@@ -79,7 +79,7 @@ class Claude:
         self.secrets = (key, password)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises RequestError."""
+        """Send one request once; raises RequestError."""
         client = self._connected()
         while True:
             extra = self._extra(request)
@@ -175,8 +175,8 @@ class Claude:
         return dict(found or {})
 
     def _adapted(self, failed: RequestError, extra: dict[str, Any]) -> bool:
-        """Whether the request can be sent in another form after this refusal. Each step goes one
-        way, so it ends.
+        """Return True if the request can be sent in another form after this refusal. Each step goes
+        one way, so it ends.
         """
         if failed.status != 400:
             return False
@@ -224,7 +224,7 @@ class Claude:
 
 
 def _basic(user: str, password: str) -> dict[str, str]:
-    """The header for a user and a password in an address; none without them."""
+    """Return the header for a user and a password in an address; none without them."""
     if not user and not password:
         return {}
     pair = f"{unquote(user)}:{password}".encode()

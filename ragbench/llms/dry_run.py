@@ -74,21 +74,21 @@ class DryRun:
 
     @property
     def models(self) -> tuple[ModelPlan, ...]:
-        """Per model, by name."""
+        """Return the plan of each model, by name."""
         return tuple(
             _model_plan(name, list(own.values())) for name, own in sorted(self._found.items())
         )
 
     @property
     def questions(self) -> dict[str, int]:
-        """Per system under test that was not asked (a service, a function): how many questions it
-        would get.
+        """Return how many questions each system under test that was not asked (a service, a
+        function) would get.
         """
         return dict(self._questions)
 
     @property
     def table(self) -> pd.DataFrame:
-        """`models` as a frame; a cost is "unknown" where the price is."""
+        """Return `models` as a frame; a cost is "unknown" where the price is."""
         import pandas as pd
 
         rows = [
@@ -122,7 +122,7 @@ class DryRun:
         ]
 
     def note_question(self, system: str) -> None:
-        """A system under test would be asked a question."""
+        """Note that a system under test would be asked a question."""
         with self._noting:
             self._questions[system] += 1
 
@@ -159,7 +159,7 @@ def dry_run() -> Iterator[DryRun]:
 
 
 def active_dry_run() -> DryRun | None:
-    """The dry run that this process is in, if any."""
+    """Return the dry run that this process is in, if any."""
     return _active
 
 

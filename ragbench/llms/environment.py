@@ -46,7 +46,7 @@ class Settings:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that give a child process these settings."""
+        """Return the variables that give a child process these settings."""
         return {
             "RAGBENCH_REPLIES": self.replies,
             "RAGBENCH_MAX_COST": "" if self.max_cost is None else repr(self.max_cost),
@@ -56,7 +56,7 @@ class Settings:
 
     @property
     def kept(self) -> str:
-        """What running again would mean for what has been paid."""
+        """Return what running again would mean for what has been paid."""
         if self.replies == "off":
             return (
                 "without the reply store (--no-cache) nothing is kept: all is paid for again "
@@ -86,7 +86,7 @@ def current_settings(
     account: str = "",
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """What is given, and the rest from the environment.
+    """Return what is given, and the rest from the environment.
 
     The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and
     RAGBENCH_ALLOW_UNPRICED. `account` is the budget where the environment names none; without it,

@@ -63,7 +63,7 @@ class RequestError(ModelError):
 def refused(
     name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
 ) -> RequestError:
-    """The failure that an HTTP status means. `hints` states what to set, by status."""
+    """Return the failure that an HTTP status means. `hints` states what to set, by status."""
     words = _server_message(body)
     detail = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
@@ -91,27 +91,29 @@ def refused(
 
 
 def unreachable(name: str, address: str, reason: object, way_out: str) -> RequestError:
-    """No server listens at the address."""
+    """Return the failure that no server listens at the address."""
     message = f"{name}: no server answers at {address} ({reason}); {way_out}"
     return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
 
 
 def cut(name: str, reason: object) -> RequestError:
-    """The connection ended before the reply did: the server may have done the work."""
+    """Return the failure that the connection ended before the reply did: the server may have done
+    the work.
+    """
     return RequestError(
         f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True
     )
 
 
 def timed_out(name: str, timeout_s: float) -> RequestError:
-    """No reply in time: the server may be doing the work."""
+    """Return the failure that no reply came in time: the server may be doing the work."""
     message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
     return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
 
 
 def out_of_bounds(exc: OutOfBoundsError, message: str) -> RequestError:
-    """The failure that a reply out of its bounds is: late ones are asked for again, others would be
-    the same.
+    """Return the failure that a reply out of its bounds is: late ones are asked for again, others
+    would be the same.
     """
     if exc.failure is FailureKind.REFUSED:  # elsewhere
         return RequestError(message, exc.failure, stop=True)
@@ -120,15 +122,15 @@ def out_of_bounds(exc: OutOfBoundsError, message: str) -> RequestError:
 
 
 def unreadable(name: str, body: str) -> RequestError:
-    """A reply that is not what the provider's interface promises: half a body, a proxy's error
-    page.
+    """Return the failure of a reply that is not what the provider's interface promises: half a
+    body, a proxy's error page.
     """
     message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
     return RequestError(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """The text without any key, as it is or as JSON, URLs and their queries write it.
+    """Return the text without any key, as it is or as JSON, URLs and their queries write it.
 
     >>> scrubbed("Incorrect API key: sk-123", ["sk-123"])
     'Incorrect API key: ***'
@@ -147,7 +149,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
 
 
 def _server_message(body: str) -> str:
-    """The server's own message where its body has one, on one line and not too long."""
+    """Return the server's own message where its body has one, on one line and not too long."""
     with suppress(ValueError, RecursionError, AttributeError):
         content = json.loads(body)
         error = content.get("error", content)
@@ -158,7 +160,7 @@ def _server_message(body: str) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds from now, from seconds or from an HTTP date; None where there is neither.
+    """Return seconds from now, from seconds or from an HTTP date; None where there is neither.
 
     >>> _retry_after("1.5"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (1.5, None, 0.0)

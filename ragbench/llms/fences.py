@@ -15,7 +15,7 @@ from itertools import count
 
 
 def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
-    """Hex digits that occur in none of the texts; the same for the same texts.
+    """Return hex digits that occur in none of the texts; the same for the same texts.
 
     >>> fence_code(["some text", "another"])
     '311561e7'
@@ -31,7 +31,7 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
 
 
 def fence(kind: str, text: str, code: str) -> str:
-    """The text between tags of its kind.
+    """Return the text between tags of its kind.
 
     >>> print(fence("answer", "Paris.", "311561e7"))
     <answer-311561e7>
@@ -52,7 +52,7 @@ def numbered(texts: Sequence[str], code: str) -> str:
 
 
 def readable(text: str) -> str:
-    """The text with lone surrogates, which JSON can smuggle into a string and no request can carry,
-    replaced.
+    """Return the text with lone surrogates, which JSON can smuggle into a string and no request can
+    carry, replaced.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

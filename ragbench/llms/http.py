@@ -42,8 +42,8 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """The body of a paid reply in its documented form; raises RequestError with its JSON where it has
-    another.
+    """Return the body of a paid reply in its documented form; raises RequestError with its JSON
+    where it has another.
     """
     found = None
     with suppress(ValidationError):
@@ -91,7 +91,7 @@ class Transport:
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
-        """The text without the secrets."""
+        """Return the text without the secrets."""
         return scrubbed(text, self._secrets)
 
     def send(
@@ -104,8 +104,8 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> Response:
-        """The reply to one request, of any status; raises RequestError, with `way_out` where no server
-        answers.
+        """Return the reply to one request, of any status; raises RequestError, with `way_out` where
+        no server answers.
 
         `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
         """
@@ -176,7 +176,9 @@ class Server:
         self.clean = self._transport.clean
 
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The server's JSON reply; raises RequestError. All of it must be there within `timeout_s`."""
+        """Return the server's JSON reply; raises RequestError. All of it must be there within
+        `timeout_s`.
+        """
         url = f"{self.address}{path}"
         reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
         if reply.status != 200:
@@ -192,23 +194,15 @@ class Server:
         return found
 
     def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
-        """The body of a reply in its documented form; raises RequestError where it has another."""
-        return in_form(form, body, self.name, self.clean)
-
-    def models(self, path: str, field: str, name: str) -> list[str]:
-        """The models that the server lists at `path`, none where it does not: only used to word an
-        error better.
+        """Return the body of a reply in its documented form; raises RequestError where it has
+        another.
         """
-        with suppress(RequestError, ValueError, AttributeError, TypeError):
-            listed = json.loads(
-                self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text
-            )
-            return sorted(self.clean(str(model.get(name))) for model in listed.get(field, []))
-        return []
+        return in_form(form, body, self.name, self.clean)
 
 
 def address(base_url: str) -> str:
-    """The address without user, password, query and trailing slash: what may be shown and stored.
+    """Return the address without user, password, query and trailing slash: what may be shown and
+    stored.
 
     >>> address("https://me:secret@host:8000/v1/?token=x")
     'https://host:8000/v1'

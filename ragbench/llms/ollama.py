@@ -1,6 +1,4 @@
-"""Ollama by its own HTTP interface: POST /api/chat, and GET /api/tags to say which models there
-are.
-"""
+"""Ollama by its own HTTP interface: POST /api/chat."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.llms.failures import RequestError
 from ragbench.llms.http import Server
 from ragbench.store.replies import Reply, Request
 
@@ -39,15 +36,16 @@ class Ollama:
     origin = ""
 
     def __init__(self, model: str, base_url: str) -> None:
+        missing = f"no such model; run `ollama pull {model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
         way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
-        self.server = Server(f"ollama:{model}", base_url, None, {}, way_out)
+        self.server = Server(f"ollama:{model}", base_url, None, {404: missing}, way_out)
         self._model = model
         self._context = _SMALLEST_CONTEXT
         self._lock = threading.Lock()
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises RequestError."""
+        """Send one request once; raises RequestError."""
         payload: dict[str, Any] = {
             "model": self._model,
             "messages": messages(request),
@@ -62,10 +60,7 @@ class Ollama:
         if request.schema is not None:
             payload["format"] = request.schema
         start = time.perf_counter()
-        try:
-            body = self.server.post("/api/chat", payload, timeout_s)
-        except RequestError as exc:
-            raise self._with_models(exc) from None
+        body = self.server.post("/api/chat", payload, timeout_s)
         latency_s = time.perf_counter() - start
         found = self.server.read(OllamaReply, body)
         finish = "length" if found.done_reason == "length" else "stop"
@@ -75,8 +70,8 @@ class Ollama:
         )
 
     def _context_for(self, request: Request) -> int:
-        """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by
-        the prompt's size.
+        """Return the window to ask for, by the prompt's size: Ollama cuts a prompt that does not
+        fit, without an error.
 
         It only ever grows, in powers of two, because each change loads the model anew. Three bytes
         per token is on the safe side for prose in any script.
@@ -88,21 +83,10 @@ class Ollama:
                 self._context *= 2
             return self._context
 
-    def _with_models(self, failed: RequestError) -> RequestError:
-        if failed.status != 404:
-            return failed
-        names = self.server.models("/api/tags", "models", "name")
-        there = f"there are: {', '.join(names)}" if names else "it lists no models"
-        way_out = (
-            f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
-        )
-        where = f"{self.server.name}: the server at {self.server.address}"
-        return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")
-
 
 def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]]:
-    """System and user message as chat interfaces take them; `extra_system` is added to the system
-    message.
+    """Return system and user message as chat interfaces take them; `extra_system` is added to the
+    system message.
     """
     system = "\n\n".join(part for part in (request.system, extra_system) if part)
     return [
@@ -112,5 +96,5 @@ def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]
 
 
 def tokens(count: object) -> int:
-    """A server's usage figure; 0 where it gives none."""
+    """Return a server's usage figure; 0 where it gives none."""
     return count if isinstance(count, int) and 0 <= count < 2**53 else 0

@@ -66,7 +66,7 @@ class OpenAI:
         self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """One request, tried once; raises RequestError."""
+        """Send one request once; raises RequestError."""
         while True:
             start = time.perf_counter()
             payload = self._payload(request)
@@ -75,7 +75,7 @@ class OpenAI:
             except RequestError as exc:
                 if self._adapted(exc, payload):
                     continue
-                raise self._with_models(exc) from None
+                raise
             return self._reply(body, time.perf_counter() - start)
 
     def _payload(self, request: Request) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class OpenAI:
         return payload
 
     def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """Whether the request can be sent in another form after this refusal. Each step goes one
-        way, so it ends.
+        """Return True if the request can be sent in another form after this refusal. Each step goes
+        one way, so it ends.
         """
         if failed.status not in (400, 422, 501):
             return False
@@ -126,13 +126,6 @@ class OpenAI:
             text, finish = text or refusal, "refusal"
         read, written = usage.prompt_tokens, usage.completion_tokens
         return Reply(text, found.model or self._model, read, written, latency_s, finish)
-
-    def _with_models(self, failed: RequestError) -> RequestError:
-        if failed.status != 404:
-            return failed
-        names = self.server.models("/models", "data", "id")
-        shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
-        return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 
 
 def warn_of_temperature(name: str) -> None:

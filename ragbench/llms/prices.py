@@ -40,7 +40,7 @@ class Price(NamedTuple):
     output_above: _Dollars = 0.0
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """US dollars for one request.
+        """Return US dollars for one request.
 
         >>> Price(3.0, 15.0).cost(2_000, 400)
         0.012
@@ -53,15 +53,15 @@ class Price(NamedTuple):
 
 
 def prices() -> dict[str, Price]:
-    """The price of every model that has one, by "provider:model"; a table named by RAGBENCH_PRICES
-    takes precedence.
+    """Return the price of every model that has one, by "provider:model"; a table named by
+    RAGBENCH_PRICES takes precedence.
     """
     own = os.environ.get("RAGBENCH_PRICES", "")
     return {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
 
 
 def price_of(name: str) -> Price | None:
-    """The price of a model named "provider:model"; None where it is unknown.
+    """Return the price of a model named "provider:model"; None where it is unknown.
 
     A bare model name, as other systems report it, has the price of the one provider whose model is
     called so.
@@ -84,8 +84,8 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(completion: Completion) -> float | None:
-    """What a completion costs in US dollars when it is not in the reply store; None where that is
-    unknown.
+    """Return what a completion costs in US dollars when it is not in the reply store; None where
+    that is unknown.
 
     A cached completion cost nothing this time, but the configuration that asks for it costs this
     much wherever it runs first. Unknown are the cost of a model without a price and that of a reply

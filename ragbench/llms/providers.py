@@ -15,14 +15,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import (
-    ConfigError,
-    DataWarning,
-    FailureKind,
-    MissingExtraError,
-    ModelError,
-    unknown,
-)
+from ragbench.errors import ConfigError, DataWarning, FailureKind, ModelError, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
@@ -49,7 +42,7 @@ _OLLAMA = "http://localhost:11434"
 def load_llm(
     name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None
 ) -> LLM:
-    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>" or
+    """Return the model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>" or
     "env".
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment
@@ -86,7 +79,7 @@ def _own(given: Any) -> LLM:
 
 
 def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
-    """The model of a provider."""
+    """Return the model of a provider."""
     provider, model = parse(name)
     offline = (settings or current_settings()).replies == "offline"
     client: Provider
@@ -105,8 +98,8 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
 
 
 def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:
-    """The server of "ollama" or "openai" as the environment or `url` names it, and its origin for
-    the reply store.
+    """Return the server of "ollama" or "openai" as the environment or `url` names it, and its
+    origin for the reply store.
 
     Raises:
         ConfigError: the hosted service without a key, or something that is not an address.
@@ -129,8 +122,8 @@ def _openai(model: str, url: str, offline: bool) -> OpenAI:
 
 
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
-    """The model of that name; ConfigError when it could not be asked: unknown provider, no model,
-    no key.
+    """Return the model of that name; ConfigError when it could not be asked: unknown provider, no
+    model, no key.
 
     Also when a maximum cost is set and the model's price is unknown. Nothing is sent.
 
@@ -145,7 +138,7 @@ def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None 
 
 
 def parse(name: str) -> tuple[str, str]:
-    """Provider and model of a name; "env" is looked up.
+    """Return provider and model of a name; "env" is looked up.
 
     A model that Anthropic has retired gives its successor, with a DataWarning, unless
     RAG_EVAL_ANTHROPIC_BASE_URL names another server, which may still have it.
@@ -174,8 +167,8 @@ def parse(name: str) -> tuple[str, str]:
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:
-    """One name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where nothing
-    is given.
+    """Return one name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where
+    nothing is given.
 
     >>> named_model("", "anthropic", "claude-haiku-4-5"), named_model("anthropic:claude-haiku-4-5"), named_model("")
     ('anthropic:claude-haiku-4-5', 'anthropic:claude-haiku-4-5', '')
@@ -202,7 +195,7 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 
 
 def unavailable(name: str = "env") -> str:
-    """Why the model of that name cannot be asked here, in words; "" where it can.
+    """Return why the model of that name cannot be asked here, in words; "" where it can.
 
     No model named, no key, an optional package that is not installed, or no server that takes
     connections at its address (for up to two seconds; a provider's own address on the
@@ -217,22 +210,10 @@ def unavailable(name: str = "env") -> str:
     if name == "env" and provider not in PROVIDERS:
         parse(name)
     try:
-        load_llm(name)
-    except (ConfigError, MissingExtraError) as exc:
+        check_servers(name)
+    except (ConfigError, ModelError) as exc:
         return str(exc)
-    return _unheard(name, current_settings())
-
-
-def _unheard(name: str, settings: Settings) -> str:
-    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own."""
-    provider, model = parse(name)
-    where = _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
-    if not where or settings.replies == "offline" or listens(where):
-        return ""
-    parts = urlsplit(where)  # its host only: an address may hold a password
-    return (
-        f"{provider}:{model}: no server takes connections at {parts.hostname}, port {_port(where)}"
-    )
+    return ""
 
 
 def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
@@ -251,21 +232,22 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
         if model in ("", "extractive"):
             continue
         llm = check_llm(model, settings)
-        if (
-            active_dry_run() is None
-            and isinstance(llm, StoredLLM)
-            and (reason := _unheard(llm.name, llm.settings))
-        ):
+        if active_dry_run() or not isinstance(llm, StoredLLM) or llm.settings.replies == "offline":
+            continue
+        variable = llm.name.partition(":")[0].upper()
+        url = _base_url(variable, _OLLAMA if variable == "OLLAMA" else "")
+        if url and not listens(url):
+            host = urlsplit(url).hostname  # no more of it: an address may hold a password
             raise ModelError(
-                f"{reason}. Start it, name another address in "
-                f"RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take stored replies only "
-                "(--offline, RAGBENCH_REPLIES=offline)",
+                f"{llm.name}: no server takes connections at {host}, port {_port(url)}. Start it, "
+                f"name another address in RAG_EVAL_{variable}_BASE_URL, or take stored replies "
+                "only (--offline, RAGBENCH_REPLIES=offline)",
                 FailureKind.UNREACHABLE,
             )
 
 
 def listens(url: str, timeout_s: float = 2.0) -> bool:
-    """Whether something takes connections at the host and port of a URL.
+    """Return True if something takes connections at the host and port of a URL.
 
     >>> listens("http://127.0.0.1:9")
     False

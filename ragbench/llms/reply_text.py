@@ -117,8 +117,8 @@ _FROM = re.compile(
 
 
 def read_outcome(text: str) -> str:
-    """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked"
-    (it refuses).
+    """Return what kind of answer this is: "success" (an answer), "no_results" (it abstains) or
+    "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
     "NO_ANSWER", and English first sentences that state that the documents do not contain the answer
@@ -158,7 +158,7 @@ _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
 def _sign(sign: re.Match[str]) -> str:
-    """What a citation or a sign of Markdown is read as; the underscore of NO_ANSWER stays."""
+    """Return what a citation or a sign of Markdown is read as; the underscore of NO_ANSWER stays."""
     _, closed, rest = sign[0].rpartition("]")
     if sign[0].startswith("["):  # brackets that do not end are text
         return f" {rest}" if closed else sign[0]
@@ -166,7 +166,7 @@ def _sign(sign: re.Match[str]) -> str:
 
 
 def without_thoughts(reply: str) -> str:
-    """A reply without the <think>...</think> that local reasoning models put before it.
+    """Return a reply without the <think>...</think> that local reasoning models put before it.
 
     A thought that does not end leaves nothing: its content is not the answer.
 
@@ -209,7 +209,7 @@ class UnreadableError(ValueError):
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects of a text, in order; braces of prose are passed over.
+    """Return the outermost JSON objects of a text, in order; braces of prose are passed over.
 
     >>> list(json_objects('Well, {this} is it: {"a": {"b": 1}} and {}'))
     [{'a': {'b': 1}}, {}]
@@ -232,7 +232,7 @@ _BEGINS = re.compile(r'\{\s*["}]')
 
 
 def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """`json_objects` with where each begins and ends."""
+    """Yield `json_objects` with where each begins and ends."""
     decoder = json.JSONDecoder(
         strict=False, object_pairs_hook=_unambiguous
     )  # small models write line breaks into strings

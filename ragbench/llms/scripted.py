@@ -58,7 +58,7 @@ class ScriptedLLM:
         schema: Mapping[str, Any] | None = None,
         sample: int = 0,
     ) -> Completion:
-        """The next reply; see the class."""
+        """Return the next reply; see the class."""
         with self._lock:
             number = len(self.prompts)
             self.prompts.append(prompt)

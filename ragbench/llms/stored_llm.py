@@ -61,12 +61,12 @@ class StoredLLM:
 
     @property
     def name(self) -> str:
-        """Provider and model, "provider:model", as completions carry it."""
+        """Return provider and model, "provider:model", as completions carry it."""
         return f"{self._provider}:{self._model}"
 
     @property
     def settings(self) -> Settings:
-        """Those given at construction; otherwise those of the environment, as it is now."""
+        """Return those given at construction; otherwise those of the environment, as it is now."""
         return self._settings or current_settings()
 
     def __repr__(self) -> str:
@@ -82,8 +82,8 @@ class StoredLLM:
         schema: Mapping[str, Any] | None = None,
         sample: int = 0,
     ) -> Completion:
-        """The model's reply, from the store if the same was asked before; raises ModelError when
-        there is none.
+        """Return the model's reply, from the store if the same was asked before; raises ModelError
+        when there is none.
 
         `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks
         for it where it cannot: check what comes. `sample` numbers repetitions of one question (0,
@@ -101,7 +101,7 @@ class StoredLLM:
         schema: Schema,
         sample: int,
     ) -> Request:
-        """The checked request; raises ConfigError."""
+        """Return the checked request; raises ConfigError."""
         if not isinstance(prompt, str) or not isinstance(system, str | None):
             raise ConfigError(
                 f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}"
@@ -146,8 +146,8 @@ class StoredLLM:
     def fetch(
         self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
     ) -> Completion:
-        """The reply of the provider, stored; raises RequestError, and InterruptedError once `stop` is
-        set.
+        """Return the reply of the provider, stored; raises RequestError, and InterruptedError once
+        `stop` is set.
         """
         stop = stop or threading.Event()
         mode = self.settings.replies
@@ -167,7 +167,9 @@ class StoredLLM:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
     def send(self, request: Request, *, timeout_s: float = 120.0) -> Reply:
-        """The reply of the provider, retried and within the budget, and not stored; raises RequestError."""
+        """Return the reply of the provider, retried and within the budget, and not stored; raises
+        RequestError.
+        """
         return self._retried(request, timeout_s, threading.Event())
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
@@ -190,8 +192,8 @@ class StoredLLM:
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:
-        """ConfigError when there is a maximum cost and this model's price is unknown, unless that
-        is allowed.
+        """Raise ConfigError when there is a maximum cost and this model's price is unknown, unless
+        that is allowed.
         """
         settings = self.settings
         if settings.max_cost is None or settings.allow_unpriced or price_of(self.name) is not None:
@@ -304,8 +306,8 @@ class StoredLLM:
 
 
 def _ends(prompt: str) -> str:
-    """How a prompt starts and, where it is long, ends: many begin with the same instruction and end
-    in the question.
+    """Return how a prompt starts and, where it is long, ends: many begin with the same instruction
+    and end in the question.
     """
     line = " ".join(prompt.split())
     return (
@@ -314,6 +316,6 @@ def _ends(prompt: str) -> str:
 
 
 def _most_input_tokens(request: Request) -> int:
-    """More than any tokenizer makes of it: no token is shorter than a byte."""
+    """Return more than any tokenizer makes of it: no token is shorter than a byte."""
     texts = (request.prompt, request.system or "", request.schema_text or "")
     return sum(len(text.encode()) for text in texts) + _AROUND

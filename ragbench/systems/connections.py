@@ -25,7 +25,7 @@ from ragbench.llms.failures import scrubbed
 from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.systems.credentials import scrubbed_json
 from ragbench.systems.function import EventLoop
-from ragbench.systems.sampling import Sampling
+from ragbench.systems.model_requests import Sampling
 
 if TYPE_CHECKING:
     from mcp import Client

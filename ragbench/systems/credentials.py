@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import scrubbed
+from ragbench.systems.templates import fill
 
 C = TypeVar("C")
 Problem = tuple[tuple[int | str, ...], str]
@@ -122,27 +123,18 @@ def problems_of(exc: ValidationError) -> list[Problem]:
     """Return what pydantic objects to: the keys of each value, and one line with the value and what
     was expected.
     """
-    found = []
+    problems = []
     for error in exc.errors(include_url=False):
+        keys, value = error["loc"], repr(error["input"])
         message = error["msg"].removeprefix("Value error, ")
-        where, value = ".".join(map(str, error["loc"])), repr(error["input"])
-        is_hidden = (
-            error["type"] in (_LITERAL, "missing")
-            or {"headers", "env"} & {*error["loc"]}
-            or "@" in value
-        )
-        shown = (
-            f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
-            if where and not is_hidden
-            else ""
-        )
-        found.append(
-            (
-                error["loc"],
-                f"{where}{shown}{': ' if where else ''}{message[:1].lower()}{message[1:]}",
-            )
-        )
-    return found
+        text = f"{message[:1].lower()}{message[1:]}"
+        hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*keys}
+        if keys:
+            shown = f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
+            where = ".".join(map(str, keys))
+            text = f"{where}{'' if hidden or '@' in value else shown}: {text}"
+        problems.append((keys, text))
+    return problems
 
 
 def one_line(
@@ -203,27 +195,20 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     Raises:
         ConfigError: a variable is not set.
     """
-    check_set(variables_in(template), name)
+    variables = variables_in(template)
+    check_set(variables, name)
+    values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
     secrets: dict[str, None] = {}
-
-    def value_of(variable: str, field: str) -> str:
-        value = os.environ[variable].strip()
-        if len(value) >= _MIN_SECRET and (
-            is_secret(variable, value)
-            or _GENERATED.fullmatch(value)
-            or _SECRET_FIELD.search(_snake_case(field))
-        ):
-            secrets[value] = None
-        return value
-
-    def filled(part: Any, field: str) -> Any:
-        if isinstance(part, str):
-            return VARIABLE.sub(lambda match: value_of(match[1], field), part)
-        if isinstance(part, Mapping):
-            return {key: filled(value, str(key)) for key, value in part.items()}
-        return [filled(value, field) for value in part] if isinstance(part, list | tuple) else part
-
-    return filled(template, ""), tuple(secrets)
+    for part, text in _leaves(template):
+        for variable in VARIABLE.findall(text):
+            value = values[f"env:{variable}"]
+            if len(value) >= _MIN_SECRET and (
+                is_secret(variable, value)
+                or _GENERATED.fullmatch(value)
+                or _SECRET_FIELD.search(_snake_case(part))
+            ):
+                secrets[value] = None
+    return fill(template, values), tuple(secrets)
 
 
 def check_set(variables: Sequence[str], name: str) -> None:

@@ -105,6 +105,7 @@ from ragbench.systems.credentials import (
 from ragbench.systems.function import failed
 from ragbench.systems.reply_paths import (
     Paths,
+    RemoteSystem,
     Reply,
     ReplyPath,
     ReplyPaths,
@@ -137,7 +138,7 @@ _HINTS = {
 
 
 @checked_options
-class HttpSystem:
+class HttpSystem(RemoteSystem):
     """A RAG system that is asked by HTTP, with one request per question.
 
     Args:
@@ -220,24 +221,11 @@ class HttpSystem:
         self._retry, self._stop = RetryPolicy(), threading.Event()
         self._is_gone = False
 
-    def __repr__(self) -> str:
-        return f"HttpSystem({self.name!r})"
-
-    def __enter__(self) -> HttpSystem:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close its connections; a question that waits for another try gives up."""
         self._stop.set()
         self._transport.close()
         self._finalizer()
-
-    def check_replies(self, *, ended: bool) -> None:
-        """Raise ConfigError where a path of `reply` has matched in no reply so far."""
-        self._reader.check(ended=ended)
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return what the server answers; a failed answer where it does not."""

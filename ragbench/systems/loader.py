@@ -6,10 +6,11 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
@@ -32,34 +33,31 @@ _FORMS = (
     "with [pipeline], [http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a "
     "function or System as 'package.module:attribute'"
 )
+_STRICT = ConfigDict(extra="forbid", strict=True)
 _KINDS = ("pipeline", "http", "mcp", "python")
 
 RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
-class _PipelineOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = ""
-    retriever: str = "bm25"
-    chunker: str = "recursive"
-    chunk_size: int = Field(256, ge=1)
-    chunk_overlap: int = Field(0, ge=0)
-    tokenizer: str = "minilm"
-    reranker: str = ""
-    depth: int = Field(100, ge=1)
-    llm: str = "extractive"
-    prompt: str = "cited"
-    k: int = Field(5, ge=1)
-    max_context_tokens: int | None = Field(None, ge=1)
-    max_tokens: int = Field(512, ge=1)
-    temperature: float = Field(0.0, ge=0)
-
-
 class _PythonOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = _STRICT
     name: str = ""
     object: str = Field(pattern=".:.")
+
+
+@lru_cache(maxsize=1)
+def _pipeline_options() -> type[BaseModel]:
+    """Return the model of a table [pipeline]: the arguments of `Pipeline`, by name."""
+    fields: dict[str, Any] = {
+        name: (
+            int | None if parameter.default is None else type(parameter.default),
+            parameter.default,
+        )
+        for name, parameter in inspect.signature(Pipeline).parameters.items()
+        if name != "dataset"
+    }
+    return create_model("PipelineOptions", __config__=_STRICT, **fields)
 
 
 def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
@@ -164,12 +162,14 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
     for kind in tables:
         if kind not in _KINDS:
             raise ConfigError(f"{path}: {unknown('table', kind, _KINDS)}")
-    if len(tables) != 1 or not isinstance(table := next(iter(tables.values())), dict):
-        expected = ", ".join(f"[{kind}]" for kind in _KINDS)
-        raise ConfigError(
-            f"{path} holds {', '.join(tables) or 'no table'}; expected exactly one of {expected}"
-        )
-    return next(iter(tables)), table
+    if len(tables) == 1:
+        [(kind, table)] = tables.items()
+        if isinstance(table, dict):
+            return kind, table
+    raise ConfigError(
+        f"{path} holds {', '.join(tables) or 'no table'}; expected exactly one of "
+        f"[{'], ['.join(_KINDS)}]"
+    )
 
 
 def _resolve(
@@ -208,7 +208,7 @@ def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], Sys
             python = _PythonOptions(**options)
             return _from_object(python.object, path.parent, python.name)
         else:
-            pipeline = _with_settings(_PipelineOptions(**options).model_dump(), "llm", settings)
+            pipeline = _with_settings(_pipeline_options()(**options).model_dump(), "llm", settings)
             return lambda dataset: Pipeline(dataset, **pipeline)
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
@@ -255,12 +255,8 @@ def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable
 
 def _takes_chunks(retriever: type) -> bool:
     """Return True if a class is made with one argument."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(retriever).parameters.values()
-    needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
-    return (
-        sum(
-            parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            for parameter in needed
-        )
-        == 1
-    )
+    return [one.default is one.empty for one in parameters if one.kind not in kinds].count(
+        True
+    ) == 1

@@ -35,14 +35,14 @@ from ragbench.systems.credentials import (
     is_secret,
 )
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import Paths, Reply, ReplyPaths, ReplyReader
-from ragbench.systems.sampling import REFUSED, Sampling
+from ragbench.systems.model_requests import REFUSED, Sampling
+from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths, ReplyReader
 from ragbench.systems.templates import check_names, fill, question_values
 from ragbench.types import Answer, LLMLike
 
 
 @checked_options
-class McpSystem:
+class McpSystem(RemoteSystem):
     """A RAG system that is a tool of an MCP server.
 
     Args:
@@ -147,15 +147,6 @@ class McpSystem:
         )
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
 
-    def __repr__(self) -> str:
-        return f"McpSystem({self.name!r})"
-
-    def __enter__(self) -> McpSystem:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """End the connections, and the server where it was started from here."""
         self._loop.close()
@@ -184,10 +175,6 @@ class McpSystem:
         return Reply(
             [self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))]
         )
-
-    def check_replies(self, *, ended: bool) -> None:
-        """Raise ConfigError where a path of `reply` has matched in no reply so far."""
-        self._reader.check(ended=ended)
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return what the tool answers; a failed answer where it does not."""

@@ -101,9 +101,8 @@ def match_passages(
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
     lowest = [_credited(answer, place_of, relevant.get(answer.query_id, {})) for answer in answers]
     renamed = _renamed(pair for pairs in lowest for pair in pairs)
-    counts = Counter(
-        dict.fromkeys(("by id", "exact", "white space", "fuzzy", "not attributable", "several"), 0)
-    )
+    kinds = ("by id", "exact", "white space", "fuzzy", "not attributable", "several")
+    counts = Counter(dict.fromkeys(kinds, 0))
     for passage in returned:
         counts[place_of[passage].how] += 1
         counts["several"] += len(place_of[passage].holders) > 1
@@ -112,23 +111,20 @@ def match_passages(
         if span.start < span.end:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
-    equal = [[_credited(answer, place_of, number=i) for answer in answers] for i in range(_CREDITS)]
+    equal = [
+        [_credited(answer, place_of, number=i) for answer in answers]
+        for i in range(_CREDITS if counts["several"] else 0)
+    ]
     run, *credits = [
-        {
-            answer.query_id: _ranked(answer, pairs)
-            for answer, pairs in zip(answers, credited, strict=True)
-        }
-        for credited in (lowest, *(equal if counts["several"] else ()))
+        {one.query_id: _ranked(one, pairs) for one, pairs in zip(answers, credited, strict=True)}
+        for credited in (lowest, *equal)
     ]
     rewritten = [
         _rewritten(answer, pairs, renamed, chunks)
         for answer, pairs in zip(answers, lowest, strict=True)
     ]
-    is_foreign = (
-        bool(places)
-        and any(relevant.values())
-        and all(place == NOWHERE for place in places.values())
-    )
+    is_lost = bool(places) and all(place == NOWHERE for place in places.values())
+    is_foreign = is_lost and any(relevant.values())
     return PassageMatches(
         rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign
     )
@@ -233,27 +229,28 @@ def _attributable(
     """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
     are not whole chunks."""
     few = {
-        passage: place
+        passage: place.holders
         for passage, place in places.items()
         if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
     }
     long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
     spans: dict[str, list[Span]] = {}
-    for span in dict.fromkeys(
-        span for passage in few if passage in long for span in few[passage].holders
-    ):
+    for span in dict.fromkeys(span for passage in few if passage in long for span in few[passage]):
         spans.setdefault(span.doc_id, []).append(span)
 
-    def is_chunk(place: Place) -> bool:
-        return any(
-            _is_chunk(span, corpus[span.doc_id], spans.get(span.doc_id, ()))
-            for span in place.holders
+    def counts(passage: Passage, place: Place) -> bool:
+        return passage in few and (
+            place.how == "by id"
+            or passage in long
+            or any(
+                _is_chunk(one, corpus[one.doc_id], spans.get(one.doc_id, ()))
+                for one in few[passage]
+            )
         )
 
-    kept = {
-        one for one, place in few.items() if place.how == "by id" or one in long or is_chunk(place)
+    return {
+        passage: place if counts(passage, place) else _ANYWHERE for passage, place in places.items()
     }
-    return {passage: place if passage in kept else _ANYWHERE for passage, place in places.items()}
 
 
 def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
@@ -266,12 +263,11 @@ def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
         blank = _BLANK.match(full, at)
         return at if blank is None else blank.end()
 
-    starts = {
-        text_from(at)
-        for at in (0, len(full) - len(document.text), *(other.end for other in others))
-    }
-    ends = {len(full), *(text_from(other.start) for other in others)}
-    return text_from(span.start) in starts and text_from(span.end) in ends
+    starts = {0, len(full) - len(document.text), *(other.end for other in others)}
+    ends = {len(full), *(other.start for other in others)}
+    return text_from(span.start) in map(text_from, starts) and text_from(span.end) in map(
+        text_from, ends
+    )
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
@@ -307,22 +303,17 @@ def _rewritten(
     """Return the answer with the documents of its passages, those that it names by their ids alone
     among them.
     """
-    place_of = dict(credited)
+    span_of = dict(credited)
     id_of = {passage.passage_id: renamed[passage, span] for passage, span in credited}
     named = {passage.passage_id for passage in answer.passages}
     more = (key for key, span in credited if span.doc_id and key.passage_id not in named)
-    text_of = {passage_id: chunks[new].text for passage_id, new in id_of.items() if new in chunks}
-    passages = (
-        replace(
-            passage,
-            passage_id=id_of[key.passage_id],
-            doc_id=place_of[key].doc_id,
-            text=passage.text or text_of.get(passage.passage_id, ""),
-        )
-        if key in place_of
-        else passage
-        for passage, key in ((passage, _unscored(passage)) for passage in (*answer.passages, *more))
-    )
+    passages = []
+    for passage in (*answer.passages, *more):
+        if (span := span_of.get(_unscored(passage))) is not None:
+            new_id = id_of[passage.passage_id]
+            text = passage.text or (chunks[new_id].text if new_id in chunks else "")
+            passage = replace(passage, passage_id=new_id, doc_id=span.doc_id, text=text)
+        passages.append(passage)
     return _replaced(answer, id_of, passages)
 
 

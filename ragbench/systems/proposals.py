@@ -14,7 +14,7 @@ from typing import Any
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import ANSWER_FIELDS, CONTEXT_FIELDS, read_answer
 from ragbench.systems.reply_paths import Reply, ReplyPaths
-from ragbench.types import Answer
+from ragbench.types import Answer, Passage
 
 _ANSWERS = (
     *ANSWER_FIELDS,
@@ -71,13 +71,9 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
             return {}
     paths: dict[str, Any] = {}
     # Different texts at one path are pieces: the type of each event is the same again and again.
-    delta, n_pieces = next(
-        iter(
-            Counter(path for path, _ in dict.fromkeys(node[::2] for node in texts)).most_common(1)
-        ),
-        ("", 0),
-    )
-    if n_pieces < 2:
+    counts = Counter(path for path, _ in {(path, text) for path, _, text in texts})
+    delta = max(counts, key=lambda path: counts[path], default="")
+    if counts[delta] < 2:
         delta = ""
         if answers:
             paths["answer"] = max(
@@ -106,19 +102,20 @@ def toml_table(name: str, table: Mapping[str, Any]) -> str:
     url = "http://host/ask"
     body = { q = "{query}", "top k" = 3 }
     """
-    return f"[{name}]\n" + "".join(
-        f"{_key(key)} = {_toml(value)}\n" for key, value in table.items()
-    )
+    return "\n".join([f"[{name}]", *_entries(table), ""])
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key if re.fullmatch(r'[A-Za-z0-9_-]+', key) else json.dumps(key)} = {_toml(value)}"
+        for key, value in table.items()
+    ]
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{_key(key)} = {_toml(entry)}' for key, entry in value.items())} }}"
+        return f"{{ {', '.join(_entries(value))} }}"
     return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else json.dumps(key)
 
 
 def _nodes(value: Any, path: str = "$", name: str = "", depth: int = 0) -> Iterator[_Node]:
@@ -144,21 +141,16 @@ def _rank_of_list(name: str, value: object) -> tuple[bool, int] | None:
 def _parts(entry: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a context that have other names than `read_answer` knows."""
     answer = read_proposed(Reply([{"contexts": [entry]}]), {})
-    passage = answer.passages[0] if answer and answer.passages else None
-    has = {
-        "id": "id" in entry or "_id" in entry,
-        "score": passage is not None and passage.score is not None,
-        "doc_id": passage is not None and bool(passage.doc_id),
-    }
-    parts = {}
-    texts = {
-        path.removeprefix("$."): value for path, _, value in _nodes(entry) if isinstance(value, str)
-    }
+    passage = answer.passages[0] if answer and answer.passages else Passage("", "")
+    texts = {path[2:]: text for path, _, text in _nodes(entry) if isinstance(text, str)}
     longest = max(texts, key=lambda path: len(texts[path]), default="")
-    if not (passage and passage.text) and len(texts.get(longest, "")) >= _MIN_TEXT:
+    parts = {}
+    if not passage.text and len(texts.get(longest, "")) >= _MIN_TEXT:
         parts["text"] = longest
+    has = {"id": {"id", "_id"} & entry.keys(), "score": passage.score is not None}
     for part, names in _PARTS.items():
-        name = next((name for name in names if isinstance(entry.get(name), str | int | float)), "")
-        if name and not has[part] and name not in parts.values():
+        scalars = (name for name in names if isinstance(entry.get(name), str | int | float))
+        name = next(scalars, "")
+        if name and name not in parts.values() and not has.get(part, passage.doc_id):
             parts[part] = name
     return {part: parts[part] for part in ("id", "text", "score", "doc_id") if part in parts}

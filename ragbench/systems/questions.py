@@ -77,15 +77,12 @@ def ask(
             f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
             "query)"
         )
+    answers, label = dict(known), label or system.name
     many = getattr(system, "answer_many", None)
     if batch and callable(many) and (active_dry_run() is None or _sends_nothing(system)):
-        answers: Sequence[Answer] = many(queries)
-        if not known:
-            return list(answers)
-        by_query = {**known, **{answer.query_id: answer for answer in answers}}
-        return [by_query[query_id] for query_id in dataset.queries]
+        answers |= {answer.query_id: answer for answer in many(queries)}
+        return [answers[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
-    by_query, label = dict(known), label or system.name
     work = SideBySide(
         list(queries),
         lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
@@ -94,20 +91,20 @@ def ask(
         timeout_s=timeout_s,
     )
     check = getattr(system, "check_replies", lambda *, ended: None)
-    with progress_bar(len(queries), label, "questions") as bar:
-        for query_id, found in work:
-            if isinstance(found, TimeoutError):
+    with progress_bar(len(queries), label, "question") as bar:
+        for query_id, outcome in work:
+            if isinstance(outcome, TimeoutError):
                 late = f"{system.name} gave no answer within {timeout_s:g} s"
-                found = failed(query_id, late, FailureKind.TIMEOUT)
-            if isinstance(found, BaseException):
-                raise found
-            by_query[query_id] = found
+                outcome = failed(query_id, late, FailureKind.TIMEOUT)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            answers[query_id] = outcome
             check(ended=False)
             bar.update()
     check(ended=True)
-    answers = [by_query[query_id] for query_id in dataset.queries]
-    warn_of_failures(system.name, answers)
-    return answers
+    in_order = [answers[query_id] for query_id in dataset.queries]
+    warn_of_failures(system.name, in_order)
+    return in_order
 
 
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -269,6 +269,29 @@ class ReplyReader:
                     f"keys {', '.join(self._keys[where]) or 'none'}; correct the path, or leave "
                     "it out"
                 )
+
+
+class RemoteSystem:
+    """What systems by HTTP and by MCP have in common."""
+
+    name: str
+    _reader: ReplyReader
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections."""
+
+    def check_replies(self, *, ended: bool) -> None:
+        """Raise ConfigError where a path of `reply` has matched in no reply so far."""
+        self._reader.check(ended=ended)
 
 
 def _keys_of(value: Any, depth: int = 3) -> list[str]:

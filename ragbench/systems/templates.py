@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.errors import unknown
 from ragbench.text import without_surrogates
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{((?:env:)?\w+)\}")
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
@@ -66,6 +66,7 @@ def check_names(template: Any, strict: Any, example: str) -> None:
     """
     known = question_values("", "", ())
     for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - known.keys():
-        raise ValueError(unknown("value", name, known))
+        if not name.startswith("env:"):
+            raise ValueError(unknown("value", name, known))
     if "{query}" not in json.dumps([template, strict]):
         raise ValueError(f"the question is sent nowhere; write {example}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.tidy import context_texts
+from ragbench.metrics.tidy import context_texts, wording
 from ragbench.types import Answer, Chunk, Passage
 
 CHUNKS = [Chunk("a#0", "a", 0, 3, "one"), Chunk("a#1", "a", 4, 7, "two")]
@@ -37,3 +37,8 @@ def test_a_context_without_text_is_refused() -> None:
         match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks",
     ):
         context_texts([Answer("q", "x", contexts=("b#0",))])
+
+
+def test_only_numbers_of_contexts_are_citations() -> None:
+    answer = Answer("q", "It is so [1] and [0], not [3].", contexts=("a", "b"))
+    assert wording(answer) == "It is so and [0], not [3]."

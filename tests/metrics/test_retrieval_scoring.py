@@ -113,3 +113,13 @@ def test_a_level_without_labels_is_refused() -> None:
         values(dataset, "span:nDCG@5")
     with pytest.raises(ConfigError, match="unknown measure 'spam:nDCG@5'"):
         values(dataset, "spam:nDCG@5")
+
+
+def test_exactly_half_of_a_chunk_is_enough() -> None:
+    dataset = Dataset("mine", "test", {}, [Case("q2", "?", evidence=(Span("d", 5, 40),))], {})
+    assert values(dataset, "span:RR") == {"span:RR": [1.0]}
+
+
+def test_chunk_ids_next_to_a_document_that_is_found_are_no_reason_to_warn() -> None:
+    table = score_run({"q": {"d": 1}}, {"q": {"d#1": 2.0, "d": 1.0}}, ["RR"])
+    assert table["value"].tolist() == [0.5]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.spans import evidence_recall, score_spans, split_evidence
+from ragbench.metrics.spans import evidence_chunks, evidence_recall, score_spans, split_evidence
 from ragbench.retrieval.chunkers import chunk
 from ragbench.text import token_offsets, token_ranges
 from ragbench.types import Case, Chunk, Dataset, Document, Run, Span
@@ -538,3 +538,19 @@ def test_many_questions_take_no_time() -> None:
     start = time.process_time()
     score_spans(dataset, run, chunks)
     assert time.process_time() - start < 1
+
+
+def test_chunks_that_share_half_of_the_shorter_are_relevant_by_hand() -> None:
+    case = Case("q", "?", evidence=(Span("d", 10, 20), Span("gone", 0, 5)))
+    borders = {
+        "touches": (0, 10),
+        "half": (5, 15),
+        "less": (16, 30),
+        "empty": (12, 12),
+        "around": (0, 40),
+        "inside": (13, 15),
+    }
+    chunks = [Chunk(name, "d", a, b, "x" * (b - a)) for name, (a, b) in borders.items()]
+    relevant = evidence_chunks(Dataset("demo", "test", {}, [case], {}), chunks, 0.5)
+    missing = "evidence 1 that no chunk holds"
+    assert relevant == {"q": {"half": 1, "around": 1, "inside": 1, missing: 1}}
