@@ -36,7 +36,7 @@ def test_the_command_reproduces_the_coefficients_and_ranks_as_well_as_overlap() 
     found = fitting.collections()
     for model in ("minilm", "lexical"):
         fresh = fitting.coefficients(found, semantic=model == "minilm")
-        assert fresh == pytest.approx(coefficients()[model], abs=0.02)
+        assert fresh == pytest.approx(coefficients()[model], abs=0.03)
     for task, row in fitting.held_out_table(fitting.held_out_tasks(found), coefficients()).items():
         print(task, {name: round(value, 4) for name, value in row.items()})
         assert row["minilm minus overlap"] >= -0.002, task
