@@ -220,7 +220,8 @@ check("pandas", rb.measures)
 check("ir_datasets", ir_datasets)
 check("datasets", hub)
 check("beir", beir)
-check("matplotlib", lambda: rb.plots.plot_causes(sys.modules["pandas"].DataFrame({'questions': []})))
+causes = [{"cause": "none", "questions": 1, "share": 1.0, "meaning": "answered"}]
+check("matplotlib", lambda: rb.plots.plot_causes(sys.modules["pandas"].DataFrame(causes)))
 check("papermill", papermill)
 """
 
