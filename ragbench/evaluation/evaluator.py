@@ -108,8 +108,8 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         DataError: nothing to ask. ConfigError: a gate that could never pass, or of a perspective
         that is left out or has no labels; a calibration
             of scores by another model.
-        MissingExtraError: the extra `safety` is not installed, and there are safety samples, or the
-        perspective is named.
+        MissingExtraError: the extra `safety` is not installed, and the perspective is named, or
+        there is nothing but safety samples.
         ModelError: the support model could not be loaded, or the judge's server takes no
         connections. ComparisonError: a baseline of other data.
     """
@@ -126,8 +126,8 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         raise DataError(
             f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
         )
-    sampled = dataset.safety_inputs or dataset.safety_outputs or "safety" in spec.perspectives
-    if sampled and "safety" in spec.perspective_names and (problem := missing_extra()):
+    is_needed = "safety" in spec.perspectives or not dataset.cases
+    if is_needed and "safety" in spec.perspective_names and (problem := missing_extra()):
         raise MissingExtraError(problem)
     embedder = spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder)
     judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))

@@ -52,7 +52,7 @@ def test_an_evaluation_is_refused_before_anything_is_asked() -> None:
 
     inputs, outputs = load_safety_samples()
     sampled = replace(DATA, safety_inputs=inputs[:2], safety_outputs=outputs[:2])
-    for data, perspectives in ((DATA, ["safety"]), (sampled, [])):
+    for data, perspectives in ((DATA, ["safety"]), (replace(sampled, cases=(), qrels={}), [])):
         with pytest.raises(MissingExtraError, match=r"ragbench-lab\[safety\]"):
             rb.evaluate(data, system, perspectives=perspectives)
     assert asked == []
@@ -60,8 +60,10 @@ def test_an_evaluation_is_refused_before_anything_is_asked() -> None:
     assert asked == ["When?"]
 
 
-def test_other_perspectives_are_measured_and_safety_gives_its_reason() -> None:
-    result = rb.evaluate(DATA, [Answer("q", "In 1889.")])
+@pytest.mark.parametrize("n_samples", [0, 2])
+def test_other_perspectives_are_measured_and_safety_gives_its_reason(n_samples: int) -> None:
+    inputs = load_safety_samples()[0][:n_samples]
+    result = rb.evaluate(replace(DATA, safety_inputs=inputs), [Answer("q", "In 1889.")])
     states = {state.name: state for state in result.perspectives}
     assert states["answer"].measured
     assert not states["safety"].measured
