@@ -121,13 +121,14 @@ def test_advice_has_its_figures_and_no_control_characters(place: Path) -> None:
 
 
 def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
-    (place / "tests.json").write_text('[{"id": "q1"},\n {"id": "q2", "question": 3}]')
+    (place / "tests.json").write_text('[{"id": "q1"},\n {"id": "q2", "question": ["x"]}]')
     code, shown = run("--system", "good.jsonl")
     assert code == 2
-    assert shown.splitlines()[-2:] == [
-        "  tests.json, line 1: [0].question is missing; expected a value",
-        "  tests.json, line 2: [1].question is 3; expected a text that is not empty",
-    ]
+    first, second = shown.splitlines()[-2:]
+    assert first.startswith("  tests.json, line 1: [0]")
+    assert "missing" in first
+    assert second.startswith("  tests.json, line 2: [1]")
+    assert "['x']" in second
 
 
 def test_a_ci_server_gets_junit_xml_and_github_a_summary(

@@ -10,6 +10,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import DataError, DataWarning
+from ragbench.evaluation.formats import json_lines
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.types import Answer, Case, Completion, Dataset, Passage
 
@@ -143,3 +144,12 @@ def test_a_dead_system_can_be_recorded_too(tmp_path: Path) -> None:
 def test_records_of_memory(recwarn: pytest.WarningsRecorder) -> None:
     assert ask(RecordedSystem([Answer("q1", "a"), Answer("q2", "b")]), DATA)[1].text == "b"
     assert not [warning for warning in recwarn if issubclass(warning.category, DataWarning)]
+
+
+def test_an_answer_without_a_text_keeps_its_passages(tmp_path: Path) -> None:
+    passages = (Passage("cats#0-4", "Cats sleep.", "cats", 6.5),)
+    kept = Answer("q1", "", ("cats#0-4",), flags=("retrieval_only",), passages=passages)
+    log = tmp_path / "answers.jsonl"
+    log.write_text(json_lines([kept]), encoding="utf-8")
+    again = RecordedSystem(log).answer("q1", "How long?")
+    assert (again.contexts, again.passages) == (kept.contexts, kept.passages)
