@@ -553,7 +553,9 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md", "sweep.json"]
     assert visible(folder) == sorted(expected)
     for name in result.finished:
-        assert sorted(p.name for p in (folder / name).iterdir()) == sorted([*FILES, "verdicts.json"])
+        assert sorted(p.name for p in (folder / name).iterdir()) == sorted(
+            [*FILES, "verdicts.json"]
+        )
 
     text = (folder / f"{result.finished[0]}.ipynb").read_text(encoding="utf-8")
     assert f'results_dir = \\"{result.finished[0]}\\"' in text, "from where the notebook lies"
