@@ -16,7 +16,7 @@ from ragbench.store import database
 from ragbench.store.contract import Connection
 
 
-class Spent(NamedTuple):
+class Spending(NamedTuple):
     """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of
     ended processes.
     """
@@ -80,22 +80,22 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
     database.write(work)
 
 
-def spent(budget: str) -> Spent:
+def spent(budget: str) -> Spending:
     """What the budget has spent so far.
 
     >>> spent("no such budget")
-    Spent(settled=0.0, open=0.0, lost=0.0)
+    Spending(settled=0.0, open=0.0, lost=0.0)
     """
     if not database.exists():
-        return Spent(0.0, 0.0, 0.0)
+        return Spending(0.0, 0.0, 0.0)
     return database.read(lambda connection: _sums(connection, budget))
 
 
-def _sums(connection: Connection, budget: str) -> Spent:
+def _sums(connection: Connection, budget: str) -> Spending:
     unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
     query = (
         f"SELECT COALESCE(SUM(actual), "
         f"0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
     )
     now = time.time()
-    return Spent(*connection.execute(f"{query} WHERE budget = ?", (now, now, budget)).fetchone())
+    return Spending(*connection.execute(f"{query} WHERE budget = ?", (now, now, budget)).fetchone())

@@ -115,7 +115,7 @@ class Reply(NamedTuple):
     finish: str
 
 
-class Imported(NamedTuple):
+class ReplyCounts(NamedTuple):
     """How many replies of a file were new, were here already, and differ from the ones here (which
     were kept).
     """
@@ -227,7 +227,7 @@ def export_file(path: Path | str, *, models: Collection[str] | None = None) -> i
     return count
 
 
-def import_file(path: Path | str) -> Imported:
+def import_file(path: Path | str) -> ReplyCounts:
     """Add the replies of a file that `export_file` wrote, here or on another machine.
 
     The file is data from outside: every line is checked (fields, types, ranges, its own checksum),
@@ -239,7 +239,7 @@ def import_file(path: Path | str) -> Imported:
     for _ in _checked_lines(path):
         pass  # all of it before any of it, and without making others wait
 
-    def work(connection: Connection) -> Imported:
+    def work(connection: Connection) -> ReplyCounts:
         added = known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(
@@ -252,7 +252,7 @@ def import_file(path: Path | str) -> Imported:
                 known += 1
             else:
                 differing += 1
-        return Imported(added, known, differing)
+        return ReplyCounts(added, known, differing)
 
     return database.write(work)
 

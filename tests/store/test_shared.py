@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.store import budgets, database, replies, shared
-from ragbench.store.budgets import Spent
+from ragbench.store.budgets import Spending
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
@@ -98,14 +98,14 @@ print(sum(budgets.reserve("b", 1.0, 20.0, 60.0, str(i)) not in (None, 0) for i i
 """
     tasks = [elsewhere(code, tmp_path / str(i)) for i in range(3)]
     assert sum(int(task.communicate()[0]) for task in tasks) == 20
-    assert budgets.spent("b") == Spent(0.0, 20.0, 0.0)
+    assert budgets.spent("b") == Spending(0.0, 20.0, 0.0)
     first = budgets.reserve("c", 1.0, 2.0, -1.0, "same")  # of a process that is gone
     second = budgets.reserve("c", 1.0, 2.0, 60.0, "same")
     assert first
     assert second
-    assert budgets.spent("c") == Spent(0.0, 1.0, 1.0)
+    assert budgets.spent("c") == Spending(0.0, 1.0, 1.0)
     budgets.settle(second, 0.25, answered=True)
-    assert budgets.spent("c") == Spent(0.25, 0.0, 0.0)
+    assert budgets.spent("c") == Spending(0.25, 0.0, 0.0)
 
 
 def test_a_claim_waits_for_its_holder_and_is_free_when_that_is_killed(
