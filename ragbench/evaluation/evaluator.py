@@ -17,10 +17,15 @@ from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
-from ragbench.evaluation.judge_failures import JudgeFailures, judge_failures
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
-from ragbench.evaluation.result import Result, name_of, new_result
+from ragbench.evaluation.result import (
+    JudgeFailures,
+    Result,
+    judge_failures,
+    name_of,
+    new_result,
+)
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
 from ragbench.evaluation.spec import EvaluationOptions, EvaluationPlan, EvaluationSpec

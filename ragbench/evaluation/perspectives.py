@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation.calibrations import INJECTION
-from ragbench.evaluation.judge_failures import judge_failures
 from ragbench.evaluation.records import MeasureResult, score_frame
 from ragbench.evaluation.requests import SystemOutput
+from ragbench.evaluation.result import judge_failures
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
