@@ -17,6 +17,7 @@ import pandas as pd
 
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.targets import reaches
+from ragbench.metrics.safety.detection import rate_interval
 
 # Measures that show that the needed evidence was retrieved, and that it reached the model.
 _RETRIEVED = ("R", "Success", "span_recall")
@@ -193,12 +194,8 @@ def _of_abstentions(figures: Figures, abstentions: pd.DataFrame | None) -> Itera
 def _rate(k: int, n: int, what: str) -> tuple[str, ...]:
     if n == 0 or k / n <= _MAX_ABSTAINED:
         return ()
-    from scipy.stats import binomtest
-
-    interval = binomtest(k, n).proportion_ci(method="wilson")
-    return (
-        f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {_MAX_ABSTAINED:g}",
-    )
+    low, high = rate_interval(k, n)
+    return (f"{k} of {n} {what}: {k / n:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}",)
 
 
 def figure(row: MeasureResult) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -100,19 +101,21 @@ def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> flo
 
 
 def rate_interval(count: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927), from statsmodels; (NaN,
-    NaN) where n is 0.
+    """Return the 95 % interval of the rate `count` / `n` (Wilson 1927); (NaN, NaN) where n is 0.
+
+    `count` may be a fraction, as where the rate is an area.
 
     >>> low, high = rate_interval(9, 10)
     >>> round(low, 4), round(high, 4)
     (0.5958, 0.9821)
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     if not n:
         return math.nan, math.nan
-    low, high = proportion_confint(count, n, method="wilson")
-    return max(0.0, float(low)), min(1.0, float(high))
+    z, rate = NormalDist().inv_cdf(0.975), count / n
+    centre, width = rate + z**2 / (2 * n), 1 + z**2 / n
+    half = z * math.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)
+    low, high = (centre - half) / width, (centre + half) / width
+    return (max(0.0, low) if count else 0.0), (min(1.0, high) if count < n else 1.0)
 
 
 def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Bools, Floats]:

@@ -85,6 +85,15 @@ def test_wilson_by_hand() -> None:
     assert all(math.isnan(end) for end in rate_interval(0, 0))
 
 
+def test_wilson_as_statsmodels_has_it() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
+    for n in (1, 2, 7, 40, 1000):
+        for count in {0, 0.3, 1, n / 3, n / 2, n - 0.5, n}:
+            expected = proportion_confint(count, n, method="wilson")
+            assert rate_interval(count, n) == pytest.approx(expected, abs=1e-12), (count, n)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
