@@ -6,6 +6,7 @@ import ast
 import io
 import subprocess
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,7 @@ def test_only_files_writes_atomically_and_locks() -> None:
             assert not [word for word in own if word in text], f"{path}: use ragbench.files"
 
 
+@cache
 def imported_files(path: Path) -> tuple[set[Path], set[str]]:
     """The files of ragbench that a file imports at run time, and the private names among them."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

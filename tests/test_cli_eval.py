@@ -21,6 +21,11 @@ from ragbench.evaluation import load_result
 
 runner = CliRunner()
 
+ONE_QUESTION = (
+    *("eval", "--query", "How do fish breathe?"),
+    *("--corpus", "docs", "--perspective", "retrieval"),
+)
+
 
 def read_report(path: Path) -> Any:
     return json.loads(path.read_text())
@@ -327,27 +332,27 @@ def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
 
 
 def test_one_question_is_only_shown(place: Path) -> None:
-    asked = [
-        "eval",
-        "--query",
-        "How do fish breathe?",
-        "--corpus",
-        "docs",
-        "--perspective",
-        "retrieval",
-    ]
-    done = runner.invoke(app, [*asked, "--expected-doc", "fish.md"])
+    done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fish.md"])
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
     assert "Expected: fish.md; the first one is at rank 1" in done.output
     assert "PASSED: fish.md is among the first 5 documents retrieved." in done.output
     assert not (place / "results").exists()
-    done = runner.invoke(app, [*asked, "--expected-doc", "fihs.md"])
+    done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fihs.md"])
     assert done.exit_code == 2
     assert "did you mean 'fish.md'" in done.output
     done = runner.invoke(
         app,
-        ["eval", "--query", "xyzzy", "--corpus", "docs", "--expected-doc", "dogs.md", *asked[5:]],
+        [
+            "eval",
+            "--query",
+            "xyzzy",
+            "--corpus",
+            "docs",
+            "--expected-doc",
+            "dogs.md",
+            *ONE_QUESTION[5:],
+        ],
     )
     assert done.exit_code == 1
     assert "none of them was retrieved" in done.output
@@ -540,16 +545,7 @@ def test_safety_without_samples_is_not_measured(place: Path) -> None:
 
 
 def test_an_expected_document_may_lack_its_ending(place: Path) -> None:
-    asked = [
-        "eval",
-        "--query",
-        "How do fish breathe?",
-        "--corpus",
-        "docs",
-        "--perspective",
-        "retrieval",
-    ]
-    done = runner.invoke(app, [*asked, "--expected-doc", "fish"])
+    done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fish"])
     assert done.exit_code == 0, done.output
     assert "fish.md is among the first 5" in done.output
 
