@@ -201,8 +201,9 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
 def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
     """Return query_id -> part -> US dollars, for each part that was asked."""
     costs: dict[str, dict[str, float | None]] = {}
+    is_known = _has_known_cost(answered)
     for answer in answered.answers:
-        if answer.usage is not None or not _has_known_cost(answered):
+        if answer.usage is not None or not is_known:
             costs[answer.query_id] = {
                 "generator": None if answer.usage is None else cost_of(answer.usage)
             }

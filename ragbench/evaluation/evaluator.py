@@ -93,7 +93,7 @@ def evaluate(
         ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
     """
-    spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
+    spec = (spec or EvaluationSpec()).replaced(**options)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )

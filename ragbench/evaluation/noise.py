@@ -55,7 +55,7 @@ def verdict_noise(
         raise ConfigError(
             f"{runs} evaluations cannot differ from each other; expected 2 or more, such as 20"
         )
-    spec = EvaluationSpec(**options) if spec is None else spec.replaced(**options)
+    spec = (spec or EvaluationSpec()).replaced(**options)
     if spec.baseline is None:
         spec = spec.replaced(baseline=evaluate(dataset, system, spec))
     results = [evaluate(dataset, system, spec) for _ in range(runs)]

@@ -251,7 +251,7 @@ class Result(Decisions):
         decided = [case.passed for case in self.cases if case.passed is not None]
         counts = {"passed": sum(decided), "failed": len(decided) - sum(decided)}
         counts["undecided"] = len(self.cases) - len(decided)
-        failures = judge_failures(self.judgements)
+        failures = self.judge_failures
         if any(one.name == "groundedness" and one.measured for one in self.perspectives):
             counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in self.cases)
             counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in self.cases)
@@ -260,7 +260,7 @@ class Result(Decisions):
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts
 
-    @property
+    @cached_property
     def categories(self) -> Sequence[CategoryResult]:
         """Return the fraction of passed questions by category; () where questions have none."""
         groups: dict[str, list[CaseResult]] = {}
@@ -280,12 +280,17 @@ class Result(Decisions):
         """Return the measures whose target is missed."""
         return tuple(row.measure for row in self.rows if row.verdict == "missed")
 
+    @cached_property
+    def judge_failures(self) -> JudgeFailures:
+        """Return how often the judge failed."""
+        return judge_failures(self.judgements)
+
     @property
     def judge_failed(self) -> bool:
         """Return True if the judge failed on more than 20 % of what it was asked by one of its
         criteria.
         """
-        failures = judge_failures(self.judgements)
+        failures = self.judge_failures
         return failures.failed > MAX_FAILED_JUDGEMENTS * failures.requested
 
     @property
