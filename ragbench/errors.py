@@ -81,7 +81,7 @@ class RagbenchError(Exception):
         )  # texts of others are in messages, and drive no terminal
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and Jupyter show: the message states what to do, so the stack of calls is
+        """Return what IPython and Jupyter show: the message states what to do, so the stack of calls is
         left out.
         """
         return [f"{type(self).__name__}: {self}"]
@@ -177,7 +177,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def nearest(value: object, known: Iterable[str]) -> str:
-    """The known name that is most like a value; "" where none is.
+    """Return the known name that is most like a value; "" where none is.
 
     >>> nearest("recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
     ('recursive', '')
@@ -186,7 +186,7 @@ def nearest(value: object, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
-    """The text of an error about an unknown name: the nearest known one first, then `shown`, or the
+    """Return the text of an error about an unknown name: the nearest known one first, then `shown`, or the
     first 30 known.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
@@ -200,7 +200,7 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
 
 
 def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
-    """The text of an error about a run or an answer that names a chunk which is none of those
+    """Return the text of an error about a run or an answer that names a chunk which is none of those
     given.
 
     >>> unknown_chunk("rail#0-24", "q1", 2)  # doctest: +NORMALIZE_WHITESPACE
@@ -218,7 +218,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def printable(text: str) -> str:
-    r"""One line without signs that could drive a terminal or turn the reading direction: texts of
+    r"""Return one line without signs that could drive a terminal or turn the reading direction: texts of
     others are data.
 
     The joiners that Persian, Hindi and emoji are written with stay.
@@ -236,7 +236,7 @@ _ANSI = re.compile(
 
 
 def without_ansi(text: str) -> str:
-    """The text without the codes that colour a terminal, move its cursor or set its title; lines
+    """Return the text without the codes that colour a terminal, move its cursor or set its title; lines
     stay.
 
     >>> without_ansi("\x1b[31mred\x1b[0m, \x1b]0;title\x07done")

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") -> bool:
-    """Whether a name is "package.module:attribute", of a package that can be found; nothing is
+    """Return True if a name is "package.module:attribute", of a package that can be found; nothing is
     imported.
 
     Args:
@@ -47,7 +47,7 @@ def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") 
 
 
 def imported(name: str, what: str, folder: str | Path = "") -> Any:
-    """What "package.module:attribute" names; `what` it is in messages.
+    """Return what "package.module:attribute" names; `what` it is in messages.
 
     The module is looked for where Python finds it, then in `folder` ("" means the working
     directory).
@@ -95,7 +95,7 @@ def searched(folder: str | Path = "") -> Iterator[None]:
 
 
 def object_name(given: object) -> str:
-    """The name of a user's object: its `name`, its own name as a function or class, or that of its
+    """Return the name of a user's object: its `name`, its own name as a function or class, or that of its
     type.
 
     >>> object_name(len), object_name(3)

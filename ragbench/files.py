@@ -37,7 +37,7 @@ _Errors = type[RagbenchError]
 def read_toml(
     path: Path, hint: str, *, error: _Errors = ConfigError, missing: str = ""
 ) -> dict[str, Any]:
-    """The tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason
+    """Return the tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason
     and a hint, or with `missing` where there is no file."""
     return dict(_parsed(path, tomllib.loads, "TOML", hint, error, missing))
 
@@ -65,12 +65,12 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
 def read_json(
     path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any
 ) -> Any:
-    """The content of a JSON file, as `read_toml`; `options` are those of json.loads."""
+    """Return the content of a JSON file, as `read_toml`; `options` are those of json.loads."""
     return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, error, missing)
 
 
 def expanded(path: str | Path) -> Path:
-    """The path with a leading ~ or ~user as that home folder, and as it is where there is no such
+    """Return the path with a leading ~ or ~user as that home folder, and as it is where there is no such
     user.
 
     >>> str(expanded("~no-such-user/docs"))
@@ -80,7 +80,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def parse_json(text: str, **options: Any) -> Any:
-    """The value of a JSON text; ValueError where it is none, nests too deeply, or has half a
+    """Return the value of a JSON text; ValueError where it is none, nests too deeply, or has half a
     character.
 
     >>> parse_json('{"a": [1]}')

@@ -45,8 +45,8 @@ class Bounds:
 
     A request's time-out for "pool" is the deadline of the whole exchange (None: none). Headers must
     be there within those for "connect" and "read" together, and the body too, unless it is
-    streamed. A request's extension "max_reply_mb" is the size, decompressed, that its reply may
-    have; its "first_byte_at" is set to the time at which the body began. Redirects are refused,
+    streamed. A reply may have `MAX_REPLY_MB`, decompressed. A request's extension "first_byte_at" is
+    set to the time at which the body began. Redirects are refused,
     with `same_host` only those to another host. Raises OutOfBoundsError, out of the client's own
     methods.
     """
@@ -135,8 +135,7 @@ class Bounds:
             )
             raise OutOfBoundsError(message, FailureKind.UNREADABLE)
         unzip = zlib.decompressobj(31) if encoding == "gzip" else None
-        max_mb = extensions.get("max_reply_mb", MAX_REPLY_MB)
-        left = int(max_mb * 1e6)
+        left = int(MAX_REPLY_MB * 1e6)
 
         def decoded(piece: bytes) -> bytes:
             nonlocal left
@@ -148,9 +147,7 @@ class Bounds:
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE) from exc
             left -= max(len(piece), len(plain))
             if left < 0:
-                message = (
-                    f"{self._name}: the reply is longer than {max_mb:g} MB; raise max_reply_mb"
-                )
+                message = f"{self._name}: the reply is longer than {MAX_REPLY_MB:g} MB"
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE)
             if "late" in extensions and extensions["late"].is_set():
                 raise TimeoutError  # no one waits for it

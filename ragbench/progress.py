@@ -24,9 +24,9 @@ class SideBySide(Generic[T, R]):
     """Calls of many items in threads, at most `at_once` at a time; iterating gives items and
     outcomes as they come.
 
-    An outcome is what the call returned or raised, and a TimeoutError after `timeout_s` seconds.
-    Each call has a daemon thread of its own: one that hangs costs no other its place, nor the
-    process its end. `before(item)` runs in the thread that iterates, before the call.
+    An outcome is what the call returned or raised. Each call has a daemon thread of its own: one
+    that hangs does not keep the process alive. `before(item)` runs in the thread that iterates,
+    before the call.
 
     >>> sorted(SideBySide([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
     [(1, 2), (2, 3)]
@@ -39,28 +39,27 @@ class SideBySide(Generic[T, R]):
         *,
         at_once: int,
         name: str,
-        timeout_s: float | None = None,
         before: Callable[[T], None] = lambda item: None,
     ) -> None:
         self._items, self._call, self._before = items, call, before
-        self._at_once, self._name, self._timeout_s = at_once, name, timeout_s or float("inf")
+        self._at_once, self._name = at_once, name
         self._left = list(range(len(items)))[::-1]
-        self._until: dict[int, float] = {}  # of the items on their way
+        self._on_way: set[int] = set()
         self._begun: set[int] = set()
         self._came: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
         self._guard, self._over = threading.Lock(), False
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
-        while self._left or self._until:
-            while self._left and len(self._until) < self._at_once:
+        while self._left or self._on_way:
+            while self._left and len(self._on_way) < self._at_once:
                 number = self._left.pop()
-                self._until[number] = time.monotonic() + self._timeout_s
+                self._on_way.add(number)
                 self._before(self._items[number])
                 threading.Thread(
                     target=self._work, args=(number,), name=self._name, daemon=True
                 ).start()
             # A wait without end cannot be interrupted on every system.
-            yield from self._next(min(0.2, min(self._until.values()) - time.monotonic()))
+            yield from self._next(0.2)
 
     def stop(self) -> list[T]:
         """Begin no other call; gives the items that are left."""
@@ -73,11 +72,11 @@ class SideBySide(Generic[T, R]):
         """
         with self._guard:
             self._over = True
-        for number in self._until.keys() - self._begun:
-            del self._until[number]
+        for number in self._on_way - self._begun:
+            self._on_way.remove(number)
             yield self._items[number], NotBegun("interrupted before it was sent")
         end = time.monotonic() + wait_s
-        while self._until and time.monotonic() < end:
+        while self._on_way and time.monotonic() < end:
             yield from self._next(end - time.monotonic())
 
     def _work(self, number: int) -> None:
@@ -94,16 +93,9 @@ class SideBySide(Generic[T, R]):
         try:
             number, outcome = self._came.get(timeout=max(0.0, wait_s))
         except queue.Empty:
-            for number in [
-                number for number, end in self._until.items() if end <= time.monotonic()
-            ]:
-                del self._until[number]
-                yield self._items[number], TimeoutError()
-        else:
-            if (
-                self._until.pop(number, None) is not None
-            ):  # what comes after its time has failed already
-                yield self._items[number], outcome
+            return
+        self._on_way.remove(number)
+        yield self._items[number], outcome
 
 
 class Progress:

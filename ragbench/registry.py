@@ -118,7 +118,7 @@ class Measure:
 
 
 def _read(table: str) -> Iterator[Measure]:
-    """The measures of measures.toml, in its order."""
+    """Yield the measures of measures.toml, in its order."""
     for group in tomllib.loads(table)["group"]:
         rows = group.pop("measures")
         for name, row in rows.items():
@@ -219,10 +219,6 @@ _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not 
 _ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
 
 
-CALIBRATED = "calibrated:"
-"""What precedes the name of a measure whose scores a calibration turned into probabilities."""
-
-
 def declare(measure: Measure) -> None:
     """Make a measure of a user known by its name: its direction, bounds and meaning; a later one
     replaces it.
@@ -242,7 +238,7 @@ def declare(measure: Measure) -> None:
 
 
 def declaration(measure: Measure) -> dict[str, Any]:
-    """What is kept of a user's measure in a report, for `Measure(**...)`: all but its function."""
+    """Return what is kept of a user's measure in a report, for `Measure(**...)`: all but its function."""
     kept = ("name", "meaning", "source", "higher_is_better")
     return {**{name: getattr(measure, name) for name in kept}, "bounds": list(measure.bounds)}
 
@@ -290,7 +286,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
 
 
 def measures() -> pd.DataFrame:
-    """Every measure: name, level, perspective, meaning, low, high, better, labels, judged, source;
+    """Return every measure: name, level, perspective, meaning, low, high, better, labels, judged, source;
     families once.
 
     >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
@@ -329,7 +325,7 @@ def measures() -> pd.DataFrame:
 
 @lru_cache(maxsize=4096)
 def find_measure(name: str) -> Measure | None:
-    """The measure of this name, in any case and by its other names; of a family the member. None:
+    """Return the measure of this name, in any case and by its other names; of a family the member. None:
     not registered.
 
     >>> [found.name if (found := find_measure(name)) else None for name in ("mrr@5", "SPAN:NDCG@3", "claim_suport")]
@@ -337,16 +333,6 @@ def find_measure(name: str) -> Measure | None:
     """
     if name in _own:
         return _own[name]
-    if (
-        name.casefold().startswith(CALIBRATED)
-        and (base := find_measure(name[len(CALIBRATED) :])) is not None
-    ):
-        meaning = (
-            f"probability that a person answers yes, estimated from {base.name} by a calibration"
-        )
-        return replace(
-            base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True
-        )
     if options := _OPTIONS.search(name):
         base = find_measure(_OPTIONS.sub("", name))
         if base is None or not is_ranking_measure(base.name):
@@ -397,7 +383,7 @@ def find_measure(name: str) -> Measure | None:
 
 
 def measure_of(name: str) -> Measure:
-    """The measure of this name, in any case.
+    """Return the measure of this name, in any case.
 
     >>> measure_of("recall@5").name
     'R@5'
@@ -433,7 +419,7 @@ def measure_of(name: str) -> Measure:
 
 
 def named_among(name: str, known: Iterable[str]) -> str:
-    """The one of these names that is meant: as written, in any case, or by another name of the same
+    """Return the one of these names that is meant: as written, in any case, or by another name of the same
     measure.
 
     >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
@@ -456,7 +442,7 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
 
 def higher_is_better(name: str) -> bool:
-    """Whether a higher value is better; also of measures that ragbench does not know.
+    """Return True if a higher value is better; also of measures that ragbench does not know.
 
     >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
     [True, False, False, True]
@@ -466,7 +452,7 @@ def higher_is_better(name: str) -> bool:
 
 
 def is_ranking_measure(name: str) -> bool:
-    """Whether this is the name of a ranking measure, of documents, spans or chunks, at any depth.
+    """Return True if this is the name of a ranking measure, of documents, spans or chunks, at any depth.
 
     >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "recall@5", "claim_support")]
     [True, True, True, False]
@@ -481,7 +467,7 @@ def is_ranking_measure(name: str) -> bool:
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:
-    """The least and the greatest possible value; None: unbounded, or not known.
+    """Return the least and the greatest possible value; None: unbounded, or not known.
 
     >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
     ((0.0, 1.0), (0.0, None), (None, None))
@@ -491,7 +477,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
 
 
 def perspective_of(name: str) -> str:
-    """The perspective that a measure belongs to; "" where none does.
+    """Return the perspective that a measure belongs to; "" where none does.
 
     >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "oracle_token_f1")]
     ['retrieval', 'groundedness', 'judge', '']
@@ -501,7 +487,7 @@ def perspective_of(name: str) -> str:
 
 
 def meaning_of(name: str) -> str:
-    """A few words about a measure; "" of one that is not known.
+    """Return a few words about a measure; "" of one that is not known.
 
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'

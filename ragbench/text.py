@@ -6,21 +6,20 @@ Chunkers cut here, span scores count here, so that "500 tokens" means the same i
 
 from __future__ import annotations
 
-import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from importlib.util import find_spec
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import regex
 
 from ragbench.errors import ConfigError, DownloadError, nearest, unknown
+from ragbench.language import NONE, detect_language
 from ragbench.types import Document
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
 """Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our
 own apostrophe.
 """
-
-UNSPACED = (
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
-)
-"""A character of a script that is written without spaces between words: each counts as a word."""
 
 
 def without_surrogates(text: str) -> str:
@@ -91,38 +85,7 @@ _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 
 
-class Recent(Generic[_Key, _Item]):
-    """The results used last, in at most `max_bytes` of memory; threads may share it.
-
-    >>> recent = Recent[str, bytes](20, len)
-    >>> for key in ("a", "b", "a", "c"):
-    ...     if recent.get(key) is None:
-    ...         recent.keep(key, bytes(8))
-    >>> [key for key in ("a", "b", "c") if recent.get(key)]
-    ['a', 'c']
-    """
-
-    def __init__(self, max_bytes: int, size: Callable[[_Item], int]) -> None:
-        self._items: OrderedDict[_Key, _Item] = OrderedDict()
-        self._left, self._size, self._lock = max_bytes, size, Lock()
-
-    def get(self, key: _Key) -> _Item | None:
-        """Return the result for a key; None where it is not kept."""
-        with self._lock:
-            if key in self._items:
-                self._items.move_to_end(key)
-            return self._items.get(key)
-
-    def keep(self, key: _Key, item: _Item) -> None:
-        """Keep a result, in place of those that were not used for the longest time."""
-        with self._lock:
-            if key not in self._items:
-                self._items[key] = item
-                self._left -= self._size(item)
-            while self._left < 0:
-                self._left += self._size(self._items.popitem(last=False)[1])
-
-
+_CLAUSE_GAP = regex.compile(r"(?<=[\p{Thai}\p{Lao}])\s+(?=[\p{Thai}\p{Lao}])|\n\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -191,21 +154,12 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji)
     share its offsets; characters that the tokenizer drops (white space, control characters) belong
     to no token, and a token of more than 100 characters counts as several. Lone surrogates, which
-    JSON can smuggle into a string, count as the replacement character. Recent results are kept (128
-    MiB per process), so that several chunkings of one corpus tokenise it once; the arrays are
-    read-only.
+    JSON can smuggle into a string, count as the replacement character.
 
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
     """
-    keys = [_key(tokenizer, text) for text in texts]
-    by_key = {key: _recent.get(key) for key in keys}
-    missing = {key: text for key, text in zip(keys, texts, strict=True) if by_key[key] is None}
-    left = iter(missing)
-    for batch in _batches(missing.values()):
-        for key, offsets in zip(islice(left, len(batch)), _encode(batch, tokenizer), strict=True):
-            by_key[key] = _kept(key, offsets)
-    return [array for key in keys if (array := by_key[key]) is not None]
+    return [offsets for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
@@ -256,26 +210,29 @@ def _grouped(
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """The sentences of an English text as (start, end), in order, without the white space around
-    them.
+    """The sentences of a text as (start, end), in order, without the white space around them, by the
+    rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
     Every character but white space lies in exactly one of them; none is longer than 30,000
-    characters. Recent results are kept, as those of `token_offsets`.
+    characters. Recent results are kept.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
     [(0, 15), (17, 26)]
     """
-    key = _key("", text)  # no tokenizer is called so
-    spans = _recent.get(key)
-    if spans is None:
-        spans = _kept(key, _find_sentences(text))
-    return [(start, end) for start, end in spans.tolist()]
+    return list(_find_sentences(text))
 
 
-def _find_sentences(text: str) -> Offsets:
+@lru_cache(maxsize=5_000)
+def _find_sentences(text: str) -> tuple[tuple[int, int], ...]:
     from sentencex import get_sentence_boundaries
 
     valid = _without_surrogates(text)
+    language = detect_language([valid])
+    if language.script in ("Thai", "Lao"):
+        edges = [0, *(gap.end() for gap in _CLAUSE_GAP.finditer(valid)), len(text)]
+        clauses = (trim(text, start, end) for start, end in pairwise(edges))
+        return tuple(clause for clause in clauses if clause[0] < clause[1])
+    code = "en" if language.code == NONE else language.code
     spans: list[tuple[int, int]] = []
     # The library's time grows with the square of a paragraph's length (minutes for megabytes
     # without a blank line), so it sees the text through a window. The window may have cut its last
@@ -284,7 +241,7 @@ def _find_sentences(text: str) -> Offsets:
     start = 0
     while start < len(text):
         window = valid[start : start + _WINDOW_CHARACTERS]
-        ends = [boundary["end_index"] for boundary in get_sentence_boundaries("en", window)]
+        ends = [boundary["end_index"] for boundary in get_sentence_boundaries(code, window)]
         if start + len(window) < len(text):
             ends = (
                 ends[:-2] or ends[:-1] or [len(window.rstrip().rpartition(" ")[0]) or len(window)]
@@ -294,7 +251,7 @@ def _find_sentences(text: str) -> Offsets:
             if span[0] < span[1]:
                 spans.append(span)
         start += ends[-1]
-    return np.array(spans, dtype=np.int32).reshape(-1, 2)
+    return tuple(spans)
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
@@ -321,65 +278,8 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts."""
-    if _stops_at_white_space(tokenizer):
-        return _encode_by_word(texts, tokenizer)
     encodings = load_tokenizer(tokenizer).encode_batch(texts, add_special_tokens=False)
     return [_tidy(_pairs(encoding.offsets)) for encoding in encodings]
-
-
-_WORD = re.compile(r"[^ \n]+")
-
-
-def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The same, with each distinct word looked up once: a third of the time, since texts repeat
-    their words.
-
-    A word is the text between blanks and line ends; other white space stays inside.
-    """
-    numbers: dict[str, int] = {}
-    words = [
-        [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts
-    ]
-    n_tokens, first, offsets = _encode_words(list(numbers), tokenizer)
-    arrays = []
-    for text, word_numbers in zip(texts, words, strict=True):
-        codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
-        letter = (codes != ord(" ")) & (codes != ord("\n"))
-        starts = np.flatnonzero(letter & ~np.concatenate([[False], letter[:-1]]))
-        word = np.array(word_numbers, dtype=np.int64)
-        count = n_tokens[word]
-        token = np.arange(count.sum()) + np.repeat(first[word] - np.cumsum(count) + count, count)
-        arrays.append(_tidy(offsets[token] + np.repeat(starts, count).astype(np.int32)[:, None]))
-    return arrays
-
-
-def _encode_words(words: Sequence[str], tokenizer: str) -> tuple[IntArray, IntArray, Offsets]:
-    """For each word the number of its tokens and which is its first; and each token's offsets in
-    its word.
-    """
-    pieces = [
-        words[i : i + 2000] for i in range(0, len(words), 2000)
-    ]  # several, so that all cores have work
-    encodings = load_tokenizer(tokenizer).encode_batch(
-        [" ".join(piece) for piece in pieces], add_special_tokens=False
-    )
-    counts, parts = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int32)]
-    for piece, encoding in zip(pieces, encodings, strict=True):
-        pairs = _pairs(encoding.offsets)
-        starts = np.cumsum([0, *(len(word) + 1 for word in piece)])[:-1].astype(np.int32)
-        owner = np.searchsorted(starts, pairs[:, 0], side="right") - 1
-        counts.append(np.bincount(owner, minlength=len(piece)))
-        parts.append(pairs - starts[owner][:, None])
-    n_tokens = np.concatenate(counts)
-    return n_tokens, np.cumsum(n_tokens) - n_tokens, np.concatenate(parts)
-
-
-@lru_cache(maxsize=8)
-def _stops_at_white_space(tokenizer: str) -> bool:
-    """Whether no token reaches over white space and none depends on the text beyond it."""
-    settings = json.loads(load_tokenizer(tokenizer).to_str())
-    kinds = {(settings[part] or {"type": None})["type"] for part in ("normalizer", "pre_tokenizer")}
-    return kinds == {"BertNormalizer", "BertPreTokenizer"}
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
@@ -402,17 +302,3 @@ def _tidy(offsets: Offsets) -> Offsets:
     starts = np.repeat(offsets[:, 0], many) + position * _TOKEN_CHARACTERS
     ends = np.minimum(starts + _TOKEN_CHARACTERS, np.repeat(offsets[:, 1], many))
     return np.stack([starts, ends], axis=1).astype(np.int32)
-
-
-# 400 bytes are those of the key and of the array object.
-_recent = Recent[tuple[str, bytes], "Offsets"](128 * 2**20, lambda offsets: offsets.nbytes + 400)
-
-
-def _kept(key: tuple[str, bytes], offsets: Offsets) -> Offsets:
-    offsets.setflags(write=False)  # shared by all who ask for the same text
-    _recent.keep(key, offsets)
-    return offsets
-
-
-def _key(kind: str, text: str) -> tuple[str, bytes]:
-    return kind, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

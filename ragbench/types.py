@@ -184,7 +184,7 @@ class Dataset:
         name: str = "dataset",
         split: str = "test",
     ) -> Self:
-        """A dataset of one's own, as `beir`, `ir_datasets` and lists of records have it.
+        """Return a dataset of plain data, as `beir`, `ir_datasets` and lists of records have it.
 
         Args:
             corpus: doc_id -> text, or -> {"title": ..., "text": ...}, or `Document`; or a list of
@@ -231,7 +231,7 @@ class Dataset:
         name: str = "dataset",
         split: str = "test",
     ) -> Self:
-        """A dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id,
+        """Return a dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id,
         relevance.
 
         The names of columns that `beir`, `ir_datasets` and `ir_measures` use are known too; further
@@ -283,7 +283,7 @@ class Dataset:
         return sha.hexdigest()
 
     def select(self, query_ids: Collection[str]) -> Dataset:
-        """The same corpus with these questions only, in the order of `cases`."""
+        """Return the same corpus with these questions only, in the order of `cases`."""
         keep = set(query_ids)
         return replace(
             self,
@@ -444,7 +444,7 @@ _MAX_GRADE = 10_000
 
 
 def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
-    """The field of a mapping or an object that has one of these names."""
+    """Return the field of a mapping or an object that has one of these names."""
     for name in names:
         if isinstance(record, Mapping):
             if name in record:
@@ -468,7 +468,7 @@ def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
 
 
 def as_id(value: Any, what: str = "an id") -> str:
-    """An id as a string; a whole number is accepted."""
+    """Return an id as a string; a whole number is accepted."""
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, Integral) and value is not True and value is not False:
@@ -479,7 +479,7 @@ def as_id(value: Any, what: str = "an id") -> str:
 
 
 def grade(value: Any) -> int:
-    """A relevance grade; 1 and above is relevant, 0 and below is not.
+    """Return a relevance grade; 1 and above is relevant, 0 and below is not.
 
     >>> grade("2"), grade(-1), grade(1.0)
     (2, -1, 1)
@@ -540,7 +540,7 @@ class Chunk:
 
     @classmethod
     def cut(cls, doc_id: str, text: str, start: int, end: int) -> Self:
-        """The characters from `start` up to `end` of the whole `text` of a document, under
+        """Return the characters from `start` up to `end` of the whole `text` of a document, under
         ragbench's own id.
 
         >>> Chunk.cut("rail", "The line opened in 1881.", 4, 8)
@@ -603,7 +603,7 @@ class Answer:
     citation of a number that no context had is kept as "invalid:7". `cut` holds the chunk ids, in
     rank order, that were retrieved but did not fit the context budget. `passages` are the texts
     behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
-    chunks. `unread` names the fields of a reply with contexts in which no answer was recognised.
+    chunks.
     """
 
     query_id: str
@@ -619,7 +619,6 @@ class Answer:
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
     failure: FailureKind | None = None
-    unread: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -110,7 +110,7 @@ def test_the_audit_of_the_smallest_model(
     data = data.select([case.query_id for case in data.cases if case.reference_answer][:4])
     answers = [rb.Answer(case.query_id, case.reference_answer or "") for case in data.cases]
     start = time.perf_counter()
-    audit = judge_audit(answers, "correctness", small_model, dataset=data, n=4, n_repeats=2)
+    audit = judge_audit(answers, "correctness", small_model, dataset=data, n=4)
     print(
         f"\n{audit.drop(columns='means').to_string(index=False)}\n{time.perf_counter() - start:.0f} s"
     )

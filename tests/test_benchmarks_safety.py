@@ -21,7 +21,6 @@ from ragbench.metrics.safety.detection import (
 )
 from ragbench.metrics.safety.injection import _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
-from ragbench.types import Dataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -43,9 +42,7 @@ def test_held_out_inputs() -> None:
 
 def test_outputs() -> None:
     _, outputs = load_safety_samples()
-    report = leakage_report(
-        outputs, output_findings(Dataset("built-in", "test", {}, [], {}, (), outputs))
-    )
+    report = leakage_report(outputs, output_findings(outputs))
     print(report.round(3).to_string(index=False))
     overall = report[report["split"] == "all"].set_index("measure")["value"]
     assert overall["detection_rate"] > 0.85

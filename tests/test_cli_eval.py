@@ -121,8 +121,8 @@ def test_advice_has_its_figures_and_no_control_characters(place: Path) -> None:
     assert code == 1
     assert not set(shown) & set("\x1b\x9b\u202e")
     assert "What do dogs guard?" in shown
-    advice = shown.split("Advice: ", 1)[1]
-    assert "rests on: R@5 0.333 [" in advice
+    advice = shown.split("Advice:", 1)[1]
+    assert "Rests on: R@5 0.333 [" in " ".join(advice.split())
 
 
 def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
@@ -246,7 +246,8 @@ def test_baseline(place: Path) -> None:
         "--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v"
     )
     assert code == 1
-    assert "✗ regression: nDCG@5: 1.000 → 0.333" in shown
+    assert re.search(r"nDCG@5 \| 1\.000 \| 0\.333|nDCG@5 +1\.000 +0\.333", shown)
+    assert "✗ regression" in shown
     assert "20 newly failing, 0 fixed of 30" in shown
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
     code, shown = run(
@@ -335,8 +336,8 @@ def test_one_question_is_only_shown(place: Path) -> None:
     done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fish.md"])
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
-    assert "Expected: fish.md; the first one is at rank 1" in done.output
-    assert "PASSED: fish.md is among the first 5 documents retrieved." in done.output
+    assert "Expected: fish.md" in done.output
+    assert "PASSED: 1 of 1 targets reached." in done.output
     assert not (place / "results").exists()
     done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fihs.md"])
     assert done.exit_code == 2
@@ -355,8 +356,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
         ],
     )
     assert done.exit_code == 1
-    assert "none of them was retrieved" in done.output
-    assert "FAILED: dogs.md is not among the first 5 documents retrieved." in done.output
+    assert "FAILED: 0 of 1 targets reached, missed: Success@5." in done.output
 
 
 def test_a_dry_run_sends_and_writes_nothing(
@@ -463,28 +463,20 @@ def test_json_is_all_that_standard_output_holds(place: Path) -> None:
 def test_no_number_is_cut_at_80_columns(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     options = ["eval", "--test-set", "tests.json", "--corpus", "docs", "--system", "bad.jsonl"]
-    for more in ([], ["-v"]):
-        done = runner.invoke(app, [*options, *more])
-        lines = done.stdout.splitlines()
-        table = lines[: lines.index(next(line for line in lines if line.startswith("Questions:")))]
-        assert "…" not in "".join(table)
-        assert max(map(len, table)) <= 80
-        row = next(line for line in table if line.startswith("  nDCG@5 "))
-        assert re.search(r" 0\.333 \[0\.061, 0\.792\] +≥ 0\.6 ✗ missed \(\?\) +3/3$", row), row
+    lines = runner.invoke(app, options).stdout.splitlines()
+    assert "…" not in "".join(lines)
+    assert max(map(len, lines)) <= 80
+    row = next(line for line in lines if line.startswith(" nDCG@5 "))
+    assert re.search(r" 0\.333 +\[0\.061, 0\.792\] +≥ 0\.6 +✗ missed \(\?\) +3/3 *$", row), row
 
 
-def test_the_default_is_short_and_verbose_has_every_depth(place: Path) -> None:
+def test_the_default_is_short_and_verbose_is_the_report(place: Path) -> None:
     _, short = run("--system", "bad.jsonl")
-    _, every = run("--system", "bad.jsonl", "-v")
-    for name in ("nDCG", "P", "R", "F1", "Success"):
-        for k in (1, 3, 5, 10):
-            assert f"  {name}@{k} " in every
-    assert "F1@3" not in short
+    _, report = run("--system", "bad.jsonl", "-v")
+    assert "F1@k" in report
+    assert "F1@k" not in short
     for name in ("nDCG@5", "R@5", "RR", "Success@5", "pass_rate"):
-        assert f"  {name} " in short
-    _, deep = run("--system", "bad.jsonl", "--k", "7", "-v")
-    assert "F1@7" in deep
-    assert "F1@3" not in deep
+        assert f" {name} " in short
 
 
 def test_only_the_questions_of_some_categories(place: Path) -> None:
@@ -547,7 +539,7 @@ def test_safety_without_samples_is_not_measured(place: Path) -> None:
 def test_an_expected_document_may_lack_its_ending(place: Path) -> None:
     done = runner.invoke(app, [*ONE_QUESTION, "--expected-doc", "fish"])
     assert done.exit_code == 0, done.output
-    assert "fish.md is among the first 5" in done.output
+    assert "PASSED" in done.output
 
 
 def judge_server(loopback: Callable[..., Any], wire: Any, patch: pytest.MonkeyPatch) -> Any:
@@ -774,15 +766,10 @@ def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     good = "results/eval/good"
     code, shown = run("--system", "bad.jsonl", "--baseline", good, "--output", "mine")
     assert code == 1
-    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3} +\d+", shown), (
-        shown
-    )
-    assert "n needed: how many questions" in shown
+    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3}", shown), shown
     assert "citation_form" not in shown, "not measured here"
     folder = place / "results" / "eval" / "mine"
     markdown, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
     assert "| nDCG@5 | 1.000 | 0.333 | -0.667 |" in markdown
     assert re.search(r"^nDCG@5 .*●", markdown, re.MULTILINE), "the forest plot"
     assert 'aria-label="nDCG@5 -0.667' in page
-    changes = {one.measure: one for one in load_result(folder).comparison.changes}  # type: ignore[union-attr]
-    assert changes["nDCG@5"].n_needed is not None

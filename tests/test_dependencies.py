@@ -51,7 +51,7 @@ OPTIONAL = {  # modules that come with an extra
     "mcp": ["mcp"],
     "mlflow": ["mlflow"],
     "otel": ["opentelemetry.sdk", "opentelemetry.exporter"],
-    "safety": ["detect_secrets", "phonenumbers", "stdnum"],
+    "safety": ["phonenumbers", "stdnum"],
     "schedules": ["cronsim"],
     "server": ["fastapi", "uvicorn", "python_multipart"],
     "widgets": ["anywidget", "ipywidgets"],

@@ -167,14 +167,14 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 1),
-        ("rb.score_run", 14),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 15),
+        ("rb.score_run", 15),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 16),
         ("rb.load_dataset", 7),
         ("rb.load_dataset('pydoc')", 9),
         ("rb.compare", 15),
         ("rb.chunk", 20),
-        ("rb.retrieve", 22),
-        ("rb.load_llm", 25),
+        ("rb.retrieve", 23),
+        ("rb.load_llm", 26),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

@@ -105,9 +105,6 @@ def test_statistics_take_a_measure_in_any_case_and_report_its_name() -> None:
     )
     other = frame.assign(value=frame["value"] + [0.1, 0.0] * 4)
     assert rb.compare(frame, other, measures=["ndcg@10"])["measure"].tolist() == ["nDCG@10"]
-    assert rb.statistics.equivalent(frame, other, 0.5, measures=["NDCG@10"])[
-        "measure"
-    ].tolist() == ["nDCG@10"]
     within = rb.statistics.within_margin(
         {"a": frame, "b": other}, {"a": 1, "b": 2}, 0.5, measure="NDCG@10"
     )

@@ -30,7 +30,7 @@ def every_label(query_id: str) -> rb.Case:
         expected_claims=("Cats sleep most of the day.",), forbidden_claims=("Cats never sleep.",),
         expected_citations=("cats",), expected_outcome="success", expected_chunks=("cats#0-94",),
         relevant_chunks={"cats#0-94": 1}, required_flags=("checked",), forbidden_flags=("guessed",), min_citations=1,
-        latency_budget_ms={"total": 60_000.0, "p95": 60_000.0},
+        latency_budget_ms={"total": 60_000.0},
     )  # fmt: skip
 
 
@@ -129,7 +129,9 @@ def emitted() -> set[str]:
     frames["inputs"] = safety.detection_report(
         DATA.safety_inputs, safety.input_scores(DATA.safety_inputs)
     )
-    frames["outputs"] = safety.leakage_report(DATA.safety_outputs, safety.output_findings(DATA))
+    frames["outputs"] = safety.leakage_report(
+        DATA.safety_outputs, safety.output_findings(DATA.safety_outputs)
+    )
     names = {str(name) for frame in frames.values() for name in frame["measure"]}
     targets = rb.evaluation.load_targets(None, "latency_p95_ms=1000")
     for one in (system, "bm25"):

@@ -18,7 +18,6 @@ from ragbench.cli.help import FIRST_STEPS, Command, Commands
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
-from ragbench.cli.label import label_command
 from ragbench.cli.lists import list_command
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
@@ -30,7 +29,7 @@ from ragbench.cli.testsets import testset_app
 app = Commands(
     "Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest "
     "statistics.",
-    "sweep quickstart",
+    "sweep pydoc",
     name="ragbench",
     invoke_without_command=True,
     no_args_is_help=False,
@@ -71,7 +70,6 @@ for function in (
     explore_command,
     export_command,
     list_command,
-    label_command,
     notebooks_command,
     serve_command,
 ):

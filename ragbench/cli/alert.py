@@ -1,4 +1,4 @@
-"""`ragbench alert`: who is told when runs get worse, fail, or do not come."""
+"""`ragbench alert`: who is told when runs get worse or fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragbench.cli.help import Commands
 from ragbench.cli.options import AtLeast0, Database
 
 alert_app = Commands(
-    "Tell people when runs get worse, fail, or do not come: rules, checked when a run is recorded "
+    "Tell people when runs get worse or fail: rules, checked when a run is recorded "
     "and by `ragbench schedule run-due`. The extra alerts sends e-mail, Slack, Teams and webhooks.",
     "alert add 'claim_support<0.8' --to '${SLACK_URL}'",
 )
@@ -31,7 +31,7 @@ def add(
     one with a target got worse; failed, where a run missed a target of its user or a job broke off.
 
     Args:
-        rule: 'MEASURE<0.8', 'MEASURE>0.2', drift, failed, or 'silent 2d'.
+        rule: 'MEASURE<0.8', 'MEASURE>0.2', drift or failed.
         to: '${NAME}': the environment variable with the address, in apprise's form; may be
             repeated. Without one it is a line in the log.
         series: Of this evaluation, sweep or schedule; default: all evaluations.

@@ -24,9 +24,12 @@ from ragbench.files import expanded
 from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ragbench.evaluation import Result
 
 RESULTS = Path("results", "eval")
+_WIDTH = 110  # columns, where the output is not a terminal
 
 
 class EvalCommand(Command):
@@ -54,11 +57,11 @@ def eval_command(
     yes: Yes = False,
     judge_provider: str = "",
     judge_model: str = "",
-    aa: Annotated[int, typer.Option(min=0)] = 0,
     output: str = "",
     force: Force = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
+    aa: Annotated[int, typer.Option(min=0)] = 0,
     requests: Requests,
     **options: Any,
 ) -> int:
@@ -69,7 +72,8 @@ def eval_command(
     model, and no target applies but those that you name. Questions with a latency budget, and 20
     others, are asked one at a time. Writes the result with report.md and report.html to a folder,
     and the answers of a service as they come: the same command continues an evaluation that was
-    stopped, if --output names its folder. A single --query is only shown, unless --output is given.
+    stopped, if --output names its folder. A single --query is only shown, unless --output is given,
+    and passes where --expected-doc is among the first 5 documents.
     Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
     nothing could be evaluated or the judge failed on more than 20 % of the answers, 130
     interrupted.
@@ -89,16 +93,14 @@ def eval_command(
         judge_provider: The judge's provider: anthropic, ollama, openai.
         judge_model: The judge's model; default: that of its provider.
 
-    Targets and baseline:
-        aa: Evaluate N times, without stored replies, and show how often the verdict flips; no
-            report (costs N + 1 times).
-
     Output:
         output: Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml
             (JUnit).
         force: Replace what is there.
-        verbose: Every measure and every failed question.
+        verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.
+        aa: Evaluate N times, without stored replies, and show how often the verdict flips; no
+            report.
 
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"
     """
@@ -107,7 +109,7 @@ def eval_command(
         _check_options(query, expected, options)
         path = _report_path(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
-        spec = _spec(options, path, query)
+        spec = _spec(options, path, query, expected)
         data = (
             _question(test_set, corpus, query, expected)
             if query
@@ -117,23 +119,19 @@ def eval_command(
             _print_requests(data, system, spec)
             return 0
         if aa:
-            from ragbench.cli.eval_console import print_noise
-
-            print_noise(evaluation.verdict_noise(data, system, aa, spec))
+            _print_noise(evaluation.verdict_noise(data, system, aa, spec))
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(data, system, spec, path, output, force=force)
         if path is not None:
             _write(result, path, force=force)
-        _show(result, query=query, verbose=verbose, as_json=as_json)
-        is_found = _show_end(result, [*data.qrels.get("query", ())] if query else [], path, as_json)
+        _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
-    return 0 if result.passed and is_found else 1
+    return 0 if result.passed else 1
 
 
 def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
-
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
     if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
@@ -142,11 +140,12 @@ def _check_options(query: str, expected: Sequence[str], options: Mapping[str, An
         )
 
 
-def _spec(options: Mapping[str, Any], path: Path | None, query: str) -> evaluation.EvaluationSpec:
+def _spec(
+    options: Mapping[str, Any], path: Path | None, query: str, expected: Sequence[str]
+) -> evaluation.EvaluationSpec:
     """Return the spec that the options mean; a single question has no target but those of
-    --fail-under.
+    --fail-under and the expected document.
     """
-    from ragbench.registry import load_measures
     from ragbench.report.page import is_report_file
 
     spec = evaluation.EvaluationSpec(**options)
@@ -154,11 +153,9 @@ def _spec(options: Mapping[str, Any], path: Path | None, query: str) -> evaluati
         spec = spec.replaced(name=path.stem if is_report_file(path) else path.resolve().name)
     if not query:
         return spec
-    load_measures(spec.measures)
-    targets = evaluation.load_targets(spec.targets, spec.fail_under)
-    return spec.replaced(
-        targets=replace(targets, measures={name: targets.measures[name] for name in targets.gates})
-    )
+    targets = evaluation.load_targets(spec.targets)
+    targets = replace(targets, measures={}).gated({"Success@5": 1} if expected else {})
+    return spec.replaced(targets=targets)
 
 
 def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec) -> None:
@@ -166,6 +163,19 @@ def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec)
         checked = evaluation.check_evaluation(data, spec)
         evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
     print_plan(plan, str(spec.judge))
+
+
+def _print_noise(noise: pd.DataFrame) -> None:
+    """Print how often the verdicts of `ragbench.evaluation.verdict_noise` flip: on the gate, and on
+    single questions.
+    """
+    from ragbench.statistics.frames import with_interval
+
+    for row in noise.to_dict("records"):
+        typer.echo(
+            f"{row['of']}: {row['flips']} of {row['verdicts']} verdicts differ from the usual "
+            f"one: {with_interval(row['rate'], row['ci_low'], row['ci_high'])}"
+        )
 
 
 def _evaluate(
@@ -221,32 +231,27 @@ def _write(result: Result, path: Path, *, force: bool) -> None:
     record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
 
 
-def _show(result: Result, *, query: str, verbose: bool, as_json: bool) -> None:
-    from ragbench.cli.eval_console import print_answer, print_report
-    from ragbench.evaluation.report_json import report_json
-    from ragbench.report.page import report_markdown
+def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:
+    """Print the result and where its report is; on GitHub also into the summary of the step."""
+    from rich.console import Console
+    from rich.markdown import Markdown
 
-    if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
+    from ragbench.evaluation.report_json import report_json
+    from ragbench.report.page import is_report_file, report_markdown
+
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as page:
             page.write(report_markdown(result))
     if as_json:
         typer.echo(report_json(result), nl=False)
-        return
-    if query:
-        print_answer(result)
-    print_report(result, verbose=verbose)
-
-
-def _show_end(result: Result, relevant: Sequence[str], path: Path | None, as_json: bool) -> bool:
-    """Print where the report is; return False where a document of a single question is missing."""
-    from ragbench.cli.eval_console import print_found
-    from ragbench.report.page import is_report_file
-
-    is_found = print_found(result, relevant, to_errors=as_json)
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal and "COLUMNS" not in os.environ:
+            console.width = _WIDTH
+        console.print(Markdown(report_markdown(result, is_brief=not verbose), hyperlinks=False))
     if path is not None:
         others = "" if is_report_file(path) else "/report.html (also report.md)"
         typer.echo(f"Report: {shown(path)}{others}", err=as_json)
-    return is_found
 
 
 def _check_measured(result: Result) -> None:

@@ -43,7 +43,7 @@ First steps:
       start with your own documents: questions, a grid, and the next commands
   ragbench eval --suite smoke
       evaluate BM25 on built-in questions: seconds, no language model
-  ragbench sweep quickstart
+  ragbench sweep pydoc
       run a grid of configurations: one executed notebook each, and a comparison
 
 `ragbench --help` shows all commands, `ragbench COMMAND --help` one of them with

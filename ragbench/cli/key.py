@@ -10,41 +10,39 @@ from ragbench.cli.options import Database
 
 key_app = Commands(
     "Keys for the server: who may read, run or administer, and for which client.",
-    "key add ci --client acme --role runner --expires 90d",
+    "key add ci --client acme --role runner",
 )
 
 
 @key_app.register()
-def add(
-    name: str, *, client: str = "", role: str = "reader", expires: str = "", database: Database = ""
-) -> None:
+def add(name: str, *, client: str = "", role: str = "reader", database: Database = "") -> None:
     """Make a key and print it, this once: only its SHA-256 is stored.
 
     Args:
         name: What the key is called.
         client: Whose data it opens; '*' = everyone's.
         role: reader, runner (also starts evaluations), admin (also schedules, alerts, keys).
-        expires: After this age, such as 90d; default: never.
 
-    Example: ragbench key add ci --client acme --role runner --expires 90d
+    Example: ragbench key add ci --client acme --role runner
     """
     from ragbench.service import add_key
 
-    typer.echo(add_key(name, client=client, role=role, expires=expires, database=database))
-    typer.echo("It is not shown again; send it as X-API-Key, or Authorization: Bearer.", err=True)
+    typer.echo(add_key(name, client=client, role=role, database=database))
+    typer.echo(
+        "It is not shown again; send it as X-API-Key; in a browser it is the password.", err=True
+    )
 
 
 @key_app.register("list")
 def list_keys(*, database: Database = "") -> None:
-    """List the keys: for whom, until when, and when each was last used.
+    """List the keys: for whom, and for what.
 
     Example: ragbench key list
     """
     from ragbench.service import api_keys
 
     headings = {"client_id": "client", "role": "role", "created_at": "created (UTC)"}
-    used = {"expires_at": "expires", "last_used_at": "last used"}
-    print_table(api_keys(database=database), {"id": "id", "name": "name", **headings, **used})
+    print_table(api_keys(database=database), {"id": "id", "name": "name", **headings})
 
 
 @key_app.register()

@@ -69,7 +69,10 @@ def probe_command(
         kind, table, reply = _ask_tool(mcp, tool, question)
     else:
         kind, table, reply = _ask_system(words[0], question, data)
-    _print_reply(reply, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
+    for event in reply.events[:3] + reply.events[3:][-1:]:
+        typer.echo(pretty_repr(event, max_width=100, max_length=3, max_string=70))
     paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
     if kind in ("http", "mcp"):
         paths = paths or propose_paths(reply, question)
@@ -79,8 +82,6 @@ def probe_command(
     _print_answer(answer, paths)
     if answer is not None and corpus:
         _print_matches(answer, data)
-    elif answer is not None and answer.contexts:
-        typer.echo("With --corpus it is shown which documents they match.")
     text = toml_table(kind, {**table, **paths}) if kind else ""
     if text and write is not None:
         write_durably(write, text)
@@ -106,10 +107,10 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
         fields = [{name: "{query}"} for name in _NAMES]
         chat = {"messages": [{"role": "user", "content": "{query}"}]}
         tables = [{"body": values} for values in (*fields, chat)]
-        tables += [{"method": "GET", "params": values} for values in fields]
+        tables += [{"method": "GET", "url": f"{url}?{name}={{query}}"} for name in _NAMES]
     refusals = []
-    for table in tables:
-        with HttpSystem(url=url, **table, delta="$") as system:  # of a stream of unknown form
+    for table in ({"url": url, **table} for table in tables):
+        with HttpSystem(**table, delta="$") as system:  # of a stream of unknown form
             try:
                 reply = system.ask_raw(question)
             except RequestError as exc:
@@ -118,7 +119,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                     continue
                 raise ConfigError(str(exc)) from None
         typer.echo(f"Taken: {json.dumps(table)}")
-        return "http", {"url": url, **table}, reply
+        return "http", table, reply
     raise ConfigError(
         "no usual form of a request was taken; give it with --body. The first refusal: "
         f"{refusals[0]}"
@@ -144,26 +145,16 @@ def _ask_tool(server: str, tool: str, question: str) -> Probed:
 
 def _ask_system(name: str, question: str, data: Dataset) -> Probed:
     from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, load_system
-    from ragbench.systems.loader import is_object_name, read_table
+    from ragbench.systems.loader import read_table
     from ragbench.systems.reply_paths import Reply
 
-    kind, table = ("python", {"object": name}) if is_object_name(name) else ("", {})
-    if name.endswith(".toml"):
-        kind, table = read_table(Path(name))
     system = load_system(name, data)
     if isinstance(system, HttpSystem | McpSystem):
         with system:
-            return kind, table, system.ask_raw(question)
+            return *read_table(Path(name)), system.ask_raw(question)
     if isinstance(system, FunctionSystem):
-        return kind, table, Reply([system.returned(question)])
-    return kind, table, Reply([system.answer("probe", question)])
-
-
-def _print_reply(reply: Reply, seconds: float) -> None:
-    typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
-    for event in reply.events[:3] + reply.events[3:][-1:]:
-        typer.echo(pretty_repr(event, max_width=100, max_length=3, max_string=70))
-    typer.echo("")
+        return "", {}, Reply([system.returned(question)])
+    return "", {}, Reply([system.answer("probe", question)])
 
 
 def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
@@ -179,11 +170,10 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
         paths = proposal.get("reply", {})
         path = paths.get("answer") or proposal.get("delta", "")
         typer.echo(
-            f"Read {'with these paths' if proposal else 'by the usual names'}:\n"
-            f"  answer    {path:<20} {printable(answer.text)[:60] or '(none)'}\n"
-            f"  contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}"
+            f"answer    {path:<20} {printable(answer.text)[:60] or '(none)'}\n"
+            f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
+            f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
         )
-        typer.echo(pretty_repr(answer.passages[:3], max_width=100, max_string=60))
 
 
 def _print_matches(answer: Answer, dataset: Dataset) -> None:

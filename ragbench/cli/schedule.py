@@ -26,8 +26,6 @@ def add(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
     *,
     zone: str = "UTC",
-    fresh: str = "",
-    fresh_from: str = "",
     client: str = "",
     database: Database = "",
 ) -> None:
@@ -38,16 +36,13 @@ def add(
         cron: As in crontab; "" = EVALUATION_SCHEDULE_CRON.
         command: eval or sweep, with options.
         zone: Of the times, such as Europe/Vienna.
-        fresh: Such as 7d: draft the questions anew when they are older, or the documents changed.
-        fresh_from: With --fresh: the folder of the documents.
         client: Whose it is; '*': it runs for each client in clients/ of this folder.
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
-    from ragbench.service import FreshQuestions, add_schedule, next_due
+    from ragbench.service import add_schedule, next_due
 
-    questions = FreshQuestions(fresh, fresh_from) if fresh or fresh_from else None
-    add_schedule(name, cron, command, zone=zone, client=client, database=database, fresh=questions)
+    add_schedule(name, cron, command, zone=zone, client=client, database=database)
     due = f": next due {next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
     typer.echo(f"{name}{due}")
 
@@ -130,9 +125,8 @@ def run_due_jobs(*, database: Database = "") -> int:
     many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K
-    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of
-    fresh questions. Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was
-    due.
+    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample. Exit status: that of
+    the worst job, as of `ragbench eval`; 0 where nothing was due.
 
     Example: ragbench schedule run-due
     """

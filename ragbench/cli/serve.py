@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.options import AtLeast0, AtLeast1, Database
+from ragbench.cli.options import AtLeast0, Database
 from ragbench.errors import ConfigError, require
 from ragbench.network import is_loopback
 
@@ -20,7 +20,6 @@ def serve_command(
     host: str = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     root: Path = Path(),
-    rate: AtLeast1 = 1200,
     jobs: AtLeast0 = 1,
     job_minutes: Annotated[float, typer.Option(min=0)] = 60,
     job_memory: AtLeast0 = 8192,
@@ -38,7 +37,6 @@ def serve_command(
         host: The address to listen at.
         port: Its port.
         root: The folder of the test sets, systems and results.
-        rate: Requests per minute and key.
         jobs: Evaluations at a time; 0 = only take requests.
         job_minutes: How long one may take; 0 = any time.
         job_memory: Megabytes that one may use, on Linux; 0 = any.
@@ -63,7 +61,7 @@ def serve_command(
         )
     listener = _listener(host, port)
     if admin_key:
-        typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
+        typer.echo(f"No key yet. Admin key (in a browser: the password): {admin_key}")
     address = f"[{host}]" if ":" in host else host
     typer.echo(f"http://{address}:{listener.getsockname()[1]}/ and /api/v1")
     queue = Queue(
@@ -75,7 +73,7 @@ def serve_command(
         grace_s=grace,
     )
     config = uvicorn.Config(
-        create_app(root, database, admin_key=admin_key, rate=rate, queue=queue),
+        create_app(root, database, admin_key=admin_key, queue=queue),
         log_level="warning",
         server_header=False,
         proxy_headers=False,

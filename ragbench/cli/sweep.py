@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.console import command, shown
+from ragbench.cli.console import command, print_table, shown
 from ragbench.cli.options import Requests, Yes, print_plan
 
 if TYPE_CHECKING:
+    from ragbench.evaluation import Results
     from ragbench.sweep import SweepPlan, SweepResult
 
 Jobs = Annotated[
@@ -26,6 +27,7 @@ NoFork = Annotated[
     ),
 ]
 
+_BEST = 3  # configurations that are printed
 _MAX_SHOWN = 20  # differences of one configuration
 
 
@@ -49,7 +51,8 @@ def sweep_command(
     and nothing was run, 3 the maximum cost stopped it, 130 interrupted.
 
     Args:
-        grid: A grid file, a folder with a grid.toml, or quickstart (built in).
+        grid: A grid file, a folder with a grid.toml, or a built-in grid: pydoc (half a minute),
+            quickstart (minutes).
         force: Run finished configurations again too.
         out: Folder that holds the sweep's folder.
         allow_failed: Take a run as finished although requests of it failed.
@@ -58,7 +61,7 @@ def sweep_command(
         executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
             dask://local?workers=4 (extra `dask`).
 
-    Example: ragbench sweep quickstart --jobs 2
+    Example: ragbench sweep pydoc --jobs 2
     """
     from ragbench.evaluation import load_results
     from ragbench.service import record_finished
@@ -79,11 +82,35 @@ def sweep_command(
         grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options
     )
     if result.leaderboard:
-        record_finished(
-            lambda: [(run, result.folder / run.name) for run in load_results(result.folder)]
-        )
+        results = load_results(result.folder)
+        record_finished(lambda: [(run, result.folder / run.name) for run in results])
+        _print_decision(results)
     _print_result(result)
     return 3 if result.stopped else 1 if result.failed else 0
+
+
+def _print_decision(results: Results) -> None:
+    """Print the decision of a sweep and its three best configurations."""
+    from ragbench.errors import printable
+    from ragbench.evaluation.results import baseline_name, ranking_measure
+    from ragbench.registry import meaning_of
+    from ragbench.report import headline, leaderboard_rows
+
+    if len(results) < 2:
+        return
+    measure, baseline = ranking_measure(results), baseline_name(results)
+    comparison = results.compare(baseline, measures=[measure])
+    best = results.leaderboard(measure).head(_BEST)
+    rows = leaderboard_rows(best, measure, comparison)
+    typer.echo(f"\n{printable(headline(results, comparison, baseline, measure))}.")
+    typer.echo(f"Ranked by {measure}: {meaning_of(measure)}.\n")
+    columns = {
+        "configuration": "best",
+        f"{measure} (ranked by)": f"{measure} [95 % interval]",
+        "difference from the baseline": "difference",
+    }
+    print_table(rows, columns)
+    typer.echo("")
 
 
 def _print_result(result: SweepResult) -> None:

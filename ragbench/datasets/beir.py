@@ -98,12 +98,12 @@ def testset_record(folder: Path) -> dict[str, Any]:
     path = folder / "testset.json"
     if not path.is_file():
         return {}
-    found = read_json(path, "correct it or take it away")
-    if not isinstance(found, dict):
+    record = read_json(path, "correct it or take it away")
+    if not isinstance(record, dict):
         raise DataError(
-            f"{path} is {shown(found)}; expected an object {{...}}; correct it or take it away"
+            f"{path} is {shown(record)}; expected an object {{...}}; correct it or take it away"
         )
-    return found
+    return record
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:
@@ -177,15 +177,15 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
     is an empty file.
     """
-    found: dict[str, T] = {}
-    for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if own_id in found:
-            first = next(line for line, earlier in parsed(path, identifier) if earlier == own_id)
-            raise repeated(path, number, what, own_id, first)
-        found[own_id] = value
-    if not found:
+    items: dict[str, T] = {}
+    for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
+        if key in items:
+            first = next(line for line, earlier in parsed(path, identifier) if earlier == key)
+            raise repeated(path, number, what, key, first)
+        items[key] = item
+    if not items:
         raise empty(path, what)
-    return found
+    return items
 
 
 def _loader(**files: str) -> Any:

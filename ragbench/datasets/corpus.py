@@ -55,12 +55,12 @@ def load_corpus(path: str | Path) -> Dataset:
     Raises:
         DataError: nothing is there, or it is not what it should be.
     """
-    place = expanded(path)
-    if not os.path.exists(place):
+    source = expanded(path)
+    if not os.path.exists(source):
         return load_collection(path)  # or its error, which knows the names
-    if place.is_dir() and not (place / "corpus.jsonl").is_file():
-        return Dataset(place.resolve().name, "test", _texts(place), (), {})
-    file = place / "corpus.jsonl" if place.is_dir() else place
+    if source.is_dir() and not (source / "corpus.jsonl").is_file():
+        return Dataset(source.resolve().name, "test", _texts(source), (), {})
+    file = source / "corpus.jsonl" if source.is_dir() else source
     documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
     cases = unique_records(queries, case, "query") if queries.is_file() else {}

@@ -78,14 +78,14 @@ def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
     pages = [[line.strip() for line in page if line.strip()] for page in pages]
     for number, page in enumerate(pages):
         places = {*range(_MARGIN), *range(len(page) - _MARGIN, len(page))} & {*range(len(page))}
-        margins.append({place: {page[place], _relative(page[place], number)} for place in places})
+        margins.append({row: {page[row], _relative(page[row], number)} for row in places})
     counts = Counter(key for margin in margins for key in set().union(*margin.values()))
     least = max(2, min(_REPEATED, len(pages)))
     for page, margin in zip(pages, margins, strict=True):
         yield from (
             line
-            for place, line in enumerate(page)
-            if all(counts[key] < least for key in margin.get(place, ()))
+            for row, line in enumerate(page)
+            if all(counts[key] < least for key in margin.get(row, ()))
         )
 
 
@@ -123,9 +123,9 @@ def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
         return [line, "" if wide else " "]
     head, tail = re.search(r"[^\W\d_]*$", line[:-1]), re.match(r"[^\W\d_]*", following)
     left, right = head[0] if head else "", tail[0] if tail else ""
-    whole, pair = (words[f"{left}{hyphen}{right}".casefold()] for hyphen in ("", "-"))
+    joined, pair = (words[f"{left}{hyphen}{right}".casefold()] for hyphen in ("", "-"))
     is_pair = pair > 0 or min(words[left.casefold()], words[right.casefold()]) > 0
-    is_divided = whole > 0 or (left != "" and right[:1].islower() and not is_pair)
+    is_divided = joined > 0 or (left != "" and right[:1].islower() and not is_pair)
     keep = line[-1] != "\u00ad" and not is_divided
     return [line if keep else line[:-1]]
 

@@ -12,15 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
 from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
-from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError, unknown
+from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import expanded
 from ragbench.types import Dataset, Qrels, grade
 
@@ -29,16 +27,6 @@ _LAYOUT = (
     "'default' or in '<repository>-qrels'"
 )
 _BATCH = 1000
-_SCHEMES = {
-    "hf",
-    "zip",
-    "tar",
-    "gzip",
-    "bz2",
-    "xz",
-    "lz4",
-    "zstd",
-}  # of the hub, and of archives that it holds
 
 T = TypeVar("T")
 
@@ -52,12 +40,14 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     "_id" or "id".
     """
     repo, config = _split_name(repository)
-    there = _configs(repo)
+    configurations = _configs(repo)
     corpus_config, queries_config = f"{config}-corpus".lstrip("-"), f"{config}-queries".lstrip("-")
     for needed in (corpus_config, queries_config):
-        if needed not in there:
-            raise ConfigError(f"hf:{repo}: {unknown('configuration', needed, there)}; {_LAYOUT}")
-    qrels_repo, qrels_config = _qrels_place(repo, config, there)
+        if needed not in configurations:
+            raise ConfigError(
+                f"hf:{repo}: {unknown('configuration', needed, configurations)}; {_LAYOUT}"
+            )
+    qrels_repo, qrels_config = _qrels_place(repo, config, configurations)
     splits = _splits(qrels_repo, qrels_config)
     if split not in splits:
         raise DataError(
@@ -66,15 +56,16 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
 
     corpus = mapped(_unique(repo, corpus_config, "corpus", split, document, "document"))
     cases = {
-        one.query_id: one for one in _unique(repo, queries_config, "queries", split, case, "query")
+        query.query_id: query
+        for query in _unique(repo, queries_config, "queries", split, case, "query")
     }
     qrels: Qrels = {}
-    for place, record in _rows(qrels_repo, qrels_config, split):
-        with located(place):
+    for where, record in _rows(qrels_repo, qrels_config, split):
+        with located(where):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
     name = (
-        Path(repository).name if os.path.isdir(_place(repo)) else repository
+        Path(repository).name if os.path.isdir(_location(repo)) else repository
     )  # no path of this machine in results
     return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
 
@@ -89,17 +80,17 @@ def _unique(
 ) -> Iterator[T]:
     """Yield the records of a configuration, whose ids differ."""
     seen: set[str] = set()
-    for place, record in _rows(repo, config, _only(repo, config, usual, split)):
-        with located(place):
+    for where, record in _rows(repo, config, _only(repo, config, usual, split)):
+        with located(where):
             named = record
             if "_id" not in record and "id" in record:
                 named = {("_id" if name == "id" else name): value for name, value in record.items()}
-            own_id = identifier(named)
-            if own_id in seen:
-                raise DataError(f"{what} id {own_id!r} is there already; each needs its own")
-            seen.add(own_id)
-            found = parse(named)
-        yield found
+            record_id = identifier(named)
+            if record_id in seen:
+                raise DataError(f"{what} id {record_id!r} is there already; each needs its own")
+            seen.add(record_id)
+            item = parse(named)
+        yield item
 
 
 def _split_name(repository: str) -> tuple[str, str]:
@@ -110,19 +101,23 @@ def _split_name(repository: str) -> tuple[str, str]:
     return repository, ""
 
 
-def _qrels_place(repo: str, config: str, there: list[str]) -> tuple[str, str]:
+def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
     for candidate in (f"{config}-qrels", config) if config else ("qrels", "default"):
-        if candidate in there:
+        if candidate in configurations:
             return repo, candidate
     sister = f"{repo}-qrels"
     try:
-        configurations = _configs(sister)
+        of_sister = _configs(sister)
     except (ConfigError, DownloadError) as exc:
         raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
-    wanted = config or "default"
-    if wanted in configurations or len(configurations) == 1:
-        return sister, wanted if wanted in configurations else configurations[0]
-    raise ConfigError(f"hf:{sister}: {unknown('configuration', wanted, configurations)}; {_LAYOUT}")
+    qrels_config = config or "default"
+    if len(of_sister) == 1:
+        return sister, of_sister[0]
+    if qrels_config in of_sister:
+        return sister, qrels_config
+    raise ConfigError(
+        f"hf:{sister}: {unknown('configuration', qrels_config, of_sister)}; {_LAYOUT}"
+    )
 
 
 def _configs(repo: str) -> list[str]:
@@ -133,14 +128,14 @@ def _configs(repo: str) -> list[str]:
             "'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'"
         )
     with _errors_of(repo):
-        return sorted(datasets.get_dataset_config_names(_place(repo)))
+        return sorted(datasets.get_dataset_config_names(_location(repo)))
 
 
 def _splits(repo: str, config: str) -> list[str]:
     import datasets
 
     with _errors_of(repo):
-        return [str(name) for name in datasets.get_dataset_split_names(_place(repo), config)]
+        return [str(name) for name in datasets.get_dataset_split_names(_location(repo), config)]
 
 
 def _only(repo: str, config: str, usual: str, split: str) -> str:
@@ -168,7 +163,7 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
         datasets.disable_progress_bars()
     try:
         with _errors_of(repo):
-            table = datasets.load_dataset(_place(repo), config, split=split)
+            table = datasets.load_dataset(_location(repo), config, split=split)
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
@@ -183,42 +178,9 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
             yield f"hf:{repo}, {config}/{split}, row {count}", dict(zip(names, values, strict=True))
 
 
-def _place(repo: str) -> str:
+def _location(repo: str) -> str:
     folder = expanded(repo)
     return str(folder) if os.path.isdir(folder) else repo
-
-
-@cache
-def _repository_read() -> ContextVar[str]:
-    """Return the repository that this thread reads: `datasets` then opens nothing that its card
-    names outside of it.
-    """
-    from datasets import config, data_files
-
-    repository, inner = ContextVar("repository", default=""), data_files.resolve_pattern
-
-    def resolved(pattern: str, base_path: str, *args: Any, **options: Any) -> list[str]:
-        repo = repository.get()
-        for name in (pattern, base_path) if repo else ():
-            hub = f"{config.HF_ENDPOINT}/"
-            hops = [
-                one.partition("://")[0]
-                for one in name.split("::")
-                if "://" in one and not one.startswith(hub)
-            ]
-            outside = os.path.isabs(name) and not os.path.isdir(_place(repo))
-            if outside or not set(hops) <= _SCHEMES:
-                message = (
-                    f"hf:{repo}: its card names {name[:200]!r}, which is not in the repository"
-                )
-                raise DataError(
-                    f"{message}, so it is not read; fetch it yourself and name a local folder"
-                )
-        found: list[str] = inner(pattern, base_path, *args, **options)
-        return found
-
-    data_files.resolve_pattern = resolved
-    return repository
 
 
 @contextmanager
@@ -227,11 +189,8 @@ def _errors_of(repo: str) -> Iterator[None]:
     import datasets
     from huggingface_hub.errors import HFValidationError
 
-    reading = _repository_read().set(repo)
     try:
         yield
-    except RagbenchError:
-        raise
     except datasets.exceptions.DatasetNotFoundError as exc:
         raise ConfigError(
             f"hf:{repo} is neither on the hub (or is private) nor a local folder; expected "
@@ -251,5 +210,3 @@ def _errors_of(repo: str) -> Iterator[None]:
             f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a "
             "local folder"
         ) from exc
-    finally:
-        _repository_read().reset(reading)

@@ -35,8 +35,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         ) from exc
 
     registry = ir_datasets.registry
-    taken = _resolve(registry, dataset_id, split)
-    source, name = registry[taken], f"irds:{taken}"
+    full_id = _resolve(registry, dataset_id, split)
+    source, name = registry[full_id], f"irds:{full_id}"
 
     seen: set[str] = set()
     repeated: dict[str, None] = {}
@@ -45,12 +45,12 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         for doc in _rows(name, "documents", source.docs_iter):
             title, text = _title_and_text(doc)
             with located(name):
-                found = document({"_id": doc.doc_id, "title": title, "text": text})
-            if found.doc_id in seen:
-                repeated[found.doc_id] = None
+                item = document({"_id": doc.doc_id, "title": title, "text": text})
+            if item.doc_id in seen:
+                repeated[item.doc_id] = None
             else:
-                seen.add(found.doc_id)
-                yield found
+                seen.add(item.doc_id)
+                yield item
 
     corpus = mapped(documents())
 
@@ -77,13 +77,13 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         "queries have documents that are judged differently; the highest grade counts",
         conflicts,
     )
-    chosen = taken.rsplit("/", 1)[1] if "/" in taken else split
+    chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id that has judgements for this split."""
-    known = _known(registry, dataset_id)
+    is_known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
@@ -95,18 +95,18 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
         for other in registry
         if other.startswith(f"{dataset_id}/") and _whole(registry[other])
     ]
-    if known and _whole(registry[dataset_id]):
+    if is_known and _whole(registry[dataset_id]):
         usable.insert(0, f"{dataset_id} (with the default split)")
-    if not known:
+    if not is_known:
         near = difflib.get_close_matches(dataset_id, list(registry), n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ConfigError(
             f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
         )
-    there = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
+    advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
-        f"split {split!r}; {there}"
+        f"split {split!r}; {advice}"
     )
 
 
@@ -155,14 +155,14 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     """
     title, text = getattr(doc, "title", None) or "", getattr(doc, "text", None)
     title = title if isinstance(title, str) else ""
-    whole = doc.default_text() if hasattr(doc, "default_text") else text
-    if isinstance(text, str) and whole in (text, f"{title} {text}"):
+    full = doc.default_text() if hasattr(doc, "default_text") else text
+    if isinstance(text, str) and full in (text, f"{title} {text}"):
         return title, text
-    if not isinstance(whole, str):
+    if not isinstance(full, str):
         return title, ""
-    if title and whole.startswith(title):
-        return title, whole[len(title) :].lstrip()
-    return "", whole.lstrip() if whole.startswith(" ") else whole
+    if title and full.startswith(title):
+        return title, full[len(title) :].lstrip()
+    return "", full.lstrip() if full.startswith(" ") else full
 
 
 def _query_text(query: Any) -> str:

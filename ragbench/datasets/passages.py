@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from ragbench.language import words
 from ragbench.types import Document, Span
 
 _MIN_FUZZY = 40  # characters; a shorter text resembles many places
 _MIN_RATIO = 90.0  # rapidfuzz's partial ratio
 _MAX_VOTERS = 24  # words of a passage that choose its candidates
 _MAX_CANDIDATES = 8
-_WORD = re.compile(r"\w+")
 
 
 class Place(NamedTuple):
@@ -43,7 +43,7 @@ class Texts:
     def _holding(self) -> dict[str, array[int]]:
         holding: dict[str, array[int]] = {}
         for number, document in enumerate(self._corpus.values()):
-            for word in set(_WORD.findall(document.full_text.casefold())):
+            for word in set(words(document.full_text)):
                 holding.setdefault(word, array("I")).append(number)
         return holding
 
@@ -59,19 +59,19 @@ class Texts:
         if (at := full.find(text)) >= 0:
             return at, at + len(text)
         folded, offsets = self._fold(doc_id)
-        wanted = " ".join(text.split())
-        at = folded.find(wanted)
-        return (offsets[at], offsets[at + len(wanted) - 1] + 1) if at >= 0 else None
+        folded_text = " ".join(text.split())
+        at = folded.find(folded_text)
+        return (offsets[at], offsets[at + len(folded_text) - 1] + 1) if at >= 0 else None
 
     def _search(self, text: str) -> Place:
-        words = _WORD.findall(text.casefold())
+        text_words = words(text)
         inner = dict.fromkeys(
-            words[1:-1] if len(words) > 3 else ()
+            text_words[1:-1] if len(text_words) > 3 else ()
         )  # the outer two may be cut in the middle
         rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
         if inner:
-            held = [set(self._holding.get(word, ())) for word in rarest[:4]]
-            candidates = sorted(set.intersection(*held))
+            numbers = [set(self._holding.get(word, ())) for word in rarest[:4]]
+            candidates = sorted(set.intersection(*numbers))
         else:
             candidates = list(range(len(self._ids)))
         spans = [
@@ -89,24 +89,24 @@ class Texts:
     def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
         from rapidfuzz.fuzz import partial_ratio_alignment
 
-        wanted = " ".join(text.split())
-        if len(wanted) < _MIN_FUZZY:
+        folded_text = " ".join(text.split())
+        if len(folded_text) < _MIN_FUZZY:
             return NOWHERE
-        known = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
-        votes = Counter(number for word in known for number in self._holding[word])
+        voters = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
+        votes = Counter(number for word in voters for number in self._holding[word])
         most = max(votes.values(), default=0)
         likely = [number for number in votes if votes[number] >= most / 2]
         best = 0.0
         holders: list[Span] = []
         for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
             folded, offsets = self._fold(self._ids[number])
-            found = partial_ratio_alignment(wanted, folded, score_cutoff=_MIN_RATIO)
-            if found is None or found.dest_end <= found.dest_start or found.score < best:
+            match = partial_ratio_alignment(folded_text, folded, score_cutoff=_MIN_RATIO)
+            if match is None or match.dest_end <= match.dest_start or match.score < best:
                 continue
             span = Span(
-                self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1
+                self._ids[number], offsets[match.dest_start], offsets[match.dest_end - 1] + 1
             )
-            best, holders = found.score, [*(holders if found.score == best else []), span]
+            best, holders = match.score, [*(holders if match.score == best else []), span]
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
     def _fold(self, doc_id: str) -> tuple[str, list[int]]:

@@ -73,16 +73,16 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     bare: list[str] = []
     for record in _records():
         query_id, quotes = record["query_id"], record["evidence"]
-        found = [places.of(item["quote"]) for item in quotes]
+        spans_of_quotes = [places.of(item["quote"]) for item in quotes]
         missing += [
             f"{query_id} {item['doc_id']}"
-            for item, spans in zip(quotes, found, strict=True)
+            for item, spans in zip(quotes, spans_of_quotes, strict=True)
             if not spans
         ]
-        if quotes and not any(found):
+        if quotes and not any(spans_of_quotes):
             bare.append(query_id)
-        cases.append(_case(record, found))
-        qrels[query_id] = _grades(record, found)
+        cases.append(_case(record, spans_of_quotes))
+        qrels[query_id] = _grades(record, spans_of_quotes)
     if missing:  # imported here, so that the first use is light
         from ragbench.datasets.records import warn
 
@@ -131,11 +131,11 @@ class _Places:
 
     def of(self, quote: str) -> list[Span]:
         """Return every place of `quote`, in the order of the corpus."""
-        wanted = _squeezed(quote)
+        squeezed_quote = _squeezed(quote)
         return [
             span
             for doc_id, text in self._squeezed.items()
-            for span in self._in(doc_id, text, wanted)
+            for span in self._in(doc_id, text, squeezed_quote)
         ]
 
     def _in(self, doc_id: str, text: str, wanted: str) -> Iterator[Span]:

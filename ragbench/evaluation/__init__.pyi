@@ -1,8 +1,3 @@
-from .calibrations import (
-    case_thresholds,
-    load_calibrations,
-    with_probabilities,
-)
 from .causes import (
     CAUSES,
     CORRECTNESS,
@@ -10,11 +5,9 @@ from .causes import (
     by_severity,
     count_causes,
     diagnose,
-    doubt_labels,
 )
 from .comparison import (
     check_comparable,
-    check_same,
     compare_results,
 )
 from .costs import (
@@ -35,9 +28,7 @@ from .folder import (
     save,
     save_baseline,
 )
-from .noise import (
-    verdict_noise,
-)
+from .noise import verdict_noise
 from .parameters import (
     WHERE,
     check_models,
@@ -108,14 +99,12 @@ __all__ = [
     "answer_all",
     "ask_all",
     "by_severity",
-    "case_thresholds",
     "check_comparable",
     "check_evaluation",
     "check_gates_measured",
     "check_models",
     "check_parameters",
     "check_requests",
-    "check_same",
     "compare_results",
     "config_name",
     "configuration",
@@ -124,11 +113,9 @@ __all__ = [
     "count_causes",
     "decide",
     "diagnose",
-    "doubt_labels",
     "environment",
     "evaluate",
     "leaderboard",
-    "load_calibrations",
     "load_result",
     "load_results",
     "load_targets",
@@ -149,5 +136,4 @@ __all__ = [
     "typed",
     "verdict",
     "verdict_noise",
-    "with_probabilities",
 ]

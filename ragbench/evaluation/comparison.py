@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
 from ragbench.errors import ComparisonError
-from ragbench.evaluation.records import (
-    Change,
-    Comparison,
-    Flip,
-    PassFail,
-    known_number,
-    score_frame,
-)
+from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, known_number
 from ragbench.evaluation.result import Result
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
-from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value, required_queries
+from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value
 
 ALPHA = 0.05
+_NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "mde")
 
 
 def compare_results(baseline: Result, result: Result) -> Comparison:
@@ -37,56 +30,33 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
 
     Raises:
         ComparisonError: the two are of other data, other questions, or were measured with another
-        embedder or judge;
-            the message names what differs.
+            embedder or judge; the message names what differs.
     """
-    check_same(baseline, result)
+    check_comparable(baseline, result.dataset["fingerprint"], list(result.queries), result.settings)
+    left_out = _left_out(baseline, result)
     return Comparison(
         baseline=baseline.name,
-        baseline_made=str(baseline.config.get("made_at", "")),
-        changes=_changes(baseline, result),
-        pass_fail=_pass_fail(baseline, result),
-        notes=tuple(
-            note
-            for differs in (_ranked_otherwise, _decided_otherwise, _weighted_otherwise)
-            if (note := differs(baseline, result))
-        ),
-    )
-
-
-def check_same(baseline: Result, result: Result) -> None:
-    """Refuse to compare what cannot be compared, before anything is computed; see
-    `compare_results`.
-    """
-    check_comparable(
-        baseline,
-        result.dataset["fingerprint"],
-        list(result.queries),
-        result.settings,
+        baseline_made=baseline.made_at,
+        changes=_changes(baseline, result, left_out),
+        pass_fail=_pass_fail(baseline, result, left_out),
+        notes=tuple(left_out.values()),
     )
 
 
 def check_comparable(
     baseline: Result, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
 ) -> None:
-    """The same check before there is a result: nothing is asked for if the comparison would be
-    refused.
+    """Refuse a comparison before there is a result: nothing is asked for if it could not be made.
 
     Raises:
         ComparisonError: naming what differs.
     """
     before, after = list(baseline.queries), list(query_ids)
-    differences = []
-    if gone := _only(before, after):
-        differences.append(f"only the baseline has {_named(gone)}")
-    if new := _only(after, before):
-        differences.append(f"the baseline lacks {_named(new)}")
-    if differences:
-        counts = f"{len(before)} questions in the baseline, {len(after)} here"
+    if different := sorted({*before} ^ {*after}):
         raise ComparisonError(
-            f"baseline {baseline.name!r} was asked other questions "
-            f"({counts}; {'; '.join(differences)}); evaluate both with the same --test-set, "
-            "--suite and --sample"
+            f"baseline {baseline.name!r} was asked other questions ({len(before)} questions in the "
+            f"baseline, {len(after)} here; only one of them has {', '.join(different[:3])}); "
+            "evaluate both with the same --test-set, --suite and --sample"
         )
     if baseline.dataset["fingerprint"] != fingerprint:
         raise ComparisonError(
@@ -104,235 +74,133 @@ def check_comparable(
             )
 
 
-def _only(some: Sequence[str], others: Sequence[str]) -> list[str]:
-    known = set(others)
-    return [one for one in some if one not in known]
+def _left_out(baseline: Result, result: Result) -> dict[str, str]:
+    """Return what the two measured differently, of "span:", "questions" and "overall", and why."""
+    then, now = baseline.settings, result.settings
+    reasons = {}
+    chunkings = {one.system.get("chunking") for one in (baseline, result)} - {None}
+    aims = [row.measure for row in result.rows if row.target is not None]
+    if len(chunkings) > 1 and (spans := [name for name in aims if name.startswith("span:")]):
+        reasons["span:"] = (
+            f"{', '.join(spans)} cannot be compared: the documents are cut differently, so other "
+            "chunks are relevant; see span_recall@5 and context_evidence_recall"
+        )
+    measured = [
+        {one.name for one in each.perspectives if one.measured} for each in (baseline, result)
+    ]
+    thresholds, others = (dict(one.get("cases", {})) for one in (now, then))
+    if changed := {name for name, _ in thresholds.items() ^ others.items()}:
+        reasons["questions"] = (
+            f"passed questions are not compared: other thresholds ({', '.join(sorted(changed))})"
+        )
+    elif differing := sorted(measured[0] ^ measured[1]):
+        reasons["questions"] = (
+            f"passed questions are not compared: {', '.join(differing)} measured in one of the "
+            "two only"
+        )
+    keys = ("weights", "judge", "perspectives")
+    if differing := [key for key in keys if then.get(key) != now.get(key)]:
+        reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"
+    return reasons
 
 
-def _named(ids: Sequence[str]) -> str:
-    return ", ".join(map(repr, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-
-
-def _changes(baseline: Result, result: Result) -> tuple[Change, ...]:
-    before, after = _scored(baseline), _scored(result)
-    aimed = {row.measure for row in result.rows if row.target is not None}
+def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> tuple[Change, ...]:
+    before, after = (
+        one.scores.dropna(subset=["value"])["measure"].unique() for one in (baseline, result)
+    )
+    aims = {row.measure for row in result.rows if row.target is not None}
     shared = [
         name
         for name in before
         if name in after
-        and (name in HEADLINE or name in aimed or perspective_of(name) == "own")
-        and not _twice(name)
+        and (name in HEADLINE or name in aims or perspective_of(name) == "own")
+        and not name.startswith("overall_")  # its parts are measures of their own
+        and name != "pass_rate"  # McNemar's test is about the same questions
+        and not (name.startswith("span:") and "span:" in left_out)
+        and not (name == "overall" and "overall" in left_out)
     ]
-    if _ranked_otherwise(baseline, result):
-        shared = [name for name in shared if not name.startswith("span:")]
-    if _weighted_otherwise(baseline, result):
-        shared = [name for name in shared if name != "overall"]
     if not shared:
         return ()
-    frames = _frame(baseline, shared), _frame(result, shared)
-    table = compare(*frames, measures=shared, alpha=ALPHA)
-    rows = []
-    records = table.to_dict("records")
-    moved = [row["wins"] + row["losses"] for row in records]
-    adjusted = _holm([known_number(row["p_value"]) for row in records], moved)
-    for row, p in zip(records, adjusted, strict=True):
-        if not row["n"]:
-            continue  # no case is scored by it on both sides
-        low, high = known_number(row["ci_low"]), known_number(row["ci_high"])
-        higher = higher_is_better(row["measure"])
-        rows.append(
+    table = compare(_frame(baseline, shared), _frame(result, shared), measures=shared, alpha=ALPHA)
+    rows = table[table["n"] > 0].to_dict("records")
+    adjusted = _holm(
+        [known_number(row["p_value"]) for row in rows],
+        [row["wins"] + row["losses"] for row in rows],
+    )
+    changes = []
+    for row, p_adjusted in zip(rows, adjusted, strict=True):
+        numbers = {name: known_number(row[name]) for name in _NUMBERS}
+        changes.append(
             Change(
                 measure=row["measure"],
                 perspective=perspective_of(row["measure"]),
-                baseline=known_number(row["baseline"]),
-                contender=known_number(row["contender"]),
-                difference=known_number(row["difference"]),
-                ci_low=low,
-                ci_high=high,
-                p_adjusted=p,
-                mde=known_number(row["mde"]),
+                **numbers,
+                p_adjusted=p_adjusted,
                 n=int(row["n"]),
                 better=int(row["wins"]),
                 worse=int(row["losses"]),
-                verdict=_direction(low, high, p, higher),
-                p_value=known_number(row["p_value"]),
-                n_needed=_needed(*frames, row["measure"], known_number(row["difference"])),
+                verdict=_direction(
+                    numbers["ci_low"], numbers["ci_high"], p_adjusted, row["measure"]
+                ),
             )
         )
-    return tuple(rows)
+    return tuple(changes)
 
 
-def _needed(
-    before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None
-) -> int | None:
-    """How many cases would show the difference that was observed; None where there is none, or no
-    spread.
+def _frame(result: Result, measures: list[str]) -> pd.DataFrame:
+    """Return scores with a row for every case and measure; cases in the order of their ids, so that
+    both frames agree.
     """
-    if not difference:
-        return None
-    [needed] = required_queries(before, after, difference, alpha=ALPHA, measures=[measure])[
-        "required"
-    ]
-    return None if known_number(needed) is None else int(needed)
+    wide = result.scores.pivot(index="query_id", columns="measure", values="value")
+    wide = wide.reindex(index=sorted(result.queries), columns=measures)
+    return wide.melt(ignore_index=False, var_name="measure", value_name="value").reset_index()
 
 
-def _twice(measure: str) -> bool:
-    """Measures compared elsewhere: parts of the overall, as measures; pass_rate, by McNemar's test."""
-    return measure.startswith("overall_") or measure == "pass_rate"
-
-
-def _direction(low: float | None, high: float | None, p: float | None, higher: bool) -> str:
+def _direction(low: float | None, high: float | None, p: float | None, measure: str) -> str:
     if low is None or high is None or p is None or p >= ALPHA or low <= 0 <= high:
         return "no difference shown"
-    return "improvement" if (low > 0) == higher else "regression"
+    return "improvement" if (low > 0) == higher_is_better(measure) else "regression"
 
 
-def _scored(result: Result) -> dict[str, None]:
-    """The measures by which at least one case is scored."""
-    return {
-        name: None
-        for case in result.cases
-        for name, value in case.scores.items()
-        if value is not None
-    }
-
-
-def _frame(result: Result, measures: Sequence[str]) -> pd.DataFrame:
-    """Scores with a row for every case and measure; cases in the order of their ids, so that both
-    frames agree.
-    """
-    cases = sorted(result.cases, key=lambda case: case.query_id)
-    return score_frame(
-        (case.query_id, name, case.scores.get(name)) for name in measures for case in cases
-    )
-
-
-class _Side(NamedTuple):
-    """One thing that passed or failed in one evaluation."""
-
-    passed: bool
-    reasons: tuple[str, ...]
-    question: str
-
-
-def _pass_fail(baseline: Result, result: Result) -> tuple[PassFail, ...]:
-    pairs: dict[str, tuple[dict[str, _Side], dict[str, _Side]]] = {}
-    if not _decided_otherwise(baseline, result):
-        pairs["questions"] = (_questions(baseline), _questions(result))
-    pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(result, "system"))
-    if (
-        result.settings.get("detector") != "built-in"
-    ):  # changes of ragbench's own detector do not concern the system
-        pairs["safety inputs"] = (_samples(baseline, "input"), _samples(result, "input"))
-    tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
-    for what, (before, after) in pairs.items():
-        both = [one for one in before if one in after]
-        if both:
-            newly_failing = [
-                _flip(one, after[one])
-                for one in both
-                if before[one].passed and not after[one].passed
-            ]
-            fixed = [
-                _flip(one, before[one])
-                for one in both
-                if after[one].passed and not before[one].passed
-            ]
-            tested.append(
-                (
-                    what,
-                    len(both),
-                    newly_failing,
-                    fixed,
-                    mcnemar_p_value(len(newly_failing), len(fixed)),
-                )
-            )
-    adjusted = _holm(
-        [p for *_, p in tested],
-        [len(newly_failing) + len(fixed) for _, _, newly_failing, fixed, _ in tested],
-    )
+def _pass_fail(
+    baseline: Result, result: Result, left_out: Mapping[str, str]
+) -> tuple[PassFail, ...]:
+    both = (baseline, result)
+    groups = {"answers to attacks": [_samples(one, "system") for one in both]}
+    if "questions" not in left_out:
+        groups = {"questions": [_questions(one) for one in both]} | groups
+    if result.settings.get("detector") != "built-in":  # its changes do not concern the system
+        groups["safety inputs"] = [_samples(one, "input") for one in both]
+    rows: list[tuple[str, int, tuple[Flip, ...], tuple[Flip, ...]]] = []
+    for what, (before, after) in groups.items():
+        shared = [name for name in before if name in after]
+        failing = [after[name][1] for name in shared if before[name][0] and not after[name][0]]
+        fixed = [before[name][1] for name in shared if after[name][0] and not before[name][0]]
+        if shared:
+            rows.append((what, len(shared), tuple(failing), tuple(fixed)))
+    flips = [(len(failing), len(fixed)) for _, _, failing, fixed in rows]
+    adjusted = _holm([mcnemar_p_value(*counts) for counts in flips], [*map(sum, flips)])
     return tuple(
-        PassFail(
-            what,
-            n,
-            tuple(newly_failing),
-            tuple(fixed),
-            p,
-            _flipped(len(newly_failing), len(fixed), p),
-        )
-        for (what, n, newly_failing, fixed, _), p in zip(tested, adjusted, strict=True)
+        PassFail(*row, p, _flipped(*counts, p))
+        for row, counts, p in zip(rows, flips, adjusted, strict=True)
     )
 
 
-def _decided_otherwise(baseline: Result, result: Result) -> str:
-    """Why the passed questions of the two mean different things; "" where they mean the same."""
-    then, now = (dict(one.settings.get("cases", {})) for one in (baseline, result))
-    if then != now:
-        changed = [
-            f"{name} {then.get(name)} there, {now.get(name)} here"
-            for name in now
-            if then.get(name) != now[name]
-        ]
-        return f"passed questions are not compared: other thresholds ({', '.join(changed)})"
-    before, after = (
-        {one.name for one in each.perspectives if one.measured} for each in (baseline, result)
-    )
-    if changed := sorted(before ^ after):
-        return (
-            f"passed questions are not compared: {', '.join(changed)} measured in one of the "
-            "two only"
-        )
-    return ""
-
-
-def _weighted_otherwise(baseline: Result, result: Result) -> str:
-    """Why the overalls of the two mean different things; "" where they mean the same."""
-    differ = [
-        key
-        for key in ("weights", "judge", "perspectives")
-        if baseline.settings.get(key) != result.settings.get(key)
-    ]
-    return f"overall is not compared: other {' and '.join(differ)}" if differ else ""
-
-
-def _ranked_otherwise(baseline: Result, result: Result) -> str:
-    """Why rankings of chunks by gold evidence mean different things in the two; "" where they mean
-    the same.
-    """
-    before, after = (one.system.get("chunking") for one in (baseline, result))
-    wanted = [
-        row.measure
-        for row in result.rows
-        if row.target is not None and row.measure.startswith("span:")
-    ]
-    if wanted and before and after and before != after:
-        return (
-            f"{', '.join(wanted)} cannot be compared: the documents are cut differently, so "
-            "other chunks are relevant; see span_recall@5 and context_evidence_recall"
-        )
-    return ""
-
-
-def _questions(result: Result) -> dict[str, _Side]:
+def _questions(result: Result) -> dict[str, tuple[bool, Flip]]:
     return {
-        case.query_id: _Side(case.passed, case.reasons, case.question)
+        case.query_id: (case.passed, Flip(case.query_id, case.question, case.reasons))
         for case in result.cases
         if case.passed is not None
     }
 
 
-def _samples(result: Result, kind: str) -> dict[str, _Side]:
-    return {
-        one.sample_id: _Side(
-            one.correct, (f"{'harmful' if one.harmful else 'harmless'}, score {one.score:.2f}",), ""
-        )
-        for one in result.samples
-        if one.kind == kind
-    }
-
-
-def _flip(one: str, side: _Side) -> Flip:
-    return Flip(one, side.question, side.reasons)
+def _samples(result: Result, kind: str) -> dict[str, tuple[bool, Flip]]:
+    flips = {}
+    for sample in result.samples:
+        if sample.kind == kind:
+            about = f"{'harmful' if sample.harmful else 'harmless'}, score {sample.score:.2f}"
+            flips[sample.sample_id] = sample.correct, Flip(sample.sample_id, "", (about,))
+    return flips
 
 
 def _flipped(newly_failing: int, fixed: int, p: float | None) -> str:
@@ -342,8 +210,8 @@ def _flipped(newly_failing: int, fixed: int, p: float | None) -> str:
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
-    """Holm's correction over the tests in which anything moved: the others have p = 1 before
-    anything is looked at.
+    """Return p-values by Holm's correction over the tests in which anything moved: the others have
+    p = 1 before anything is looked at.
     """
     adjusted = list(p_values)
     tested = [(at, p) for at, p in enumerate(p_values) if p is not None and moved[at]]

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, MissingExtraError
-from ragbench.evaluation import calibrations, cases, diagnose
+from ragbench.evaluation import cases, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.costs import cost_facts
@@ -111,8 +111,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
 
     Raises:
         DataError: nothing to ask. ConfigError: a gate that could never pass, or of a perspective
-        that is left out or has no labels; a calibration
-            of scores by another model.
+        that is left out or has no labels.
         MissingExtraError: the extra `safety` is not installed, and the perspective is named, or
         there is nothing but safety samples.
         ModelError: the support model could not be loaded, or the judge's server takes no
@@ -145,12 +144,9 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         depths=tuple(views.at_depths(spec.ks)),
         embedder=embedder,
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
-        calibrations=calibrations.load_calibrations(spec.calibration),
         measures=measures,
         baseline=baseline,
     )
-    models = {"claim_support": plan.support_model, "semantic_similarity": _name(embedder)}
-    calibrations.check_models(plan.calibrations, models)
     if (
         spec.support_model
         and spec.support_model not in SUPPORT_MODELS
@@ -241,9 +237,7 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
                 states.append(Perspective(kind.name, False, reason))
             else:
                 measurement = kind.measure(plan, output)
-                scores = calibrations.with_probabilities(measurement.scores, plan.calibrations)
-                measurement = replace(measurement, scores=scores)
-                frames[kind.name] = scores
+                frames[kind.name] = measurement.scores
                 states.append(_state(kind.name, plan, output, measurement))
                 if states[-1].measured:
                     rows.extend(measurement.rows)
@@ -261,11 +255,7 @@ def _state(
         return Perspective(
             name, False, measurement.reason or _nothing_scored(output), warning=measurement.warning
         )
-    notes = [
-        *measurement.notes,
-        calibrations.scale_note(name, measurement.scores, plan.calibrations),
-    ]
-    return Perspective(name, True, "", "; ".join(filter(None, notes)), measurement.warning)
+    return Perspective(name, True, "", measurement.note, measurement.warning)
 
 
 def decide(
@@ -278,23 +268,19 @@ def decide(
     deciding = plan.deciding
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    thresholds = calibrations.case_thresholds(plan.targets.cases, plan.calibrations)
     verdicts = cases.decide(
-        output, measured, thresholds, deciding.weights, scored.judge_failures.lost
-    )
-    note = calibrations.verdict_note(
-        thresholds, pd.concat([*measured.values(), verdicts.scores.head(0)]), plan.calibrations
+        output, measured, plan.targets.cases, deciding.weights, scored.judge_failures.lost
     )
     passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
     frames = {**scored.frames, "overall": verdicts.scores}
-    states = [*scored.states, Perspective("overall", passing, reason, note)]
+    states = [*scored.states, Perspective("overall", passing, reason)]
     scored = replace(scored, frames=frames, states=states)
     rows = _rows(plan, scored, deciding)
     if output.ablations:
         ablated = score_ablations(plan.dataset, output.ablations, output.ablation_judgements)
         scored = replace(scored, frames={**frames, "ablations": ablated})
-    settings = _settings(plan, deciding, thresholds)
+    settings = _settings(plan, deciding)
     return _result(plan, scored, verdicts, rows, settings, parameters)
 
 
@@ -391,7 +377,6 @@ def _diagnosed(
         scores,
         texts,
         depth=output.depth,
-        calibrations=plan.calibrations,
     )
 
 
@@ -413,9 +398,7 @@ def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]
     }
 
 
-def _settings(
-    plan: EvaluationPlan, deciding: Targets, thresholds: Mapping[str, float]
-) -> dict[str, Any]:
+def _settings(plan: EvaluationPlan, deciding: Targets) -> dict[str, Any]:
     spec = plan.spec
     detector = getattr(plan.detector, "name", "given") if plan.detector else "built-in"
     return {
@@ -424,8 +407,6 @@ def _settings(
         **({"sample": spec.sample, "seed": spec.seed} if spec.sample else {}),
         **_compared_settings(plan, deciding),
         "named": list(deciding.named),
-        "cases": thresholds,
-        **({"calibration": calibrations.plain(plan.calibrations)} if plan.calibrations else {}),
         "detector": detector,
         "k": list(spec.ks),
         **({"criteria": list(plan.criteria)} if spec.judge else {}),

@@ -315,7 +315,7 @@ def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     )
     if len(failed) != count or not set(failed) <= set(config["questions"]):
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
-    empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None, "held": None}
+    empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
     rows = [
         {
             "query_id": query_id,

@@ -167,7 +167,7 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    kept = ("query_id", "cause", "evidence", "test", "measure", "value", "held")
+    kept = ("query_id", "cause", "evidence", "measure", "value", "held")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict(
         "records"

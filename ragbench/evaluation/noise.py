@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation.evaluator import evaluate
 from ragbench.evaluation.spec import EvaluationOptions, EvaluationSpec
-from ragbench.statistics.intervals import wilson_interval
+from ragbench.metrics.rates import wilson_interval
 from ragbench.types import Dataset, System
 
 
@@ -67,6 +66,6 @@ def verdict_noise(
         if not counts:
             continue
         n, flipped = runs * len(counts), sum(counts)
-        low, high = wilson_interval(np.array(np.arange(n) < flipped, dtype=float), 0.05)
+        low, high = wilson_interval(flipped, n)
         rows.append((of, n, flipped, flipped / n, low, high))
     return pd.DataFrame(rows, columns=["of", "verdicts", "flips", "rate", "ci_low", "ci_high"])

@@ -14,6 +14,7 @@ from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.evaluation.spec import EvaluationSpec, plain_type, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
+from ragbench.language import find_language
 from ragbench.llms import Settings, check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
@@ -34,6 +35,7 @@ OF_PIPELINE = (
     "chunk_size",
     "chunk_overlap",
     "tokenizer",
+    "language",
     "depth",
     "k",
     "llm",
@@ -152,10 +154,9 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'chunk_size': 128}
     """
     own = {key: value for key, value in parameters.items() if key not in WHERE}
-    if (
-        own.get("measures") == ""
-    ):  # none of one's own: the configuration, and its name, of before there were any
-        del own["measures"]
+    for name in ("measures", "language"):
+        if own.get(name) == "":  # the configuration, and its name, of before there were any
+            del own[name]
     system = own.get("system", "")
     if "system" in own and is_pipeline(system):
         own |= {"retriever": system} if system else {}
@@ -245,6 +246,8 @@ def check_parameters(
         check_reranker(parameters["reranker"])
     if "retriever" in parameters:
         check_retriever(parameters["retriever"])
+    if "language" in parameters:
+        find_language(parameters["language"])
     if "llm" in parameters:
         check_generator(parameters["llm"], settings)
     if "prompt" in parameters:

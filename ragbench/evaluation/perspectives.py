@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation.calibrations import INJECTION
 from ragbench.evaluation.records import MeasureResult, score_frame
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import judge_failures
@@ -22,17 +21,17 @@ from ragbench.metrics import (
     score_chunks,
     score_judgements,
     score_own,
-    score_run,
     score_spans,
 )
-from ragbench.metrics.context import context_ceilings, score_context
-from ragbench.metrics.groundedness.checks import STRICT, check_groundedness
+from ragbench.metrics.context import score_context
+from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
-from ragbench.metrics.safety.detection import WARN
 from ragbench.metrics.safety.secrets import missing_extra
+from ragbench.metrics.tidy import answer_language
 from ragbench.registry import KS, is_ranking_measure, measure_of
+from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
 
@@ -193,8 +192,8 @@ def passages_in_doubt(answered: SystemOutput) -> str:
     if several > _MAX_IN_DOUBT * total:
         found.append(
             f"{several} of {total} passages ({several / total:.0%}) are in two or three "
-            f"documents, and count for the least relevant of them{_credited_equally(answered)}; "
-            "ids of documents in the system's contexts remove the doubt"
+            "documents, and count for the least relevant of them; ids of documents in the "
+            "system's contexts remove the doubt"
         )
     return "; ".join(filter(None, found))
 
@@ -216,37 +215,17 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     )
 
 
-def _credited_equally(answered: SystemOutput) -> str:
-    dataset, names = answered.dataset, ["nDCG@5", "R@5"]
-    if "document" not in levels_of(answered):
-        return ""
-    means = [
-        pd.concat(score_run(dataset.qrels, _judged(dataset, run), names) for run in runs).groupby(
-            "measure"
-        )["value"]
-        for runs in ([answered.documents], answered.credits)
-    ]
-    low, equal = (groups.mean() for groups in means)
-    return ": " + ", ".join(
-        f"{name} is {low[name]:.3f}, and {equal[name]:.3f} if each counts equally" for name in names
-    )
-
-
 def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, float]:
     """measure -> the mean of the best values that any system could reach, over the judged
     questions.
-
-    unique_token_ratio has what is usual for texts of the length of these contexts.
     """
-    dataset, frames = answered.dataset, []
-    if measures := ranking_measures(levels_of(answered), named):
-        run, chunks = answered.ranking, answered.chunks
-        frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
-    if answered.has_texts:
-        frames.append(context_ceilings(dataset, answered.answers, answered.texts))
-    if not frames:
+    measures = ranking_measures(levels_of(answered), named)
+    if not measures:
         return {}
-    best = pd.concat(frames).groupby("measure", sort=False)["value"].mean().dropna()
+    ceilings = retrieval_ceilings(
+        answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks, measures=measures
+    )
+    best = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in best.items()}
 
 
@@ -314,7 +293,7 @@ class Measurement:
     """What a perspective shows: its scores, rows of measures that are not about single questions,
     safety samples, and claims.
 
-    `notes` state how it was measured, `warning` what makes its numbers less certain, `reason` why
+    `note` states how it was measured, `warning` what makes its numbers less certain, `reason` why
     there may be none.
     """
 
@@ -322,7 +301,7 @@ class Measurement:
     rows: Sequence[MeasureResult] = ()
     safety: SafetyResults | None = None
     claims: pd.DataFrame | None = None
-    notes: tuple[str, ...] = ()
+    note: str = ""
     warning: str = ""
     reason: str = ""
 
@@ -336,18 +315,12 @@ class Measurement:
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_ranking(output, plan.named)
-    return Measurement(scores, notes=(judged_by(output),), warning=passages_in_doubt(output))
+    return Measurement(scores, note=judged_by(output), warning=passages_in_doubt(output))
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_context(output.dataset, output.answers, output.texts)
     return Measurement(scores[~scores["measure"].isin(_REACHED)])
-
-
-def support_threshold(plan: EvaluationPlan) -> float:
-    """Return the claim support from which on a claim counts as supported."""
-    calibration = plan.calibrations.get("claim_support")
-    return STRICT if calibration is None else calibration.threshold
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -356,13 +329,33 @@ def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         output.answers,
         output.texts,
         model=plan.support_model,
-        threshold=support_threshold(plan),
     )
-    return Measurement(scores, claims=claims)
+    warning = ""
+    if language := not_supported(output.dataset, output.answers, plan.support_model):
+        warning = (
+            f"claims are not measured: {language} is not supported by {plan.support_model}; name a "
+            "cross-encoder for it as support_model"
+        )
+    note = _scale_note(scores, "claim_support")
+    return Measurement(scores, claims=claims, note=note, warning=warning)
 
 
 def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    return Measurement(score_answer(output, plan.embedder))
+    scores = score_answer(output, plan.embedder)
+    warning, language = "", answer_language(output.dataset, output.answers)
+    if not knows(plan.embedder, language):
+        warning = (
+            f"semantic_similarity is not measured: {language.name} is not supported by "
+            f"{plan.embedder}; name a multilingual embedder"
+        )
+    note = _scale_note(scores, "semantic_similarity")
+    return Measurement(scores, note=note, warning=warning)
+
+
+def _scale_note(scores: pd.DataFrame, name: str) -> str:
+    if scores.loc[scores["measure"] == name, "value"].isna().all():
+        return ""
+    return f"{name} is a heuristic: it ranks answers, and no value of it is a verdict"
 
 
 def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -371,10 +364,9 @@ def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    dataset, calibration = output.dataset, plan.calibrations.get(INJECTION)
+    dataset = output.dataset
     scores = score_leaks(dataset, output.answers if output.has_answers else (), output.chunks)
-    warn = WARN if calibration is None else calibration.threshold
-    safety = safety_results(dataset, plan.detector, output.safety_answers, warn=warn)
+    safety = safety_results(dataset, plan.detector, output.safety_answers)
     rows = [compare_with_target(row, plan.deciding) for row in safety.rows]
     note = reason = ""
     if not (dataset.safety_inputs or dataset.safety_outputs):
@@ -384,7 +376,7 @@ def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         note = (
             "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
         )
-    return Measurement(scores, rows, safety, notes=(note,), reason=reason)
+    return Measurement(scores, rows, safety, note=note, reason=reason)
 
 
 def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

@@ -2,13 +2,13 @@
 recommendation.
 
 These are the first things an experienced engineer would check, not proofs: only the next run shows
-whether they help. Their texts are in advice.toml.
+whether they help. Their rules and texts are in advice.toml.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,47 +17,9 @@ import pandas as pd
 
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.targets import reaches
-from ragbench.metrics.safety.detection import rate_interval
-
-# Measures that show that the needed evidence was retrieved, and that it reached the model.
-_RETRIEVED = ("R", "Success", "span_recall")
-_REACHED = (
-    "context_recall",
-    "expected_document",
-    "context_fact_recall",
-    "context_evidence_recall",
-    "context_chunk_recall",
-    "llm_context_recall",
-)
-_FOUND = (*_RETRIEVED, *_REACHED)
-_GROUNDED = (
-    "claim_support",
-    "calibrated:claim_support",
-    "numeric_support",
-    "llm_faithfulness",
-    "overall_hallucination",
-    "overall_llm_hallucination",
-)
-_STATED = ("gold_fact_coverage", "required_keywords", "contains_all", "expected_claims")
-_RELEVANT = ("semantic_similarity", "token_f1", "llm_relevance", "llm_correctness")
-_REPEATED = ("ngram_redundancy", "tfidf_redundancy")
+from ragbench.metrics.rates import wilson_interval
 
 _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable ones that are answered
-
-
-class Figures(dict[str, MeasureResult]):
-    """measure -> its row, of those with a target and a mean."""
-
-    def missed(self, *names: str) -> tuple[str, ...]:
-        """Return the figures of these measures, at any depth, that miss their reachable target."""
-        return tuple(figure(row) for row in self._named(names) if row.verdict == "missed")
-
-    def met(self, *names: str) -> tuple[str, ...]:
-        """Return the figures of these measures, at any depth, that meet their target."""
-        return tuple(figure(row) for row in self._named(names) if row.verdict == "passed")
-
-    def _named(self, names: tuple[str, ...]) -> Iterator[MeasureResult]:
-        return (row for measure, row in self.items() if measure.partition("@")[0] in names)
 
 
 def recommend(
@@ -83,119 +45,57 @@ def recommend(
     >>> advice.evidence
     ('claim_support 0.600 [0.500, 0.700] < 0.85 (40 of 50 scored)', 'R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)')
     """
-    figures = Figures(
-        {row.measure: row for row in rows if row.target is not None and row.value is not None}
-    )
-    advice = [
-        *_of_failures(abstentions),
-        *_of_ceilings(figures),
-        *_of_figures(figures),
-        *_of_abstentions(figures, abstentions),
-        _advice(
-            "outcomes",
-            figures.missed("outcome_correct", "required_flags", "forbidden_flags_absent"),
-        ),
-    ]
-    return tuple(one for one in advice if one.evidence)
+    missed = {} if abstentions is None else _of_abstentions(abstentions)
+    met: dict[str, list[str]] = {}
+    for row in rows:
+        if row.target is None or row.value is None:
+            continue
+        name, text = row.measure.partition("@")[0], figure(row)
+        if row.verdict == "unreachable":
+            name, text = "out_of_reach", f"{text}, ceiling {row.ceiling:.3f}"
+        (met if row.verdict == "passed" else missed).setdefault(name, []).append(text)
+    advice: dict[str, Advice] = {}
+    for name, entry in _table()["advice"].items():
+        evidence = _figures(missed, entry["missed"])
+        if not evidence or not advice.keys().isdisjoint(entry.get("unless", ())):
+            continue
+        for key, figures in (("also_missed", missed), ("also_met", met)):
+            if key in entry:
+                others = _figures(figures, entry[key])
+                evidence = [*evidence, *others] if others else []
+        if evidence:
+            advice[name] = Advice(entry["title"], entry["cause"], entry["action"], tuple(evidence))
+    return tuple(advice.values())
 
 
 @cache
-def _texts() -> dict[str, Any]:
+def _table() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
 
 
-def _advice(name: str, evidence: tuple[str, ...], **filled: object) -> Advice:
-    """The advice of this name in advice.toml; it applies if there is evidence."""
-    title, cause, action = (
-        _texts()[name][part].format(**filled) for part in ("title", "cause", "action")
-    )
-    return Advice(title, cause, action, evidence)
+def _figures(figures: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
+    groups = _table()["groups"]
+    measures = [measure for name in names for measure in groups.get(name, (name,))]
+    return [text for measure in measures for text in figures.get(measure, ())]
 
 
-def _of_failures(abstentions: pd.DataFrame | None) -> Iterator[Advice]:
-    if abstentions is not None:
-        failed, n = int(abstentions["failed"].sum()), int(abstentions.to_numpy().sum())
-        yield _advice("failed", (f"{failed} of {n} questions failed",) if failed else ())
-
-
-def _of_ceilings(figures: Figures) -> Iterator[Advice]:
-    for row in figures.values():
-        if row.verdict == "unreachable":
-            evidence = (figure(row), f"ceiling {row.ceiling:.3f}")
-            yield _advice("out_of_reach", evidence, measure=row.measure, ceiling=row.ceiling)
-
-
-def _of_figures(figures: Figures) -> Iterator[Advice]:
-    """Retrieval, context, groundedness, citations and answers, in this order."""
-    missed, met = figures.missed, figures.met
-    recall, reached, found, ranked = (
-        missed(*_RETRIEVED),
-        missed(*_REACHED),
-        met(*_RETRIEVED),
-        missed("nDCG", "RR", "AP"),
-    )
-    if recall or (reached and not found):
-        yield _advice("not_retrieved", (*recall, *reached, *ranked))
-    elif reached:
-        yield _advice("not_reached", (*reached, *found))
-    elif ranked:
-        yield _advice("ranked_low", (*ranked, *found))
-    yield _advice("irrelevant", missed("P", "F1", "llm_context_precision"))
-
-    repeated, common = missed(*_REPEATED), missed("unique_token_ratio")
-    if repeated:
-        yield _advice("repeated", (*repeated, *common))
-    elif common:
-        yield _advice("few_new_words", (*common, *met(*_REPEATED)))
-    yield _advice("facts_spread", missed("fact_dispersion"))
-    yield _advice("diversity", missed("diversity_fits"))
-
-    lacking, good = missed(*_FOUND), met(*_FOUND)
-    if unsupported := missed(*_GROUNDED):
-        name = "unsupported_lacking" if lacking else "unsupported_good" if good else "unsupported"
-        yield _advice(name, (*unsupported, *(lacking or good)))
-    yield _advice("citations_invented", missed("citation_form"))
-    yield _advice(
-        "citations_unsupported", missed("citation_content", "citation_accuracy", "overall_citation")
-    )
-    yield _advice("citations_missing", missed("citation_coverage", "min_citations"))
-    if (left_out := missed(*_STATED)) and lacking:
-        yield _advice("left_out_lacking", (*left_out, *lacking))
-    elif left_out:
-        yield _advice(
-            "left_out", (*left_out, *good), although=" although it was found" if good else ""
-        )
-    yield _advice("off_topic", missed(*_RELEVANT))
-
-
-def _of_abstentions(figures: Figures, abstentions: pd.DataFrame | None) -> Iterator[Advice]:
-    if abstentions is None:
-        return
-    lacking, good = figures.missed(*_FOUND), figures.met(*_FOUND)
+def _of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
+    """Return what a table of abstentions shows that should not be, under the names of the rules."""
     counts = abstentions.astype(int).to_dict("index")
-    answerable, unanswerable = counts["answerable"], counts["unanswerable"]
-    silent = _rate(
-        answerable["abstained"],
-        sum(answerable.values()),
-        "answerable questions abstained from",
-    )
-    bold = _rate(
-        unanswerable["answered"],
-        sum(unanswerable.values()),
-        "unanswerable questions answered",
-    )
-    yield _advice(
-        "abstains_lacking" if lacking else "abstains",
-        (*silent, *(lacking or good)) if silent else (),
-    )
-    yield _advice("answers_anyway", bold)
-
-
-def _rate(k: int, n: int, what: str) -> tuple[str, ...]:
-    if n == 0 or k / n <= _MAX_ABSTAINED:
-        return ()
-    low, high = rate_interval(k, n)
-    return (f"{k} of {n} {what}: {k / n:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}",)
+    n = {kind: sum(row.values()) for kind, row in counts.items()}
+    figures = {}
+    if failed := sum(row["failed"] for row in counts.values()):
+        figures["failed"] = [f"{failed} of {sum(n.values())} questions failed"]
+    for name, kind, column, text in (
+        ("abstained", "answerable", "abstained", "answerable questions abstained from"),
+        ("answered_anyway", "unanswerable", "answered", "unanswerable questions answered"),
+    ):
+        k, of = counts[kind][column], n[kind]
+        if k > _MAX_ABSTAINED * of:
+            low, high = wilson_interval(k, of)
+            rate = f"{k / of:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}"
+            figures[name] = [f"{k} of {of} {text}: {rate}"]
+    return figures
 
 
 def figure(row: MeasureResult) -> str:

@@ -166,9 +166,7 @@ class Change:
     `verdict` is "regression" or "improvement" where the interval of the difference and the p-value
     (Holm over all measures compared) both say so, else "no difference shown", which does not mean
     that there is none: see `mde`, the smallest difference that this many cases would show.
-    `p_value` is that of the single test, `p_adjusted` after Holm's correction. `n_needed` cases
-    would show a true difference as large as the one observed with a probability of 0.8; None where
-    nothing differs or all cases differ alike.
+    `p_value` is that of the single test, `p_adjusted` after Holm's correction.
     """
 
     measure: str
@@ -185,7 +183,6 @@ class Change:
     worse: int
     verdict: str
     p_value: float | None = None
-    n_needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.judges import judge as judge_answers
 from ragbench.judges import spread
 from ragbench.llms import active_dry_run, check_llm
-from ragbench.metrics.pipeline import split_budget
 from ragbench.progress import progress_bar
 from ragbench.retrieval.retrievers import to_documents
 from ragbench.systems import (
@@ -40,7 +39,7 @@ from ragbench.systems import (
     match_passages,
 )
 from ragbench.systems.loader import is_object_name, system_digest
-from ragbench.systems.questions import AnswerJournal, JournaledSystem, warn_of_failures
+from ragbench.systems.questions import JournaledSystem, warn_of_failures
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -53,8 +52,8 @@ class SystemOutput:
     """The answers of one system with what they were made from.
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
-    both query_id -> id -> score; `documents` is a lower bound, and the mean over `credits` is not,
-    where several documents hold the text of a passage without id (see `match_passages`). `chunks`
+    both query_id -> id -> score; `documents` is a lower bound where several documents hold the text
+    of a passage without id (see `match_passages`). `chunks`
     are the texts behind these ids that are in documents of the dataset. `has_contexts` states
     whether what the system retrieved is known at all, `has_texts` whether the texts of the contexts
     are, from `chunks` or from the answers' own passages, and `has_answers` whether the system
@@ -72,7 +71,6 @@ class SystemOutput:
     dataset: Dataset
     answers: Sequence[Answer]
     documents: Run
-    credits: Sequence[Run]
     ranking: Run
     chunks: Sequence[Chunk]
     latency: Sequence[Answer]
@@ -157,9 +155,14 @@ def ask_all(
         journal = Path(journal) / JOURNAL
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
-        keep = _journal_of(journal, system, opened)
+        digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
         output = answer_all(
-            dataset, opened, concurrency=spec.concurrency, attacks=attacks, keep=keep
+            dataset,
+            opened,
+            concurrency=spec.concurrency,
+            attacks=attacks,
+            journal=journal,
+            digest=digest,
         )
         return judge_output(output, opened, spec, judge, criteria)
 
@@ -180,17 +183,6 @@ def open_system(
         is_ours = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
         if is_ours and callable(close := getattr(loaded, "close", None)):
             close()
-
-
-def _journal_of(
-    path: str | Path,
-    system: str | Path | System | Sequence[Answer],
-    opened: System | Sequence[Answer],
-) -> AnswerJournal | None:
-    if not str(path) or not isinstance(opened, System):
-        return None
-    digest = f" {system_digest(str(system))[:12]}" if isinstance(system, str | Path) else ""
-    return AnswerJournal(path, f"{opened.name}{digest}")
 
 
 def judge_output(
@@ -263,7 +255,8 @@ def answer_all(
     concurrency: int = 8,
     timed: int = _TIMED,
     attacks: bool = False,
-    keep: AnswerJournal | None = None,
+    journal: str | Path = "",
+    digest: str = "",
 ) -> SystemOutput:
     """Ask a system every question of the dataset.
 
@@ -276,8 +269,8 @@ def answer_all(
             queue. No question is asked twice, but for the pipeline without a language model, which
             answers all questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
-        answers questions. keep: a file to which the answers of a system are appended as they come,
-        and from which those that it holds
+        answers questions. journal: a file to which the answers of a system (`digest` is that of its
+        description) are appended as they come, and from which those that it holds
             already are taken, so that a run that was stopped continues. Recorded answers and those
             of the built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
@@ -288,9 +281,10 @@ def answer_all(
         about = {"name": "recorded answers", "kind": "answers"}
         if isinstance(system, System):
             about = {"name": system.name, "kind": type(system).__name__}
-            if keep is not None and not isinstance(system, RecordedSystem):
-                keep.check({**_safety_queries(dataset), **dataset.queries})
-                system = JournaledSystem(system, keep)
+            if str(journal) and not isinstance(system, RecordedSystem):
+                journaled = JournaledSystem(system, journal, f"{system.name} {digest}".strip())
+                journaled.check({**_safety_queries(dataset), **dataset.queries})
+                system = journaled
         output = _answers(dataset, system, about, concurrency, timed)
     if attacks:
         return replace(output, safety_answers=_safety_answers(output, system, concurrency))
@@ -322,14 +316,13 @@ def _answers(
         given = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(given, dataset)
-    _warn_of_lost(about["name"], given, matched.is_foreign)
+    _warn_of_lost(about["name"], matched.is_foreign)
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
     return SystemOutput(
         dataset,
         answers,
         matched.run,
-        matched.credits,
         {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
         latency=[answer for answer in answers if answer.query_id in alone or not alone],
@@ -347,17 +340,8 @@ def _answers(
     )
 
 
-def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> None:
-    """Warn of answers that were not recognised, and of passages of which no document holds one."""
-    if unread := Counter(field for answer in answers for field in answer.unread):
-        replies = sum(bool(answer.unread) for answer in answers)
-        warnings.warn(
-            f"{name}: {replies} of {len(answers)} replies have contexts and no answer among "
-            f"their fields ({', '.join(map(repr, list(unread)[:10]))}), so they count as "
-            "retrieval without an answer; name the field with the answer 'answer'",
-            DataWarning,
-            stacklevel=3,
-        )
+def _warn_of_lost(name: str, is_foreign: bool) -> None:
+    """Warn where no document holds any of the passages."""
     if is_foreign:
         warnings.warn(
             f"{name}: none of its passages is in a document of the test set, by id or by text, "
@@ -428,13 +412,13 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         "name": system.name,
         "kind": "Pipeline",
         "chunks": len(system.chunks),
+        "language": system.language,
         **system.ann_recall,
     }
     return SystemOutput(
         dataset,
         answers,
         documents,
-        credits=[documents],
         ranking=ranking,
         chunks=system.chunks,
         latency=list(alone.values()),
@@ -457,9 +441,7 @@ def _ask_alone(
     the first few all fail, the others are not waited for.
     """
     budgeted = (
-        {case.query_id for case in dataset.cases if split_budget(case.latency_budget_ms)[0]}
-        if timed
-        else set()
+        {case.query_id for case in dataset.cases if case.latency_budget_ms} if timed else set()
     )
     wanted = [
         case.query_id

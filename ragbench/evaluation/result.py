@@ -29,8 +29,8 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.metrics.pipeline import outcome_of
+from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import LEADERBOARD
-from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Result(Decisions):
             passed = np.array([case.passed for case in cases if case.passed is not None], float)
             rate, low, high = None, None, None
             if len(passed):
-                rate, (low, high) = float(passed.mean()), wilson_interval(passed, 0.05)
+                rate, (low, high) = float(passed.mean()), wilson_interval(passed.sum(), len(passed))
             rows.append(CategoryResult(name, len(cases), len(passed), rate, low, high))
         return rows
 

@@ -7,20 +7,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, printable, unknown
-from ragbench.evaluation import doubt_labels
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
 from ragbench.statistics.frames import printed_short, with_interval
-
-if TYPE_CHECKING:
-    pass
-
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -84,24 +79,12 @@ class Results(Sequence[Result]):
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
-        """Name -> diagnosis, as far as there are any; "label in doubt" where several systems that
-        do more than quote agree against the label (`ragbench.evaluation.doubt_labels`)."""
-        known = {
+        """Return name -> diagnosis, as far as there are any."""
+        return {
             result.name: result.diagnosis
             for result in self._results
             if result.diagnosis is not None
         }
-        answers = {
-            result.name: result.answers
-            for result in self._results
-            if not any(
-                str(result.parameters.get(name)).endswith("extractive")
-                for name in ("llm", "system")
-            )
-        }
-        return known | doubt_labels(
-            {name: known[name] for name in answers if name in known}, answers
-        )
 
     def leaderboard(self, measure: str = "") -> pd.DataFrame:
         """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
@@ -336,15 +319,12 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
         "with_llm": with_language_model(result.config["parameters"]),
     }
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return (
-        standing
-        | {name: facts.get(name) for name in costs}
-        | _per_question(result, facts.get("generator_cost_usd"))
-    )
+    return standing | {name: facts.get(name) for name in costs} | per_question(result)
 
 
-def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:
-    """What a user waits and pays for, None where that is not known."""
+def per_question(result: Result) -> dict[str, float | None]:
+    """Return what a user waits and pays for, None where that is not known."""
+    cost_usd = result.config.get("facts", {}).get("generator_cost_usd")
     total = next((one for one in result.latency if one.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
     known = cost_usd is not None and (

@@ -18,7 +18,6 @@ from ragbench.metrics.pipeline import (
     latency_table,
     percentile,
     percentile_fraction,
-    split_budget,
 )
 from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics import summarise
@@ -44,10 +43,6 @@ def rows_of(
         name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
         value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
         ceiling = best.get(name, bound_of(name))
-        if name in best and value is not None and ceiling is not None:
-            ceiling = max(
-                ceiling, value
-            )  # a value above what was expected shows that it can be reached
         own = MeasureResult(
             name, perspective_of(name) or "answer", value, low, high, *counts, ceiling
         )
@@ -101,40 +96,29 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
 
 
 def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
-    """latency_<pNN>_ms and latency_mean_ms of the total: those that a budget of the test set or a
-    target names.
-
-    Each is over the questions that share the budget; of several budgets, the one that is missed
-    most.
-    """
-    totals = {
-        answer.query_id: answer.latency_ms["total"]
+    """Return latency_<pNN>_ms and latency_mean_ms of the total, those that a target names."""
+    values = [
+        answer.latency_ms["total"]
         for answer in answered.latency
         if "total" in answer.latency_ms and not answer.failed
-    }
-    every = [case.query_id for case in answered.dataset.cases]
-    wanted: dict[tuple[str, float], list[str]] = {}
-    for case in answered.dataset.cases:
-        for name, budget in split_budget(case.latency_budget_ms)[1].items():
-            if f"latency_{name}_ms" not in targets.named:
-                wanted.setdefault((f"latency_{name}_ms", budget), []).append(case.query_id)
-    wanted |= {
-        (name, targets.measures[name]): every for name in targets.named if is_latency_measure(name)
-    }
-    rows: dict[str, MeasureResult] = {}
-    for (name, target), query_ids in wanted.items():
-        values = [totals[query_id] for query_id in query_ids if query_id in totals]
-        row = MeasureResult(
-            name, "pipeline", _latency_value(name, values), None, None, len(values), len(query_ids)
+    ]
+    n_questions = len(answered.dataset.cases)
+    return [
+        compare_with_target(
+            MeasureResult(
+                name,
+                "pipeline",
+                _latency_value(name, values),
+                None,
+                None,
+                len(values),
+                n_questions,
+            ),
+            targets,
         )
-        row = compare_with_target(row, replace(targets, measures={name: target}))
-        if name not in rows or _excess(row) > _excess(rows[name]):
-            rows[name] = row
-    return list(rows.values())
-
-
-def _excess(row: MeasureResult) -> float:
-    return -math.inf if row.value is None or row.target is None else row.value - row.target
+        for name in targets.named
+        if is_latency_measure(name)
+    ]
 
 
 def _latency_value(name: str, values: Sequence[float]) -> float | None:

@@ -12,7 +12,7 @@ def masked(text: str) -> str:
     """Return the text with personal data, secrets and internal ids masked: at most two characters
     of each are left.
 
-    Without the extra `safety` phone numbers, cards, accounts and the forms of detect-secrets stay.
+    Without the extra `safety` phone numbers, cards and accounts stay.
 
     >>> masked("Write to ana.ruiz@firm.com.")
     'Write to an***.'

@@ -29,10 +29,8 @@ from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.calibrations import CalibrationLike
     from ragbench.evaluation.result import Result
     from ragbench.evaluation.targets import Targets
-    from ragbench.metrics.score_calibration import Calibration
     from ragbench.types import Dataset, Embedder, EmbedderLike, LLMLike
 
 CRITERIA = ("correctness", "faithfulness", "relevance")
@@ -164,7 +162,6 @@ class EvaluationOptions(TypedDict, total=False):
     embedder: EmbedderLike
     support_model: str
     detector: str | Callable[[str], float] | None
-    calibration: CalibrationLike
     judge: LLMLike
     criteria: str | Sequence[str]
     n_rejudged: int
@@ -243,12 +240,6 @@ class EvaluationSpec(BaseModel):
         None,
         "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the "
         "built-in detector.",
-        _MEASURES,
-    )
-    calibration: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
-        (),
-        "Calibration files by `ragbench label`, commas between: what a heuristic score means on "
-        "your texts.",
         _MEASURES,
     )
     judge: Annotated[Any, AfterValidator(_check_judge)] = _option(
@@ -410,7 +401,6 @@ class EvaluationPlan:
     depths: tuple[str, ...]
     embedder: str | Embedder
     detector: Callable[[str], float] | None
-    calibrations: Mapping[str, Calibration]
     measures: tuple[Measure, ...]
     baseline: Result | None
 

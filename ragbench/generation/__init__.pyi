@@ -9,7 +9,6 @@ from .answers import (
     generate_answers,
 )
 from .chunk_sample import (
-    SAMPLINGS,
     sample_chunks,
 )
 from .drafts import (
@@ -26,7 +25,6 @@ from .references import (
 )
 
 __all__ = [
-    "SAMPLINGS",
     "STATES",
     "Ablations",
     "Draft",

@@ -14,6 +14,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, un
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
 from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.language import language_of
 from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.text import count_tokens
 from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run, chunk_places
@@ -161,7 +162,9 @@ def generate_answers(
         )
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
     if llm == "extractive":
-        extracted = extract_answers(dataset.cases, kept, embedder)
+        extracted = extract_answers(
+            dataset.cases, kept, embedder, language=language_of(chunks).code
+        )
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
     asked = [case for case in dataset.cases if kept[case.query_id]]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,13 +30,12 @@ from ragbench.generation.prompts import (
     ask_for_questions,
     ask_for_support,
 )
+from ragbench.language import terms
 from ragbench.llms.reply_text import UnreadableError, json_objects, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Document, Embedder, LLMLike, Span
-
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 # English only; in other languages the prompt and the check by a model must suffice.
 _AUXILIARY = (
@@ -135,15 +133,9 @@ def duplicates(
     return twins
 
 
-def _words(text: str) -> list[str]:
-    """Return the words of a text, normalised in case and typography."""
-    folded = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
-    return _WORD.findall(folded)
-
-
 def _trigrams(text: str) -> list[tuple[str, str, str]]:
-    words = _words(text)
-    return list(zip(words, words[1:], words[2:], strict=False))
+    text_terms = terms(text)
+    return list(zip(text_terms, text_terms[1:], text_terms[2:], strict=False))
 
 
 MAX_OVERLAP = 0.5

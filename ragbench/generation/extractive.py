@@ -7,7 +7,6 @@ chunk of each: free, deterministic, and the lower bound for a language model.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragbench.language import UNSPACED, language_of
 from ragbench.llms.reply_text import NO_ANSWER
+from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.retrieval.outline import find_headings, lines_of
 from ragbench.text import sentence_spans
@@ -38,12 +39,14 @@ def extract_answers(
     cases: Sequence[Case],
     contexts: Mapping[str, Sequence[Chunk]],
     embedder: str | Embedder = "wordllama",
+    *,
+    language: str = "",
 ) -> list[Answer]:
     """Answer each case with the sentences of its contexts that support it best.
 
     The support of a sentence is the mean of its embedding cosine with the question (clipped at 0)
     and its BM25 score as a fraction of the highest possible score, both in [0, 1]. All words of a
-    question have equal weight (stemmed, without stop words), and lengths are relative to those of
+    question have equal weight (stemmed, without stop words, by the `language`), and lengths are relative to those of
     the question's own contexts, so an answer does not depend on the other questions. The best
     sentence and up to two that reach 75 % of its support are given in document order, each followed
     by the number of its context.
@@ -68,8 +71,9 @@ def extract_answers(
     empty = not sentences  # nothing to compare with
     question_vectors = np.zeros((len(cases), 1)) if empty else model.encode(questions)
     sentence_vectors = np.zeros((0, 1)) if empty else model.encode(sentences)
-    counts = _stems(sentences)
-    words_of = dict(zip(used, map(frozenset, _stems(list(used.values()))), strict=True))
+    stems = Words(language_of(list(chunks.values()), language)).of
+    counts = list(map(Counter, stems(sentences)))
+    words_of = dict(zip(used, map(frozenset, stems(list(used.values()))), strict=True))
     # The mean of a context's sentence vectors at unit length, in place of a second embedding.
     sums = {
         chunk_id: sentence_vectors[[row[text] for text in own]].sum(axis=0)
@@ -81,7 +85,7 @@ def extract_answers(
     }
     answers = []
     for case, vector, words in zip(
-        cases, question_vectors, map(frozenset, _stems(questions)), strict=True
+        cases, question_vectors, map(frozenset, stems(questions)), strict=True
     ):
         candidates = dict.fromkeys(
             text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]
@@ -121,25 +125,7 @@ def _sentences(text: str, first: bool) -> list[str]:
     folded = (
         " ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body)
     )
-    return [sentence for sentence in folded if len(sentence.split()) > 2]
-
-
-def _stems(texts: Sequence[str]) -> list[Counter[str]]:
-    """The stemmed words of each text without stop words, counted."""
-    import Stemmer
-
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # in a kernel without ipywidgets its progress bars, unused here, warn
-        import bm25s
-    options = {
-        "stopwords": "en",
-        "stemmer": Stemmer.Stemmer("english"),
-        "show_progress": False,
-        "return_ids": False,
-    }
-    return [Counter(words) for words in bm25s.tokenize(list(texts), **options)] if texts else []
+    return [text for text in folded if len(text.split()) > 2 or len(UNSPACED.findall(text)) > 5]
 
 
 def _shares(asked: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:

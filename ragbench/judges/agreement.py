@@ -22,7 +22,7 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
     - n: pairs; n_both: pairs that are scored on both sides, the basis of all that follows.
     - mean_first, mean_second: the means.
     - same: the fraction of pairs with equal values (to 1e-9), in [0, 1].
-    - difference: the mean absolute difference, in [0, 1]; largest: the largest one.
+    - difference: the mean absolute difference, in [0, 1].
     - kappa: Cohen's kappa, 1 for full agreement and 0 for chance agreement, where all values are 0
       or 1 and both occur; otherwise NaN.
 
@@ -62,7 +62,10 @@ def spread(answers: Sequence[_T], n: int) -> list[_T]:
 
 
 def _values(judgements: Sequence[Judgement]) -> pd.Series:
-    ids, criteria = [one.query_id for one in judgements], [one.criterion for one in judgements]
+    ids, criteria = (
+        [judgement.query_id for judgement in judgements],
+        [judgement.criterion for judgement in judgements],
+    )
     index = pd.MultiIndex.from_arrays([ids, criteria], names=["query_id", "criterion"])
     if index.has_duplicates:
         query_id, criterion = index[index.duplicated()][0]
@@ -70,7 +73,7 @@ def _values(judgements: Sequence[Judgement]) -> pd.Series:
             f"query {query_id!r} has several judgements of {criterion}; compare one system's "
             "judgements at a time"
         )
-    return pd.Series([one.value for one in judgements], index, dtype=float)
+    return pd.Series([judgement.value for judgement in judgements], index, dtype=float)
 
 
 def _row(criterion: str, pairs: pd.DataFrame) -> dict[str, object]:
@@ -88,6 +91,5 @@ def _row(criterion: str, pairs: pd.DataFrame) -> dict[str, object]:
         "mean_second": b.mean(),
         "same": same,
         "difference": gaps.mean(),
-        "largest": gaps.max(),
         "kappa": (same - by_chance) / (1 - by_chance) if is_binary else float("nan"),
     }

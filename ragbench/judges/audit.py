@@ -36,16 +36,7 @@ a ranking. Of places: GPT-4 changed its choice with the order on 35 % of pairs o
 (Zheng et al. 2023, table 2), which is too much for a ranking from one order.
 """
 
-_MEANS = {
-    "repeated": "mean distance of two verdicts on the same answer at temperature 0.7",
-    "padded": "mean change when the answer is padded with empty sentences",
-    "famous author": "mean change when the answer names a famous model as its author",
-    "instruction to the judge": "mean change when the answer instructs the judge",
-    "places swapped": "fraction of pairs of an answer and its padded form whose verdict changes "
-    "with their order",
-    "wrong but fluent": "mean verdict on the right answer to another question",
-    "empty answer": "mean verdict on no text at all",
-}
+_REPEATS = 3
 _ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
 
 
@@ -57,8 +48,6 @@ def judge_audit(
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
     n: int = 20,
-    n_repeats: int = 3,
-    bounds: Mapping[str, float] | None = None,
     concurrency: int = 8,
 ) -> pd.DataFrame:
     """Test a judge before it is used: seven probes with answers that differ in what should not
@@ -66,7 +55,7 @@ def judge_audit(
 
     The probes (one row each) and the meaning of `value`:
 
-    - "repeated": the same request `n_repeats` times at temperature 0.7; mean |difference| of two
+    - "repeated": the same request three times at temperature 0.7; mean |difference| of two
       verdicts, in [0, 1].
     - "padded", "famous author", "instruction to the judge": mean change of the verdict when the
       answer gets sentences without content, a line that names a famous model as its author, or an
@@ -80,24 +69,22 @@ def judge_audit(
       else the answer given to it.
     - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
 
-    A probe passes if its value is within its bound. It is `certain` if the interval is on the same
-    side of the bound; otherwise audit more answers.
+    A probe passes if its value is not shown to exceed its bound; where the interval reaches beyond
+    the bound, audit more answers.
 
     Args:
         answers: of one system; `n` of those that need a judge are taken, evenly spread. criterion:
         "correctness", "relevance" or "faithfulness"; the others do not look at the answer. llm: the
-        judge. bounds: probe -> bound, where it differs from AUDIT_BOUNDS.
+        judge.
 
     Returns:
         probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, over
-        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all), certain
-        (pd.NA where unscored), means (what the value is).
+        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all).
 
     "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all
-    probes: a fair judge with a few random errors passes. `certain` is whether the 95 % interval
-    lies on one side of the bound.
+    probes: a fair judge with a few random errors passes.
 
-    It costs about n * (9 + n_repeats + 2) requests; `dry_run` counts them.
+    It costs about n * 14 requests; `dry_run` counts them.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> from ragbench.types import Case
@@ -116,11 +103,11 @@ def judge_audit(
     6              empty answer    1.0   0.05    fail
 
     Raises:
-        ConfigError: an unknown or unsuitable criterion, model or probe, a number out of range.
+        ConfigError: an unknown or unsuitable criterion or model, `n` below 2.
         DataError: fewer than two answers that can be judged; answers that do not belong to the
         dataset or chunks.
     """
-    _check(criterion, {"n": (n, 2), "n_repeats": (n_repeats, 2)}, bounds or {})
+    _check(criterion, n)
     if not chunks and "documents" not in NEEDS[criterion]:
         answers = [replace(answer, contexts=()) for answer in answers]
     plain = spread(judgeable(answers, criterion, dataset, chunks), n)
@@ -131,13 +118,14 @@ def judge_audit(
             "reference answer or documents"
         )
     wrong, model = _wrong(plain), llms.load_llm(llm)
-    values = {"repeated": _repeated(plain, criterion, model, n_repeats, concurrency)}
+    values = {"repeated": _repeated(plain, criterion, model, concurrency)}
     groups = {"as it is": [*plain, *wrong]}
     for name, text in _ADDED.items():
         groups[name] = [
-            replace(one, answer=text.replace("{answer}", one.answer)) for one in groups["as it is"]
+            replace(material, answer=text.replace("{answer}", material.answer))
+            for material in groups["as it is"]
         ]
-    groups["empty answer"] = [replace(one, answer="") for one in plain]
+    groups["empty answer"] = [replace(material, answer="") for material in plain]
     materials = [material for group in groups.values() for material in group]
     judged = iter(verdicts(materials, criterion, model, concurrency=concurrency))
     scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
@@ -149,15 +137,11 @@ def judge_audit(
     values["places swapped"] = _swapped(plain, model, concurrency)
     values["wrong but fluent"] = scores["as it is"][len(plain) :]
     values["empty answer"] = scores["empty answer"]
-    limits = {**AUDIT_BOUNDS, **(bounds or {})}
-    rows = [_row(probe, values[probe], limits[probe], criterion, len(plain)) for probe in limits]
-    numbers = dict.fromkeys(("value", "ci_low", "ci_high"), "Float64")
-    return pd.DataFrame(rows).astype({**numbers, "certain": "boolean"})
+    rows = [_row(probe, values[probe], criterion, len(plain)) for probe in AUDIT_BOUNDS]
+    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
 
 
-def _check(
-    criterion: str, counts: Mapping[str, tuple[int, int]], bounds: Mapping[str, float]
-) -> None:
+def _check(criterion: str, n: int) -> None:
     suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
     if criterion not in CRITERIA:
         raise ConfigError(unknown("criterion", criterion, suited))
@@ -165,22 +149,19 @@ def _check(
         raise ConfigError(
             f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"
         )
-    for name, (number, smallest) in counts.items():
-        if number < smallest:
-            raise ConfigError(f"{name} is {number}; expected {smallest} or more")
-    for probe, bound in bounds.items():
-        if probe not in AUDIT_BOUNDS:
-            raise ConfigError(unknown("probe", probe, AUDIT_BOUNDS))
-        if not 0 <= bound <= 1:
-            raise ConfigError(f"the bound of {probe!r} is {bound}; expected a number from 0 to 1")
+    if n < 2:
+        raise ConfigError(f"n is {n}; expected 2 or more")
 
 
 def _repeated(
-    plain: Sequence[Material], criterion: str, model: LLM, n_repeats: int, concurrency: int
+    plain: Sequence[Material], criterion: str, model: LLM, concurrency: int
 ) -> list[float | None]:
     """Return the mean distance of two verdicts on each answer."""
-    samples = verdicts(plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
-    pairs = [list(combinations([one for one in row if one is not None], 2)) for row in samples]
+    samples = verdicts(plain, criterion, model, n_samples=_REPEATS, concurrency=concurrency)
+    pairs = [
+        list(combinations([verdict for verdict in row if verdict is not None], 2))
+        for row in samples
+    ]
     return [fmean(abs(a - b) for a, b in row) if row else None for row in pairs]
 
 
@@ -189,16 +170,18 @@ def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[fl
     pairs = [
         Pair(
             str(i),
-            one.question,
-            one.answer,
-            PADDING.replace("{answer}", one.answer),
-            one.reference or "",
-            () if one.reference else one.documents,
+            material.question,
+            material.answer,
+            PADDING.replace("{answer}", material.answer),
+            material.reference or "",
+            () if material.reference else material.documents,
         )
-        for i, one in enumerate(plain)
+        for i, material in enumerate(plain)
     ]
     choices = choose(pairs, model, ("plain", "padded"), concurrency)
-    return [None if one.consistent is None else float(not one.consistent) for one in choices]
+    return [
+        None if choice.consistent is None else float(not choice.consistent) for choice in choices
+    ]
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:
@@ -220,33 +203,25 @@ def _wrong(plain: Sequence[Material]) -> list[Material]:
 
 
 def _row(
-    probe: str, values: Sequence[float | None], bound: float, criterion: str, count: int
+    probe: str, values: Sequence[float | None], criterion: str, count: int
 ) -> dict[str, object]:
     scored = [value for value in values if value is not None]
+    bound = AUDIT_BOUNDS[probe]
     low, high = _interval(values, count, probe in _ADDED, 0.05)
     surely = _interval(values, count, probe in _ADDED, 0.1 / len(AUDIT_BOUNDS))
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a
     # claim.
     either_way = probe in _ADDED and criterion == "correctness"
     failed = surely[0] > bound or (either_way and surely[1] < -bound)
-    certain = failed or (high <= bound and (not either_way or low >= -bound))
-    row = {
-        "value": fmean(scored) if scored else None,
-        "ci_low": low,
-        "ci_high": high,
-        "bound": bound,
-        "verdict": "fail" if failed else "pass",
-        "certain": certain,
-    }
-    if not scored:
-        row |= {**dict.fromkeys(("ci_low", "ci_high", "certain")), "verdict": "unscored"}
-    n_unscored = len(values) - len(scored)
     return {
         "probe": probe,
         "n": len(scored),
-        "n_unscored": n_unscored,
-        **row,
-        "means": _MEANS[probe],
+        "n_unscored": len(values) - len(scored),
+        "value": fmean(scored) if scored else None,
+        "ci_low": low if scored else None,
+        "ci_high": high if scored else None,
+        "bound": bound,
+        "verdict": ("fail" if failed else "pass") if scored else "unscored",
     }
 
 
@@ -260,7 +235,7 @@ def _interval(
     what is between. To changes, from -1 to 1, z^2 / 8 observations of -1 and of 1 and z^2 / 4 of 0
     are added, so that equal ones are no certainty (Agresti & Min 2005).
     """
-    questions = [[one for one in values[i::count] if one is not None] for i in range(count)]
+    questions = [[value for value in values[i::count] if value is not None] for i in range(count)]
     means = [fmean(question) for question in questions if question]
     if not is_change:
         hits, n = sum(means), len(means)

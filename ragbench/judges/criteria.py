@@ -18,6 +18,7 @@ from ragbench.judges.parser import (
     unsupported_claims,
 )
 from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
+from ragbench.language import NONE, detect_language
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import read_outcome
 from ragbench.types import (
@@ -238,6 +239,9 @@ def write_request(
             f"Answer to judge; the numbers in brackets cite "
             f"documents:\n{fence('answer', answer, code)}{cut}"
         )
+        language = detect_language([material.question, answer])
+        if language.code not in ("en", NONE):
+            parts.append(f"The answer is in {language.name}; explain in English.")
     parts.append(
         "Decide this:"
         if len(criteria) == 1
@@ -249,8 +253,8 @@ def write_request(
     form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
     if problem:
-        shown = fence("reply", reply, code) if reply else "(it was empty)"
-        parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", shown))
+        earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
+        parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
     return "\n\n".join(parts)
 
 

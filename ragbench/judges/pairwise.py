@@ -32,7 +32,6 @@ from ragbench.types import (
 
 _REPLY_TOKENS = 400
 _ENOUGH = 5  # comparisons that are needed for the warning about an inconsistent judge
-_DOUBTFUL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,6 @@ def pairwise(
     The judge sees the question, both answers between tags that they cannot close, the reference
     answer where there is one, and where there is none the chunks of both.
 
-    A warning reports where a preference for the longer answer would explain the outcome; see
-    `length_explained`.
-
     Args:
         answers_a, answers_b: of two systems, one per question; the same questions. llm: the judge,
         as in `judge`. chunks: what the answers' contexts name; () shows no documents but the
@@ -110,87 +106,34 @@ def pairwise(
     model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model([*answers_a, *answers_b], model)
-    asked = dict(
+    judged = dict(
         zip(
             [pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True
         )
     )
-    preferences = [decided.get(answer.query_id) or asked[answer.query_id] for answer in answers_a]
-    if lost := [one for one in preferences if one.state in ("unreadable", "judge_failed")]:
+    preferences = [decided.get(answer.query_id) or judged[answer.query_id] for answer in answers_a]
+    if lost := [
+        preference
+        for preference in preferences
+        if preference.state in ("unreadable", "judge_failed")
+    ]:
         warnings.warn(
             f"{len(lost)} of {len(preferences)} comparisons are unscored, {lost[0].state} the "
             f"first, of query {lost[0].query_id!r}: {lost[0].explanation}",
             DataWarning,
             stacklevel=2,
         )
-    asked_about = [one for one in preferences if one.consistent is not None]
-    changed = sum(not one.consistent for one in asked_about)
-    if len(asked_about) >= _ENOUGH and changed >= MOST_INCONSISTENT * len(asked_about):
+    ordered = [preference for preference in preferences if preference.consistent is not None]
+    changed = sum(not preference.consistent for preference in ordered)
+    if len(ordered) >= _ENOUGH and changed >= MOST_INCONSISTENT * len(ordered):
         warnings.warn(
             f"this judge cannot distinguish {names[0]!r} and {names[1]!r}: its choice changed "
-            f"with the order of the two answers in {changed} of {len(asked_about)} comparisons; "
+            f"with the order of the two answers in {changed} of {len(ordered)} comparisons; "
             "take a stronger judge or clearer criteria",
             JudgeWarning,
             stacklevel=2,
         )
-    if text := _length_preference(preferences, answers_a, answers_b, names):
-        warnings.warn(text, JudgeWarning, stacklevel=2)
     return preferences
-
-
-def length_explained(
-    preferences: Sequence[Preference], answers_a: Sequence[Answer], answers_b: Sequence[Answer]
-) -> tuple[int, int]:
-    """Count the decisions for the longer answer, and those between answers of different length.
-
-    A judge without a preference for length decides for the longer one in about half of them, unless
-    the better system writes more: the excess over one half is the part of preferences that length
-    explains.
-
-    >>> won = [Preference("q1", "a", "b", 0.0), Preference("q2", "a", "b", 0.5)]
-    >>> long = [Answer("q1", "Yes, it is."), Answer("q2", "It is not.")]
-    >>> length_explained(won, [Answer("q1", "Yes."), Answer("q2", "No.")], long)
-    (1, 1)
-    """
-    lengths = [
-        {answer.query_id: len(answer.text) for answer in answers}
-        for answers in (answers_a, answers_b)
-    ]
-    longer = [
-        (lengths[0][preference.query_id] > lengths[1][preference.query_id])
-        == (preference.value == 1)
-        for preference in preferences
-        if preference.value in (0, 1)
-        and lengths[0][preference.query_id] != lengths[1][preference.query_id]
-    ]
-    return sum(longer), len(longer)
-
-
-def _length_preference(
-    preferences: Sequence[Preference],
-    answers_a: Sequence[Answer],
-    answers_b: Sequence[Answer],
-    names: tuple[str, str],
-) -> str:
-    """Return the warning that a preference for length explains the outcome; "" where it does not."""
-    from scipy.stats import binomtest
-
-    longer, n = length_explained(preferences, answers_a, answers_b)
-    if n < _ENOUGH or binomtest(longer, n, 0.5, alternative="greater").pvalue >= _DOUBTFUL:
-        return ""
-    wins = sum(
-        1 if preference.value == 1 else -1
-        for preference in preferences
-        if preference.value in (0, 1)
-    )
-    difference = sum(len(one.text) for one in answers_a) - sum(len(one.text) for one in answers_b)
-    if wins * difference <= 0:
-        return ""  # the shorter system won all the same
-    return (
-        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer "
-        f"was chosen in {longer} of {n} decisions; check some of them by hand, or compare "
-        "answers of one length"
-    )
 
 
 _Choice = tuple[str, str, str]  # "first", "second" or "tie"; the reason or the problem; the state
@@ -257,14 +200,14 @@ def _verdict(
         if not choice:
             return None, state, None, problem
     points = {"first": 1.0, "tie": 0.5, "second": 0.0}
-    one, other = points[straight[0]], 1.0 - points[swapped[0]]
+    points_first, points_swapped = points[straight[0]], 1.0 - points[swapped[0]]
     explanation = (
         f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} "
         f"first: {swapped[0]}. {swapped[1]}"
     )
-    if one != other:
+    if points_first != points_swapped:
         return None, "order_dependent", False, explanation
-    return one, "scored", True, explanation
+    return points_first, "scored", True, explanation
 
 
 def _pairs(
@@ -291,8 +234,10 @@ def _pairs(
         )
     answer_of = {answer.query_id: answer for answer in answers_b}
     answers = [*answers_a, *(answer_of[query_id] for query_id in ids[0])]
-    shown = [one if chunks or one.passages else replace(one, contexts=()) for one in answers]
-    materials = materials_of(shown, dataset, chunks)
+    sides = [
+        answer if chunks or answer.passages else replace(answer, contexts=()) for answer in answers
+    ]
+    materials = materials_of(sides, dataset, chunks)
     pairs, decided = [], {}
     for i, answer in enumerate(answers_a):
         rival, material, other = answers[len(ids[0]) + i], materials[i], materials[len(ids[0]) + i]
@@ -312,15 +257,15 @@ def _pairs(
     return pairs, decided
 
 
-def _without_request(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:
-    for answer, name in ((one, names[0]), (other, names[1])):
+def _without_request(first: Answer, second: Answer, names: tuple[str, str]) -> Preference | None:
+    for answer, name in ((first, names[0]), (second, names[1])):
         if answer.failed:
             why = f"the answer of {name} failed: {answer.error or 'no reason is given'}"
-            return Preference(one.query_id, *names, None, "generation_failed", explanation=why)
-    if one.text.strip() == other.text.strip():
-        return Preference(one.query_id, *names, 0.5, explanation="both answers are the same text")
-    if no_answer(one) and no_answer(other):
+            return Preference(first.query_id, *names, None, "generation_failed", explanation=why)
+    if first.text.strip() == second.text.strip():
+        return Preference(first.query_id, *names, 0.5, explanation="both answers are the same text")
+    if no_answer(first) and no_answer(second):
         return Preference(
-            one.query_id, *names, 0.5, "abstained", explanation="neither gives an answer"
+            first.query_id, *names, 0.5, "abstained", explanation="neither gives an answer"
         )
     return None

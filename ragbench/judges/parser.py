@@ -230,8 +230,8 @@ def _verdict(
             verdicts.append(_FORMS[criterion].model_validate(plain))
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in (criterion, *first["loc"]))
-            raise UnreadableError(f"{place}: {first['msg']}") from None
+            where = ".".join(str(part) for part in (criterion, *first["loc"]))
+            raise UnreadableError(f"{where}: {first['msg']}") from None
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
@@ -266,7 +266,7 @@ def _in_words(criterion: str, text: str) -> list[str]:
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
-    """Rank-weighted precision of retrieved chunks, best first: range [0, 1], higher is better.
+    """Compute the rank-weighted precision of retrieved chunks, best first: range [0, 1], higher is better.
 
     The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k,
     where u_k is 1 if the chunk at rank k is useful and P@k the fraction of useful ones among the
@@ -305,7 +305,7 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
                 "statements", [(s.statement, s) for s in verdict.statements], chunk_ids
             )
         case ContextPrecision():
-            return _useful({one.number: one for one in verdict.documents}, chunk_ids)
+            return _useful({judged.number: judged for judged in verdict.documents}, chunk_ids)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
@@ -344,15 +344,15 @@ def _supported(
     """
     last = {_folded(text): (text, part) for text, part in parts}
     lines: dict[bool, list[str]] = {False: [], True: []}
-    for place, (text, part) in enumerate(last.values(), 1):
+    for number, (text, part) in enumerate(last.values(), 1):
         if part.supported and not 1 <= part.document <= len(chunk_ids):
             raise UnreadableError(
-                f"{kind}: number {place} is supported by document {part.document}, but "
+                f"{kind}: number {number} is supported by document {part.document}, but "
                 f"only {len(chunk_ids)} were shown"
             )
         why = f" ({part.reason})" if part.reason else ""
         source = f" [{chunk_ids[part.document - 1]}]" if part.supported else why
-        lines[part.supported].append(f"{place}. {text}{source}")
+        lines[part.supported].append(f"{number}. {text}{source}")
     explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]
     for heading, group in zip(("Unsupported:", "Supported:"), lines.values(), strict=True):
         explanation += [heading, *group] if group else []

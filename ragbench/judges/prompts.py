@@ -121,8 +121,8 @@ def ask_for_preference(
 def repair_preference(request: str, problem: str, reply: str) -> str:
     """Return the same request once more, with the reply that could not be used."""
     code = fence_code([request, reply])
-    shown = fence("reply", reply, code) if reply else "(it was empty)"
-    return f"{request}\n\n{REPAIR.replace('{problem}', problem).replace('{reply}', shown)}"
+    earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
+    return f"{request}\n\n{REPAIR.replace('{problem}', problem).replace('{reply}', earlier_reply)}"
 
 
 # Probes of `judge_audit`: additions without content. Origin: verbosity and place in Zheng et al.

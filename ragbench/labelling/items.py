@@ -36,7 +36,6 @@ LABELLED: Mapping[str, Scale] = {
     "relevance": Scale(
         "How far does the answer address the question? Whether it is true does not matter.", FIVE
     ),
-    "support": Scale("Do the documents below support every statement of the answer?", YES_NO),
     "faithfulness": Scale("How much of the answer do the documents below support?", FIVE),
 }
 """Criterion -> the question to a labeller. The values are on the scale of the judge of that name.
@@ -44,7 +43,7 @@ LABELLED: Mapping[str, Scale] = {
 
 DRAWS = ("questions", "answers")
 
-_BY_DOCUMENTS = {"faithfulness", "support"}
+_BY_DOCUMENTS = {"faithfulness"}
 _MAX_PER_QUESTION = 2
 _SPREAD_OF = ("semantic_similarity", "token_f1")  # where there are no judgements
 

@@ -91,13 +91,13 @@ class QuestionWidget(anywidget.AnyWidget):
 
     @property
     def progress(self) -> str:
-        """How many questions are stored, and how many documents have evidence of one."""
+        """Return how many questions are stored, and how many documents have evidence of one."""
         documents = {span.doc_id for case in self._cases.values() for span in case.evidence}
         return f"{len(self._cases)} questions; {len(documents)} of {len(self._texts)} documents have one."
 
     @property
     def table(self) -> pd.DataFrame:
-        """The stored questions: query_id, question, answer, evidence (the marked texts)."""
+        """Return the stored questions: query_id, question, answer, evidence (the marked texts)."""
         rows = [
             (
                 row["query_id"],
@@ -148,7 +148,7 @@ class QuestionWidget(anywidget.AnyWidget):
         """
         if not text.strip():
             raise DataError("the question is empty; write it first")
-        spans = tuple(self._span(**one) for one in evidence) if answerable else ()
+        spans = tuple(self._span(**mark) for mark in evidence) if answerable else ()
         old = self._cases.get(query_id) if query_id else None
         if old is not None and answerable:  # what is in documents that are not here stays
             spans += tuple(span for span in old.evidence if span.doc_id not in self._texts)
@@ -159,7 +159,9 @@ class QuestionWidget(anywidget.AnyWidget):
         outcome = old.expected_outcome if old is not None and old.answerable else None
         case = replace(
             old
-            or Case(next(one for i in count(1) if (one := f"q{i:03}") not in self._cases), text),
+            or Case(
+                next(free_id for i in count(1) if (free_id := f"q{i:03}") not in self._cases), text
+            ),
             text=text.strip(),
             reference_answer=answer.strip() or None,
             evidence=spans,
@@ -240,17 +242,17 @@ class QuestionWidget(anywidget.AnyWidget):
         }
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """What the form asks for; what cannot be done is said in the form and not in a log."""
-        act, given = str(content.get("act")), dict(content.get("given", {}))
+        """Do what the form requests; an error is shown in the form and not in a log."""
+        act, arguments = str(content.get("act")), dict(content.get("given", {}))
         try:
             if act == "save":
-                self.send({"saved": self.save(**given)})
+                self.send({"saved": self.save(**arguments)})
             elif act == "remove":
-                self.remove(**given)
-                self.send({"removed": given["query_id"]})
+                self.remove(**arguments)
+                self.send({"removed": arguments["query_id"]})
             elif act == "open":
-                self.show_document(**given)
+                self.show_document(**arguments)
             elif act == "search":
-                self.search(**given)
+                self.search(**arguments)
         except (RagbenchError, TypeError, OSError) as exc:
             self.send({"error": str(exc)})

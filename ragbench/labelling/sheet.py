@@ -1,10 +1,7 @@
-"""The label sheet: a CSV file that is filled in with the widget or in a spreadsheet; also one for a
-calibration.
+"""The label sheet: a CSV file that is filled in with the widget or in a spreadsheet.
 
 It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would take for a formula, a
-number or a date gets an apostrophe in front, which is removed when the sheet is read. A sheet for
-the calibration of a heuristic score holds answers sampled evenly over the score; the labeller does
-not see the scores, which are in a file next to it.
+number or a date gets an apostrophe in front, which is removed when the sheet is read.
 """
 
 from __future__ import annotations
@@ -12,31 +9,20 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.files import locked, read_json, write_durably
-from ragbench.labelling.items import LABELLED, LabelItem, make_item
-from ragbench.metrics.score_calibration import (
-    MIN_LABELS,
-    Calibration,
-    calibrate_threshold,
-    score_version,
-)
-from ragbench.registry import measure_of
+from ragbench.files import locked, write_durably
+from ragbench.labelling.items import LABELLED, LabelItem
 from ragbench.text import shielded
-from ragbench.types import Answer, Case
+from ragbench.types import Answer
 
 _WAIT_S = 30.0
 
@@ -209,7 +195,7 @@ def _normal(text: str) -> str:
 
 
 def progress_table(path: str | Path) -> pd.DataFrame:
-    """Progress by annotator: annotator, picked ("random" or "informative"), labelled, of."""
+    """Count labels by annotator: annotator, picked ("random" or "informative"), labelled, of."""
     sheet = read_sheet(path)
     groups = sheet.assign(labelled=sheet["value"].notna()).groupby(
         ["annotator", "picked"], sort=False
@@ -334,152 +320,3 @@ def _locked(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path} has been locked by another process for {_WAIT_S:g} s; try again later"
         ) from exc
-
-
-_GOLDEN = 0.6180339887498949
-_YES = 0.5  # the smallest positive label, where a person gave a number instead of yes or no
-
-
-class _Score(BaseModel):
-    score: FiniteFloat
-    rank: int
-
-
-class _Scores(BaseModel):
-    """The scores of the answers in a sheet, in a file next to it."""
-
-    measure: str
-    model: str
-    version: str
-    seed: int
-    items: dict[str, _Score] = {}
-
-
-def scores_file(sheet: str | Path) -> Path:
-    """Return the file with the scores of a sheet: labels.scores.json next to labels.csv."""
-    return Path(sheet).with_suffix(".scores.json")
-
-
-def write_score_sheet(
-    cases: Sequence[Case],
-    answers: Sequence[Answer],
-    scores: Mapping[str, float],
-    contexts: Mapping[str, Sequence[str]],
-    path: str | Path,
-    *,
-    measure: str = "claim_support",
-    model: str = "",
-    source: str = "",
-    n: int = 60,
-    annotator: str = "me",
-    seed: int = 0,
-) -> int:
-    """Write a sheet of `n` answers to label, stratified by a score, or add `n` to it; returns their
-    number.
-
-    The answers of each sheet, however often it was continued, are spread evenly over the order of
-    the scores, and each has had the same probability: label until there are 30 verdicts and 5 of
-    each kind, and draw more where they do not suffice. (Of 30 answers of which 17 % are positive,
-    half of the draws have fewer than 5; of 60, 2 %.)
-
-    Args:
-        cases: the questions.
-        answers: of one system, one per question.
-        scores: query_id -> score of the answer; answers without one are not drawn.
-        contexts: query_id -> the texts that the answer was made from.
-        path: the sheet, ending in .csv; one that exists must hold answers scored by the same
-            measure and model.
-        measure: the score. For a groundedness measure the question is whether the documents support
-            the answer, else whether it agrees with the reference answer.
-        model: the model that computed the scores, kept for the calibration.
-        source: the system's name.
-        n: number of answers.
-        annotator: name of the labeller.
-        seed: seed of the sample; a sheet keeps that of its first answers.
-
-    Raises:
-        ConfigError: the file does not end in .csv, or holds answers with other scores; `n` is below
-            30 in a new one.
-        DataError: fewer than 30 answers have a score, or all of them are in the sheet.
-    """
-    file = Path(path)
-    if file.suffix.lower() != ".csv":
-        raise ConfigError(f"{file} does not end in .csv; name a sheet, such as labels.csv")
-    version = score_version(measure, model)
-    sheet = _Scores(measure=measure, model=model, version=version, seed=seed)
-    if file.exists():
-        before = _scores_of(file)
-        if before != sheet.model_copy(update={"seed": before.seed, "items": before.items}):
-            raise ConfigError(f"{file} holds answers with other scores; name a new sheet")
-        sheet = before
-    if not sheet.items and n < MIN_LABELS:
-        raise ConfigError(
-            f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better"
-        )
-    criterion = "support" if measure_of(measure).perspective == "groundedness" else "correctness"
-    texts = {answer.query_id: answer.text for answer in answers}
-    questions = {case.query_id: case for case in cases if case.query_id in texts}
-    ranked = sorted(
-        (score, query_id)
-        for query_id, score in scores.items()
-        if query_id in questions and math.isfinite(score)
-    )
-    if len(ranked) < MIN_LABELS:
-        raise DataError(
-            f"{len(ranked)} of {len(cases)} answers have a {measure}; a calibration "
-            f"needs {MIN_LABELS} labels or more"
-        )
-    # Multiples of the golden ratio: the first ones of any number are spread over the whole range.
-    places = np.random.default_rng(sheet.seed).random() + np.arange(len(ranked)) * _GOLDEN
-    items: list[LabelItem] = []
-    for rank in np.argsort(places % 1, kind="stable").tolist():
-        score, query_id = ranked[rank]
-        origin = (source, tuple(contexts.get(query_id, ())))
-        item = make_item(questions[query_id], criterion, [texts[query_id]], [origin])
-        if item.item_id not in sheet.items and len(items) < n:
-            sheet.items[item.item_id] = _Score(score=score, rank=rank + 1)
-            items.append(item)
-    if not items:
-        raise DataError(
-            f"all {len(ranked)} answers with a {measure} are in {file.name}; answer more questions"
-        )
-    label_sheet(items, file, annotator=annotator)
-    write_durably(scores_file(file), sheet.model_dump_json(indent=1) + "\n")
-    return len(items)
-
-
-def calibrate_sheet(path: str | Path) -> Calibration:
-    """Return the calibration from a completed sheet; rows without a verdict are left out.
-
-    Yes, or a number from 0.5, is positive; labels of several people are averaged.
-
-    Raises:
-        DataError: no such sheet, no file with its scores, or too few labels; see
-            `calibrate_threshold`.
-    """
-    labels, scores = read_sheet(path).dropna(subset="value"), _scores_of(path)
-    if foreign := sorted({*labels["item"]} - {*scores.items}):
-        raise DataError(
-            f"{Path(path).name} holds {foreign[0]!r}, of which {scores_file(path).name} has no "
-            "score; keep them together"
-        )
-    means = labels.astype({"value": float}).groupby("item")["value"].mean()
-    values = [scores.items[item].score for item in means.index]
-    calibration = calibrate_threshold(
-        values, means.to_numpy() >= _YES, measure=scores.measure, model=scores.model
-    )
-    # The version of the scores in the sheet, which may be older.
-    return replace(calibration, version=scores.version)
-
-
-def _scores_of(sheet: str | Path) -> _Scores:
-    """Return what `write_score_sheet` wrote next to a sheet."""
-    file, again = scores_file(sheet), "make the sheet again with `ragbench label`"
-    missing = (
-        f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench label` "
-        "wrote both: keep them together"
-    )
-    try:
-        return _Scores.model_validate(read_json(file, again, missing=missing))
-    except ValidationError as exc:
-        raise DataError(f"{file.name} is damaged ({exc.errors()[0]['loc']}); {again}") from exc

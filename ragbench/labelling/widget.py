@@ -73,17 +73,17 @@ class LabelWidget:
 
     @property
     def item_id(self) -> str:
-        """The item that is shown."""
+        """Return the id of the item that is shown."""
         return str(self._rows[self._place]["item"])
 
     @property
     def labelled(self) -> int:
-        """The number of items with a verdict."""
+        """Return the number of items with a verdict."""
         return sum(row["value"] is not None for row in self._rows)
 
     @property
     def _first(self) -> int:
-        """Where the first unlabelled answer is; 0 where all are labelled."""
+        """Return where the first unlabelled answer is; 0 where all are labelled."""
         return next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
 
     def label(self, verdict: float) -> None:
@@ -229,6 +229,6 @@ def _with_code(text: str) -> str:
     'Use <code style="white-space: pre-wrap">`a &lt; b`</code>.'
     """
     return _CODE.sub(
-        lambda found: f'<code style="white-space: pre-wrap">{found[0]}</code>',
+        lambda match: f'<code style="white-space: pre-wrap">{match[0]}</code>',
         escape(text, quote=False),
     )

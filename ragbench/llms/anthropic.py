@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
 import time
 import weakref
 from contextlib import suppress
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
@@ -67,16 +65,12 @@ class Claude:
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         self._model = model
         self._name = f"anthropic:{model}"
-        parts = urlsplit(base_url or "")
-        # User and password go into a header: the SDK logs addresses as they are, but no
-        # authorization.
         self._base_url = base_url and address(base_url)
-        self._user, password = parts.username or "", unquote(parts.password or "")
         self._lock = threading.Lock()
         self._client: Any = None
         self._takes_temperature = True
         self._takes_schema = True
-        self.secrets = (key, password)
+        self.secrets = (key,)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
@@ -97,12 +91,10 @@ class Claude:
             if self._client is None:
                 import anthropic  # takes seconds: only when a request leaves
 
-                key, password = self.secrets
                 self._client = anthropic.Anthropic(
-                    api_key=key,
+                    api_key=self.secrets[0],
                     base_url=self._base_url,
                     max_retries=0,
-                    default_headers=_basic(self._user, password),
                     http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
                 )
                 # The SDK closes it in __del__, which in a cycle may come after the end of its
@@ -134,7 +126,7 @@ class Claude:
         import anthropic
 
         failed: RequestError | None = None
-        text, found = "", None
+        text, content = "", None
         try:
             reply = client.messages.with_raw_response.create(
                 model=self._model,
@@ -154,25 +146,23 @@ class Claude:
             if isinstance(exc.__cause__, OutOfBoundsError):
                 failed = out_of_bounds(exc.__cause__, reason)
             elif type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
-                address = self._clean(
-                    str(client.base_url.copy_with(userinfo=b"", query=None))
-                ).rstrip("/")
+                server = self._clean(str(client.base_url)).rstrip("/")
                 way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
-                failed = unreachable(self._name, address, reason, way_out)
+                failed = unreachable(self._name, server, reason, way_out)
             else:
                 failed = cut(self._name, reason)
         except anthropic.AnthropicError as exc:
             failed = unreadable(self._name, self._clean(str(exc)))
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            found = json.loads(text)
-        if not failed and not isinstance(found, dict):
+            content = json.loads(text)
+        if not failed and not isinstance(content, dict):
             failed = unreadable(self._name, self._clean(text))
         if failed is not None:
             # out here, so that the SDK's error, which holds the request and its key, is not its
             # context
             raise failed
-        return dict(found or {})
+        return dict(content or {})
 
     def _adapted(self, failed: RequestError, extra: dict[str, Any]) -> bool:
         """Return True if the request can be sent in another form after this refusal. Each step goes
@@ -194,9 +184,9 @@ class Claude:
         return False
 
     def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        found = in_form(ClaudeReply, body, self._name, self._clean)
-        parts, usage = [], found.usage
-        for block in found.content:
+        reply = in_form(ClaudeReply, body, self._name, self._clean)
+        parts, usage = [], reply.usage
+        for block in reply.content:
             if block.type == "text":
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
@@ -212,20 +202,12 @@ class Claude:
         )
         return Reply(
             "".join(parts),
-            found.model or self._model,
+            reply.model or self._model,
             read,
             usage.output_tokens,
             latency_s,
-            finish.get(found.stop_reason or "", "stop"),
+            finish.get(reply.stop_reason or "", "stop"),
         )
 
     def _clean(self, text: str) -> str:
         return scrubbed(text, self.secrets)
-
-
-def _basic(user: str, password: str) -> dict[str, str]:
-    """Return the header for a user and a password in an address; none without them."""
-    if not user and not password:
-        return {}
-    pair = f"{unquote(user)}:{password}".encode()
-    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}

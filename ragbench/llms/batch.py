@@ -71,12 +71,14 @@ def generate_many(
     if schema is not None:
         options["schema"] = schema
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
-    known: Sequence[Completion | None] = [None] * len(requests)
+    completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
-        known = llm.known([*requests.values()])
+        completions = llm.known([*requests.values()])
     elif plan := active_dry_run():
-        known = plan.complete(llm.name, [*requests.values()], known, shared=False)
-    done = {pair: reply for pair, reply in zip(requests, known, strict=True) if reply is not None}
+        completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
+    done = {
+        pair: reply for pair, reply in zip(requests, completions, strict=True) if reply is not None
+    }
     stop = threading.Event()
 
     def call(pair: _Pair) -> Completion:

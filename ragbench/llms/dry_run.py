@@ -76,7 +76,8 @@ class DryRun:
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the plan of each model, by name."""
         return tuple(
-            _model_plan(name, list(own.values())) for name, own in sorted(self._found.items())
+            _model_plan(name, list(requests.values()))
+            for name, requests in sorted(self._found.items())
         )
 
     @property
@@ -113,9 +114,9 @@ class DryRun:
         """
         with self._noting:
             call = "" if shared else f"{next(self._calls)} "
-            own = self._found.setdefault(name, {})
+            noted = self._found.setdefault(name, {})
             for request, reply in zip(requests, found, strict=True):
-                own.setdefault(call + request.key, (request, reply is not None))
+                noted.setdefault(call + request.key, (request, reply is not None))
         return [
             reply or _stand_in(name, request)
             for request, reply in zip(requests, found, strict=True)

@@ -4,7 +4,6 @@ under test.
 
 from __future__ import annotations
 
-import email.utils
 import json
 import math
 import random
@@ -160,16 +159,14 @@ def _server_message(body: str) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return seconds from now, from seconds or from an HTTP date; None where there is neither.
+    """Return the seconds that a header names; None where it names none.
 
-    >>> _retry_after("1.5"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
-    (1.5, None, 0.0)
+    >>> _retry_after("1.5"), _retry_after("soon")
+    (1.5, None)
     """
     seconds = math.nan
     with suppress(ValueError):
         seconds = float(value or "")
-    with suppress(ValueError, OverflowError, TypeError):
-        seconds = email.utils.parsedate_to_datetime(value or "").timestamp() - time.time()
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,16 +26,9 @@ from ragbench.llms.failures import (
     unreachable,
     unreadable,
 )
-from ragbench.network import MAX_REPLY_MB, Bounds, OutOfBoundsError
+from ragbench.network import Bounds, OutOfBoundsError
 
 _CONNECT_S = 10.0
-
-
-class Limits(NamedTuple):
-    """What a reply may take, in seconds and megabytes."""
-
-    timeout_s: float = 120.0
-    max_reply_mb: float = MAX_REPLY_MB
 
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -45,12 +38,12 @@ def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], st
     """Return the body of a paid reply in its documented form; raises RequestError with its JSON
     where it has another.
     """
-    found = None
+    parsed = None
     with suppress(ValidationError):
-        found = form.model_validate(body)
-    if found is None:
+        parsed = form.model_validate(body)
+    if parsed is None:
         raise unreadable(name, clean(json.dumps(body, ensure_ascii=False, default=str)))
-    return found
+    return parsed
 
 
 class Response(NamedTuple):
@@ -76,7 +69,6 @@ class Transport:
         secrets: Sequence[str] = (),
         *,
         headers: Mapping[str, str] | None = None,
-        auth: tuple[str, str] | None = None,
     ) -> None:
         self.name, self._secrets = name, secrets
         import httpx
@@ -84,7 +76,6 @@ class Transport:
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         self._client = Bounds(name).client(
             headers=headers,
-            auth=auth,
             cookies=no_cookies,
             limits=httpx.Limits(max_keepalive_connections=64),
         )
@@ -98,10 +89,8 @@ class Transport:
         self,
         method: str,
         url: str,
-        limits: Limits,
+        timeout_s: float,
         way_out: str,
-        *,
-        params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> Response:
         """Return the reply to one request, of any status; raises RequestError, with `way_out` where
@@ -113,7 +102,7 @@ class Transport:
 
         failure: RequestError | None = None
         try:
-            return self._send(method, url, limits, params, content)
+            return self._send(method, url, timeout_s, content)
         except OutOfBoundsError as exc:
             failure = out_of_bounds(exc, self.clean(str(exc)))
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
@@ -121,29 +110,19 @@ class Transport:
                 self.name, self.clean(address(url)), self.clean(str(exc)), way_out
             )
         except httpx.TimeoutException:
-            failure = timed_out(self.name, limits.timeout_s)
+            failure = timed_out(self.name, timeout_s)
         except httpx.RequestError as exc:
             failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
 
     def _send(
-        self,
-        method: str,
-        url: str,
-        limits: Limits,
-        params: Mapping[str, Any] | None,
-        content: Mapping[str, Any],
+        self, method: str, url: str, timeout_s: float, content: Mapping[str, Any]
     ) -> Response:
         import httpx
 
-        timeout = httpx.Timeout(limits.timeout_s, connect=min(_CONNECT_S, limits.timeout_s))
-        # build_request would drop the address' own query
-        whole = httpx.URL(url).copy_merge_params(params) if params else httpx.URL(url)
-        extensions = {"max_reply_mb": limits.max_reply_mb}
-        request = self._client.build_request(
-            method, whole, timeout=timeout, extensions=extensions, **content
-        )
+        timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
+        request = self._client.build_request(method, url, timeout=timeout, **content)
         start = time.perf_counter()
         response = self._client.send(request)
         ended = time.perf_counter()
@@ -154,24 +133,18 @@ class Transport:
 
 
 class Server:
-    """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded.
-
-    A user and password inside the address are sent, but not shown.
-    """
+    """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded."""
 
     def __init__(
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
-        parts = urlsplit(base_url)
-        user, password = unquote(parts.username or ""), unquote(parts.password or "")
         self.name, self.address = name, address(base_url)
-        self.secrets = tuple(secret for secret in (key, password) if secret)
+        self.secrets = (key,) if key else ()
         self._hints, self._way_out = hints, way_out
         self._transport = Transport(
             name,
             self.secrets,
             headers={"Authorization": f"Bearer {key}"} if key else None,
-            auth=(user, password) if user and not key else None,
         )
         self.clean = self._transport.clean
 
@@ -180,18 +153,18 @@ class Server:
         `timeout_s`.
         """
         url = f"{self.address}{path}"
-        reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
+        reply = self._transport.send("POST", url, timeout_s, self._way_out, json=payload)
         if reply.status != 200:
             raise refused(
                 self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
             )
-        found = None
+        content = None
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            found = json.loads(reply.text)
-        if not isinstance(found, dict):
+            content = json.loads(reply.text)
+        if not isinstance(content, dict):
             raise unreadable(self.name, self.clean(reply.text))
-        return found
+        return content
 
     def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
         """Return the body of a reply in its documented form; raises RequestError where it has

@@ -62,11 +62,11 @@ class Ollama:
         start = time.perf_counter()
         body = self.server.post("/api/chat", payload, timeout_s)
         latency_s = time.perf_counter() - start
-        found = self.server.read(OllamaReply, body)
-        finish = "length" if found.done_reason == "length" else "stop"
-        read, written = found.prompt_eval_count, found.eval_count
+        reply = self.server.read(OllamaReply, body)
+        finish = "length" if reply.done_reason == "length" else "stop"
+        read, written = reply.prompt_eval_count, reply.eval_count
         return Reply(
-            found.message.content, found.model or self._model, read, written, latency_s, finish
+            reply.message.content, reply.model or self._model, read, written, latency_s, finish
         )
 
     def _context_for(self, request: Request) -> int:

@@ -115,8 +115,8 @@ class OpenAI:
         return False
 
     def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        found = self.server.read(ChatReply, body)
-        choice, usage = found.choices[0], found.usage or ChatUsage()
+        reply = self.server.read(ChatReply, body)
+        choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)
         finish = {"length": "length", "content_filter": "refusal"}.get(
@@ -125,7 +125,7 @@ class OpenAI:
         if refusal:
             text, finish = text or refusal, "refusal"
         read, written = usage.prompt_tokens, usage.completion_tokens
-        return Reply(text, found.model or self._model, read, written, latency_s, finish)
+        return Reply(text, reply.model or self._model, read, written, latency_s, finish)
 
 
 def warn_of_temperature(name: str) -> None:

@@ -56,8 +56,8 @@ def prices() -> dict[str, Price]:
     """Return the price of every model that has one, by "provider:model"; a table named by
     RAGBENCH_PRICES takes precedence.
     """
-    own = os.environ.get("RAGBENCH_PRICES", "")
-    return {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
+    file = os.environ.get("RAGBENCH_PRICES", "")
+    return {**_read(_TABLE, 0), **(_read(Path(file), _changed(file)) if file else {})}
 
 
 def price_of(name: str) -> Price | None:
@@ -79,7 +79,7 @@ def price_of(name: str) -> Price | None:
             return table[candidate]
     if name.partition(":")[0] in _LOCAL and not name.endswith("cloud"):
         return Price(0.0, 0.0)
-    bare = [known for known in table if known.partition(":")[2] in (name, _DATE.sub("", name))]
+    bare = [model for model in table if model.partition(":")[2] in (name, _DATE.sub("", name))]
     return table[bare[0]] if len(bare) == 1 else None
 
 

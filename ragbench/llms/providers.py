@@ -278,18 +278,19 @@ def _key(provider: str) -> str | None:
 
 def _base_url(provider: str, default: str) -> str:
     variable = f"RAG_EVAL_{provider}_BASE_URL"
-    given = os.environ.get(variable, "").strip()
-    if not given:
+    url = os.environ.get(variable, "").strip()
+    if not url:
         return default
     try:
-        parts = urlsplit(given)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
     except ValueError:
-        right = False
-    if not right:  # not shown: it may hold a password
+        is_address = False
+    if not is_address or "@" in url:  # not shown: it may hold a password
         raise ConfigError(
-            f"{variable} is not an address; expected one such as http://localhost:8000"
+            f"{variable} is not an address without a user; expected one such as "
+            "http://localhost:8000"
         )
     if provider == "OPENAI" and parts.path in ("", "/"):
-        given = given.rstrip("/") + "/v1" if not parts.query else given
-    return given.rstrip("/")
+        url = url.rstrip("/") + "/v1" if not parts.query else url
+    return url.rstrip("/")

@@ -7,13 +7,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
+
+from ragbench.language import LANGUAGES, NONE, detect_language, find_language, folded
 
 NO_ANSWER = "no answer found in the documents"
 """The text of an abstention, which the prompts ask for when the documents do not contain the
 answer.
 """
+
+_JOINED = ("Han", "Hiragana", "Hangul", "Thai")  # scripts in which denials are parts of words
 
 LONGEST_ABSTENTION = 80
 """In words (of ten characters). A longer text is an answer, however it begins."""
@@ -121,8 +126,9 @@ def read_outcome(text: str) -> str:
     "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
-    "NO_ANSWER", and English first sentences that state that the documents do not contain the answer
-    or that the model will not help. A text of more than 80 words, or one that continues with "but",
+    "NO_ANSWER", and first sentences that state that the documents do not contain the answer, in
+    English and the languages of languages.toml with `documents`; in English also that the model
+    will not help. A text of more than 80 words, or one that continues with "but",
     "however" and the like, is an answer: it may be a partial one, and a judge sees it. An empty
     text abstains.
 
@@ -149,9 +155,48 @@ def read_outcome(text: str) -> str:
     if _REFUSES.search(plain):
         return "blocked"
     plain = _FROM.sub("", plain)
-    first = re.match(r".*?(?:[.!?](?=\s|$)|$)", plain)
-    found = _ABSTAINS.search(first[0]) if first else None
-    return "no_results" if found and not _GOES_ON.search(plain) else "success"
+    first = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
+    opening = first[0] if first else ""
+    abstains = _ABSTAINS.search(opening) or _abstains_elsewhere(opening)
+    return "no_results" if abstains and not _continues(plain) else "success"
+
+
+def _abstains_elsewhere(opening: str) -> bool:
+    """Return True if a first sentence in another language than English abstains."""
+    opening = folded(opening)
+    if _unknown().search(opening):
+        return True
+    if detect_language([opening]).code in ("en", NONE):
+        return False
+    parts = ("documents", "tell", "negations")
+    return any(
+        all(_part_of(language.code, part).search(opening) for part in parts)
+        for language in LANGUAGES.values()
+        if language.documents
+    )
+
+
+def _continues(text: str) -> bool:
+    language = detect_language([text])
+    is_other = language.code not in ("en", NONE) and language.but
+    return bool((_part_of(language.code, "but") if is_other else _GOES_ON).search(folded(text)))
+
+
+@lru_cache
+def _part_of(code: str, part: str) -> re.Pattern[str]:
+    """Return a pattern for the phrases of a language; negations, and what continues, are whole words
+    where words are separated.
+    """
+    language = find_language(code)
+    phrases = getattr(language, part).replace(" ", "|" if part == "negations" else " ")
+    is_whole = part in ("negations", "but") and language.script not in _JOINED
+    return re.compile(rf"(?<!\w)(?:{folded(phrases)})(?!\w)" if is_whole else folded(phrases))
+
+
+@lru_cache
+def _unknown() -> re.Pattern[str]:
+    phrases = "|".join(language.unknown for language in LANGUAGES.values() if language.unknown)
+    return re.compile(rf"(?<![a-zà-ÿ])(?:{folded(phrases)})")
 
 
 _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
@@ -222,10 +267,10 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs) and any(found[key] != value for key, value in pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs) and any(fields[key] != value for key, value in pairs):
         raise UnreadableError("an object of it has two values for one key")
-    return found
+    return fields
 
 
 _BEGINS = re.compile(r'\{\s*["}]')

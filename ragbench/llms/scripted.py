@@ -75,7 +75,7 @@ class ScriptedLLM:
         if isinstance(reply, Completion):
             return reply
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
-        asked = f"{system or ''} {prompt}"
+        question = f"{system or ''} {prompt}"
         return Completion(
-            text, self.name, input_tokens=len(asked.split()), output_tokens=len(text.split())
+            text, self.name, input_tokens=len(question.split()), output_tokens=len(text.split())
         )

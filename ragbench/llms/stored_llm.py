@@ -13,12 +13,11 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
-from ragbench.files import write_durably
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
-from ragbench.store import budgets, cache_folder, digest, replies
+from ragbench.store import budgets, replies
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 from ragbench.text import without_surrogates
@@ -224,12 +223,12 @@ class StoredLLM:
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         settings, price = self.settings, price_of(self.name)
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
-            return self._sent(request, timeout_s)
+            return self._client.send(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
         reservation = self._reserved(request, bound, settings, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._sent(request, timeout_s)
+            reply = self._client.send(request, timeout_s)
             cost = (
                 price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
             )
@@ -243,28 +242,6 @@ class StoredLLM:
                 StoreError
             ):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
                 budgets.settle(reservation, cost, answered=answered)
-
-    def _sent(self, request: Request, timeout_s: float) -> Reply:
-        try:
-            return self._client.send(request, timeout_s)
-        except RequestError as exc:
-            if (
-                exc.failure is not FailureKind.UNREADABLE
-                or not exc.body
-                or self.settings.replies == "off"
-            ):
-                raise
-            name = f"{request.key[:16]}-{digest(exc.body)[:8]}.txt"
-            with suppress(OSError):  # it was paid for: a person may still read it
-                folder = cache_folder() / "unreadable"
-                folder.mkdir(mode=0o700, exist_ok=True)
-                write_durably(
-                    folder / name,
-                    scrubbed(exc.body, self._client.secrets).encode("utf-8", "replace"),
-                )
-                (folder / name).chmod(0o600)
-                exc = exc.reworded(f"{exc}; all of it is in unreadable/{name} of the cache folder")
-            raise exc from None
 
     def _reserved(
         self,

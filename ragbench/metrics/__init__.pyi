@@ -19,7 +19,6 @@ from .correctness import (
 )
 from .groundedness import (
     claim_support,
-    claim_table,
     numeric_support,
     score_groundedness,
 )
@@ -41,10 +40,6 @@ from .safety import (
     leakage_findings,
     load_detector,
 )
-from .score_calibration import (
-    Calibration,
-    calibrate_threshold,
-)
 from .spans import (
     score_spans,
     split_evidence,
@@ -55,12 +50,9 @@ from .trec import (
 )
 
 __all__ = [
-    "Calibration",
     "abstention_table",
-    "calibrate_threshold",
     "ceilings",
     "claim_support",
-    "claim_table",
     "correctness_estimate",
     "gold_fact_coverage",
     "injection_score",

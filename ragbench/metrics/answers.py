@@ -19,10 +19,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import regex
 
 from ragbench.errors import DataError
+from ragbench.language import WORD, folded
 from ragbench.metrics.array_types import Floats
 from ragbench.metrics.tidy import (
+    answer_language,
     answered_cases,
     answers_by_query,
     context_texts,
@@ -32,8 +35,7 @@ from ragbench.metrics.tidy import (
     wording,
 )
 from ragbench.registry import Measure
-from ragbench.retrieval.embedders import load_embedder
-from ragbench.text import UNSPACED
+from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
@@ -44,7 +46,7 @@ _EMPHASIS = re.compile(
     r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])"
 )  # of Markdown: "*so*", "**so**"
 
-_WORD = re.compile(rf"{UNSPACED}|{_NUMBER}|(?:(?!{UNSPACED})\w)+")
+_WORD = regex.compile(f"{_NUMBER}|{WORD.pattern}", regex.V1)
 
 
 def token_f1(answer: str, reference: str) -> float:
@@ -158,11 +160,9 @@ def semantic_similarity(
 
 
 def squad_words(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKC", text).casefold()
     # punctuation and symbols; in ASCII these are `string.punctuation`
-    bare = "".join(sign for sign in folded if unicodedata.category(sign)[0] not in "PS")
-    spaced = re.sub(UNSPACED, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
-    return spaced.split()
+    bare = "".join(sign for sign in folded(text) if unicodedata.category(sign)[0] not in "PS")
+    return list(WORD.findall(re.sub(r"\b(a|an|the)\b", " ", bare)))
 
 
 def words(text: str) -> list[str]:
@@ -180,7 +180,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
 def _words(text: str) -> tuple[str, ...]:
-    matches = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    matches = _WORD.findall(folded(text))
     return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
 
 
@@ -250,6 +250,7 @@ def score_answers(
         q: {"gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts)}
         for q, (case, _) in answered.items()
     }
+    is_known = knows(embedder, answer_language(dataset, answers))
     if compared:
         texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
         row_of = {text: row for row, text in enumerate(texts)}
@@ -260,7 +261,8 @@ def score_answers(
         for (query_id, pair), value in zip(
             compared.items(), semantic_similarity(left, right).tolist(), strict=True
         ):
-            rows[query_id] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
+            similarity = value if is_known else math.nan
+            rows[query_id] |= {"semantic_similarity": similarity, "token_f1": token_f1(*pair)}
     for query_id, (case, _) in answered.items():
         if case.required_keywords:
             coverage = keyword_coverage(words[query_id], case.required_keywords)

@@ -5,34 +5,21 @@ value.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import DataError
 from ragbench.metrics.answers import stated_facts, words
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import context_ids, context_texts, tidy, tidy_cases, usable_cases
+from ragbench.metrics.tidy import context_ids, context_texts, tidy_cases, usable_cases
 from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 
-DIVERSITY_FOR = {"faq": (0.0, 0.90), "comparison": (0.40, 0.95), "research": (0.60, 1.0)}
-"""query_type -> the lowest and the highest diversity (1 - tfidf_redundancy) that suit it.
-
-A question of type "faq" needs one topic, a "comparison" two or three, "research" many. The limits
-are conventions, set from typical contexts, not from readers' judgements. With the documents as
-background and five chunks of 128 tokens, neighbours in one document have 0.73 to 0.90 (medians of
-four collections), chunks of five documents drawn at random 0.86 to 0.98, BM25's best five 0.65 to
-0.91.
-"""
-
-_BACKGROUND = (
-    2_000  # documents of a large corpus, evenly spread, that give the document frequencies of words
-)
-# texts of a context that are compared with each other: the pairs of 200,000 would fill the memory
-_MAX_TEXTS = 1_000
+# documents of a large corpus, evenly spread, that give the document frequencies of words
+_BACKGROUND = 2_000
+_MAX_TEXTS = 200  # of a context that are compared with each other, evenly spread
 _WORDS = 3  # of an n-gram
 
 
@@ -45,13 +32,13 @@ def score_context(
     In [0, 1] except fact_dispersion; * marks what is better when lower. None measures whether the
     context is about the question.
 
-    - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancies`).
+    - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancy`).
       tfidf_redundancy*: their likeness (`tfidf_redundancies`) by the documents of the corpus, at
       most 2,000 evenly spread ones; where a system keeps its own documents, by all the texts that
       any answer was given.
     - unique_token_ratio: distinct words over all words, the type-token ratio of linguistics. It
       falls with the length of any text, because common words recur: compare contexts of similar
-      length only, see `context_ceilings`.
+      length only.
     - fact_dispersion*: the number of texts that hold a gold fact (by the rules of
       `gold_fact_coverage`); an answer is easier to compose from few. Unscored where none does.
       context_fact_recall: the fraction of the gold facts that some text holds; a fact that is split
@@ -62,8 +49,6 @@ def score_context(
       R@k of what reached the model, after every cut. expected_document: 1 where at least one of
       them is there, else 0.
     - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
-    - diversity_fits: 1 where the diversity of two or more texts suits the question's `query_type`
-      (`DIVERSITY_FOR`), else 0.
 
     All but the redundancies, unique_token_ratio, context_recall and expected_document have rows
     only if some case of the dataset has the label. A case is unscored (NaN) without the label,
@@ -96,14 +81,14 @@ def score_context(
     matched = any(documents) or not any(
         answer.passages for answer in answers
     )  # passages to documents
-    ngrams, likeness = (
-        ngram_redundancies(contexts),
-        tfidf_redundancies(contexts, _background(dataset, contexts)),
-    )
+    likeness = tfidf_redundancies(contexts, _background(dataset, contexts))
     rows = {}
     for i, (case, answer) in enumerate(usable):
         context_words = [word for text in contexts[i] for word in words(text)]
-        row = {"ngram_redundancy": ngrams[i], "tfidf_redundancy": likeness[i]}
+        row = {
+            "ngram_redundancy": ngram_redundancy(contexts[i]),
+            "tfidf_redundancy": likeness[i],
+        }
         row["unique_token_ratio"] = (
             len(set(context_words)) / len(context_words) if context_words else math.nan
         )
@@ -130,16 +115,12 @@ def score_context(
             row["context_chunk_recall"] = len({*case.expected_chunks} & {*ids}) / len(
                 {*case.expected_chunks}
             )
-        if case.query_type in DIVERSITY_FOR and len(contexts[i]) > 1:
-            low, high = DIVERSITY_FOR[case.query_type]
-            row["diversity_fits"] = float(low <= 1 - likeness[i] <= high)
         rows[case.query_id] = row
     labels = {
         "fact_dispersion": "gold_facts",
         "context_fact_recall": "gold_facts",
         "context_evidence_recall": "evidence",
         "context_chunk_recall": "expected_chunks",
-        "diversity_fits": "query_type",
     }
     measures = [
         "ngram_redundancy",
@@ -156,35 +137,8 @@ def score_context(
     return tidy_cases(dataset.cases, measures, rows)
 
 
-def context_ceilings(
-    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()
-) -> pd.DataFrame:
-    """Estimate the unique_token_ratio of contexts of these lengths when nothing repeats: query_id,
-    measure, value.
-
-    In the form of `ceilings`, so that a target beyond it is reported as out of reach and not as
-    missed. It is the usual value, not a bound: Heaps' law, min(1, 1.32 * n ** -0.13) for n words,
-    fitted to chunks drawn at random from different documents of CLAPNQ and SQuAD (25 to 1,600
-    words; within 0.03 of the medians). One context in twenty lies 0.1 above it at 50 words and 0.03
-    at 1,600. Code is far below: the Python reference has 0.49 at 400 words where this is 0.61.
-    Cases without context are left out.
-
-    >>> from ragbench.types import Answer, Case, Dataset, Passage
-    >>> answer = Answer("q", "...", passages=(Passage("p", "word " * 1000),))
-    >>> context_ceilings(Dataset("mine", "test", {}, [Case("q", "?")], {}), [answer]).round(2)
-      query_id             measure  value
-    0        q  unique_token_ratio   0.54
-    """
-    contexts = context_texts([answer for _, answer in usable_cases(dataset, answers)], chunks)
-    lengths = {
-        query_id: sum(len(words(text)) for text in texts) for query_id, texts in contexts.items()
-    }
-    usual = {query_id: min(1.0, 1.32 * n**-0.13) for query_id, n in lengths.items() if n}
-    return tidy(list(usual), ["unique_token_ratio"], list(usual.values()))
-
-
-def ngram_redundancies(contexts: Sequence[Sequence[str]]) -> list[float]:
-    """Return the overlap of word 3-grams between the texts of each context, in [0, 1]; lower is
+def ngram_redundancy(texts: Sequence[str]) -> float:
+    """Return the overlap of word 3-grams between the texts of a context, in [0, 1]; lower is
     better.
 
     For two texts: the distinct 3-grams of words that both have, divided by those of the text that
@@ -192,88 +146,57 @@ def ngram_redundancies(contexts: Sequence[Sequence[str]]) -> list[float]:
     gives 1. The result is the mean over all pairs. A text of fewer than three words is one n-gram;
     one without words shares nothing. One text: 0. No text: NaN.
 
-    >>> ngram_redundancies([["the tower opened in 1889", "it opened in 1889 in Paris"], ["alone"], []])
-    [0.333333333, 0.0, nan]
+    >>> ngram_redundancy(["the tower opened in 1889", "it opened in 1889 in Paris"])
+    0.333333333
     """
 
-    def ngrams(text: str) -> dict[Any, float]:
+    def ngrams(text: str) -> set[tuple[str, ...]]:
         text_words = words(text)
         starts = range(max(len(text_words) - _WORDS + 1, 1)) if text_words else ()
-        return dict.fromkeys((tuple(text_words[i : i + _WORDS]) for i in starts), 1.0)
+        return {tuple(text_words[i : i + _WORDS]) for i in starts}
 
-    return _mean_likeness(contexts, ngrams, by_smaller=True)
+    overlaps = [
+        len(first & second) / max(min(len(first), len(second)), 1)
+        for first, second in combinations(map(ngrams, _sample(texts)), 2)
+    ]
+    return round(float(np.mean(overlaps or [0.0])), 9) if texts else math.nan
 
 
 def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[str]) -> list[float]:
     """Return the TF-IDF similarity of the texts of each context, in [0, 1]; lower is better.
 
-    Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer: counts of
-    words times ln((1 + N) / (1 + df)) + 1, with df and N those of `background`, such as the
-    documents of the corpus. By the df of the texts themselves, words like "the" alone would give
-    unrelated English passages 0.2, by that of a corpus 0.1 (medians over 150 questions each on
-    CLAPNQ and SQuAD, five chunks of 256 tokens). One text: 0. No text: NaN.
+    Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer, with the
+    document frequencies of `background`, such as the documents of the corpus. By the df of the
+    texts themselves, words like "the" alone would give unrelated English passages 0.2, by that of a
+    corpus 0.1 (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of 256 tokens). One
+    text: 0. No text: NaN.
 
     >>> [round(value, 3) for value in tfidf_redundancies([["the red tower", "the red bridge"]], ["the", "the", "red"])]
     [0.443]
     """
-    n_containing = Counter(word for text in background for word in set(words(text)))
+    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped,unused-ignore]
 
-    def weights(text: str) -> dict[Any, float]:
-        counts = Counter(words(text))
-        row = {
-            w: n * (math.log((1 + len(background)) / (1 + n_containing[w])) + 1)
-            for w, n in counts.items()
-        }
-        length = math.sqrt(sum(weight**2 for weight in row.values()))
-        return {word: weight / length for word, weight in row.items()}
-
-    return _mean_likeness(contexts, weights)
-
-
-def _mean_likeness(
-    contexts: Sequence[Sequence[str]],
-    features: Callable[[str], Mapping[Any, float]],
-    *,
-    by_smaller: bool = False,
-) -> list[float]:
-    """Return for each context the mean product of its texts' features over all pairs, or over that
-    of the smaller text.
-
-    Of more than 1,000 texts an even sample is compared. Values are rounded: sums of floats may
-    differ in the last bits.
-    """
-    from scipy.sparse import csr_matrix
-
-    row_of: dict[str, int] = {}
-    numbers: dict[Any, int] = {}
-    data, columns, ends = list[float](), list[int](), [0]
-    for texts in contexts:
-        if isinstance(texts, str):
-            raise DataError(
-                f"a context is a sequence of texts, not one text such as {texts[:60]!r}; put it "
-                "in a list"
-            )
-        for text in texts:
-            if text not in row_of:
-                row_of[text] = len(row_of)
-                row = features(text)
-                columns += [numbers.setdefault(feature, len(numbers)) for feature in row]
-                data += row.values()
-                ends.append(len(columns))
-    matrix = csr_matrix((data, columns, ends), shape=(len(row_of), max(len(numbers), 1)))
-    sizes = np.diff(ends)
+    analyze = cache(words)
+    every = {text for texts in (background, *contexts) for text in texts}
+    vocabulary = sorted({word for text in every for word in analyze(text)})
+    if not vocabulary:
+        return [0.0 if texts else math.nan for texts in contexts]
+    vectorizer = TfidfVectorizer(analyzer=analyze, vocabulary=vocabulary).fit(background or [""])
     values = []
     for texts in contexts:
-        rows = [row_of[text] for text in texts][:: -(-len(texts) // _MAX_TEXTS) or 1]
-        table = (matrix[rows] @ matrix[rows].T).toarray()
-        if by_smaller:
-            table = table / np.maximum(np.minimum.outer(sizes[rows], sizes[rows]), 1)
-        n_pairs = len(rows) * (len(rows) - 1)
+        n = len(sample := _sample(texts))
+        vectors = vectorizer.transform(sample) if n > 1 else None
         mean = (
-            float(table.sum() - table.trace()) / n_pairs if n_pairs else 0.0 if rows else math.nan
+            0.0
+            if vectors is None
+            else ((vectors @ vectors.T).sum() - vectors.power(2).sum()) / (n * (n - 1))
         )
-        values.append(round(min(max(mean, 0.0), 1.0), 9) if rows else math.nan)
+        values.append(round(min(max(float(mean), 0.0), 1.0), 9) if texts else math.nan)
     return values
+
+
+def _sample(texts: Sequence[str]) -> Sequence[str]:
+    return texts[:: -(-len(texts) // _MAX_TEXTS) or 1]
 
 
 def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str]:

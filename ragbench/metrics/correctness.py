@@ -59,8 +59,8 @@ def correctness_estimate(signals: Mapping[str, float], *, words: int = 0) -> flo
     has `LONG` (5) or more and the value is between 0.2 and 0.8. On 1,490 verdicts of people in a
     public set, the estimate without these limits had an accuracy of 0.79 (two people: 0.87), but
     0.67 for answers of 5 to 15 words and 0.61 for longer ones, where always giving the more
-    frequent verdict has 0.77 and 0.65. Whether a long answer is right takes a judge, gold facts, or
-    a calibration (`ragbench label`).
+    frequent verdict has 0.77 and 0.65. Whether a long answer is right takes a judge, or gold
+    facts.
 
     Balanced accuracy at 0.5 on 10,807 correct and wrong answers made by rule from human texts
     (SQuAD, CLAPNQ, PubMedQA), in 5-fold cross-validation over questions, with a reference only:

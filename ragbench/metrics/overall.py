@@ -64,10 +64,7 @@ def weighted_overall(
     >>> round(weighted_overall({"semantic": 0.8, "hallucination": 0.1}), 4)
     0.8333
 
-    Raises:
-        ConfigError: a weight of a part that does not exist, below 0, or all of them 0.
     """
-    check_weights(weights)
     good = {
         name: 1 - value if name in LOWER_PARTS else value
         for name, value in parts.items()
@@ -87,22 +84,18 @@ def shortfalls(
     """Return the parts that do not reach their threshold, in the order of `PARTS`, each with a
     description.
 
-    Parts that are NaN or missing pass. A value equal to its threshold passes; both are compared
-    unrounded and shown with enough decimals to differ.
+    Parts that are NaN or missing pass. A value equal to its threshold passes.
 
     >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "llm_hallucination": 0.3})
     {'semantic': 'semantic similarity 0.62 < 0.70', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
-
-    Raises:
-        ConfigError: a threshold of a part that does not exist, or outside [0, 1].
     """
-    check_thresholds(thresholds)
     texts = {}
     for name, part in _PARTS.items():
         value, threshold = parts.get(name, math.nan), thresholds.get(name, math.nan)
         sign = ">" if name in LOWER_PARTS else "<"
         if value > threshold if sign == ">" else value < threshold:
-            texts[name] = f"{part['label']} {_compared(value, threshold, sign)}"
+            digits = 2 if round(value, 2) != round(threshold, 2) else 6
+            texts[name] = f"{part['label']} {value:.{digits}f} {sign} {threshold:.{digits}f}"
     return texts
 
 
@@ -134,15 +127,6 @@ def _check(
 def is_number(value: object) -> TypeGuard[float]:
     """Return True for a finite number that is not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _compared(value: float, threshold: float, sign: str) -> str:
-    """Return both numbers with two decimals, or as many more as are needed for them to differ."""
-    pairs = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
-    left, right = next(
-        (pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(threshold))
-    )
-    return f"{left} {sign} {right}"
 
 
 _NAMED = 3  # documents that a reason lists
@@ -384,10 +368,7 @@ def _missed(
         )
     if part == "expected_claims":
         listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
-        return (
-            f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected "
-            f"claims: {listed}"
-        )
+        return f"states {value:.0%} of the expected claims: {listed}"
     if part == "expected_citations":
         return (
             f"cites {', '.join(answer.citations) or 'nothing'}, "

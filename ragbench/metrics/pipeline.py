@@ -104,19 +104,6 @@ def by_stage(
     return stages
 
 
-def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the budgets of stages, which hold for each question, and those of percentiles of all
-    totals.
-
-    >>> split_budget({"search": 200, "total": 5000, "p95": 4000})
-    ({'retrieve': 200, 'total': 5000}, {'p95': 4000})
-    """
-    stages = {name: budget for name, budget in budget_ms.items() if not _PERCENTILE.fullmatch(name)}
-    return by_stage(stages, min), {
-        name: budget for name, budget in budget_ms.items() if name not in stages
-    }
-
-
 def percentile_fraction(name: str) -> float:
     """Return the fraction of a named percentile; NaN for other names.
 
@@ -145,22 +132,21 @@ def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float])
     >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
     ['total 900 ms > 800 ms']
     """
-    latency, (budget, _) = by_stage(latency_ms), split_budget(budget_ms)
-    both = [stage for stage in budget if stage in latency and latency[stage] > budget[stage]]
-    return [f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms" for stage in both]
+    latency, budget = by_stage(latency_ms), by_stage(budget_ms, min)
+    late = [stage for stage in budget if latency.get(stage, 0.0) > budget[stage]]
+    return [f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms" for stage in late]
 
 
 def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
     """Return 1 if every measured stage that has a budget keeps within it, else 0; NaN where no
     measured stage has one.
 
-    Ignored are stages that were not measured (a reply from the cache), and percentiles ("p95"),
-    which are of the total over all questions.
+    Stages that were not measured (a reply from the cache) are ignored.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
     """
-    measured = by_stage(latency_ms).keys() & split_budget(budget_ms)[0].keys()
+    measured = by_stage(latency_ms).keys() & by_stage(budget_ms).keys()
     return float(not over_budget(latency_ms, budget_ms)) if measured else math.nan
 
 
@@ -242,7 +228,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         "required_flags": any(case.required_flags for case in cases),
         "forbidden_flags_absent": any(case.forbidden_flags for case in cases),
         "min_citations": any(case.min_citations is not None for case in cases),
-        "latency_in_budget": any(split_budget(case.latency_budget_ms)[0] for case in cases),
+        "latency_in_budget": any(case.latency_budget_ms for case in cases),
         "cost_usd": any(row.get("cost_usd", math.nan) >= 0 for row in rows.values()),
     }
     return tidy_cases(cases, (measure for measure, has in has_rows.items() if has), rows)
@@ -282,52 +268,37 @@ def latency_table(
 ) -> pd.DataFrame:
     """Compare the latency of each stage with its budget, in milliseconds.
 
-    Columns stage, n, mean, p50, p95, p99, budget, over, verdict.
+    Columns stage, n, mean, p50, p95, p99, budget, verdict.
 
     Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers
     that did not fail and measured the stage: of fewer than 20 the p95 is the slowest answer, of
-    fewer than 100 the p99. `over` is the fraction of the answers that took longer than the budget;
-    the verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages are in the
-    order in which a pipeline runs them ("search" is "retrieve"), others after them, "total" last. A
-    budget of a percentile, such as "p99", is one of the total and has a row of its own.
+    fewer than 100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not
+    measured". Stages are in the order in which a pipeline runs them ("search" is "retrieve"),
+    others after them, "total" last.
 
     >>> from ragbench.types import Answer
     >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
     >>> latency_table(answers, {"retrieve": 25, "generate": 900})
-          stage  n   mean    p50    p95    p99  budget  over       verdict
-    0  retrieve  4   25.0   20.0   40.0   40.0    25.0   0.5          over
-    1  generate  0   <NA>   <NA>   <NA>   <NA>   900.0  <NA>  not measured
-    2     total  4  100.0  100.0  100.0  100.0    <NA>  <NA>     no budget
-
-    Raises:
-        DataError: a latency that is not a number of at least 0.
+          stage  n   mean    p50    p95    p99  budget       verdict
+    0  retrieve  4   25.0   20.0   40.0   40.0    25.0          over
+    1  generate  0   <NA>   <NA>   <NA>   <NA>   900.0  not measured
+    2     total  4  100.0  100.0  100.0  100.0    <NA>     no budget
     """
-    of_stages, of_percentiles = split_budget(budgets or {})
-    times: dict[str, list[float]] = {stage: [] for stage in of_stages}
+    limits = by_stage(budgets or {}, min)
+    times: dict[str, list[float]] = {stage: [] for stage in limits}
     for answer in answers:
         for stage, value in by_stage(answer.latency_ms).items() if not answer.failed else ():
-            if not 0 <= value < math.inf:
-                raise DataError(
-                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected "
-                    "a number, 0 or more"
-                )
             times.setdefault(stage, []).append(value)
     order = {stage: number for number, stage in enumerate(STAGES[:-1])}
     stages = sorted(times, key=lambda stage: order.get(stage, len(STAGES) + (stage == STAGES[-1])))
-    budgeted = [(stage, times[stage], of_stages.get(stage), _VERDICT_AT) for stage in stages]
-    total = times.get(STAGES[-1], [])
-    budgeted += [
-        (f"total, {name}", total, ms, percentile_fraction(name))
-        for name, ms in of_percentiles.items()
-    ]
     table = []
-    for label, values, limit, fraction in budgeted:
+    for stage in stages:
+        values, limit = times[stage], limits.get(stage)
         mean = math.fsum(values) / len(values) if values else math.nan
-        quantiles = [percentile(values, quantile) for quantile in _PERCENTILES.values()]
-        over, verdict = math.nan, "no budget" if limit is None else "not measured"
+        quantiles = [percentile(values, fraction) for fraction in _PERCENTILES.values()]
+        verdict = "no budget" if limit is None else "not measured"
         if limit is not None and values:
-            over = sum(value > limit for value in values) / len(values)
-            verdict = "within" if percentile(values, fraction) <= limit else "over"
-        table.append((label, len(values), mean, *quantiles, limit, over, verdict))
-    columns = ["stage", "n", "mean", *_PERCENTILES, "budget", "over", "verdict"]
+            verdict = "within" if percentile(values, _VERDICT_AT) <= limit else "over"
+        table.append((stage, len(values), mean, *quantiles, limit, verdict))
+    columns = ["stage", "n", "mean", *_PERCENTILES, "budget", "verdict"]
     return pd.DataFrame(table, columns=columns).astype(dict.fromkeys([*columns[2:-1]], "Float64"))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError
+from ragbench.language import Language, detect_language
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
@@ -80,6 +81,12 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
             )
         texts[answer.query_id] = [passages[i] if i in passages else by_id[i].text for i in ids]
     return texts
+
+
+def answer_language(dataset: Dataset, answers: Sequence[Answer]) -> Language:
+    """Return the language that the answers are in, and the questions where these are few."""
+    given = [answer.text for answer in answers if not answer.abstained]
+    return detect_language([*given[:200], *list(dataset.queries.values())[:200]])
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:

@@ -2,6 +2,7 @@ from . import plots
 from .conclusions import (
     budget_curves,
     conclusion,
+    headline,
     order_changes,
 )
 from .configuration import (
@@ -17,12 +18,13 @@ from .decisions import (
 from .explorer import Explorer, explore
 from .export import export_mlflow, export_table
 from .failures import (
+    disagreements,
     failure_details,
     gap_table,
     plain,
     worst_failures,
 )
-from .leaderboard import leaderboard_html, leaderboard_markdown
+from .leaderboard import leaderboard_markdown, leaderboard_rows
 from .page import write_report
 from .traces import export_traces
 
@@ -33,6 +35,7 @@ __all__ = [
     "budget_curve",
     "budget_curves",
     "conclusion",
+    "disagreements",
     "explore",
     "export_mlflow",
     "export_table",
@@ -40,9 +43,10 @@ __all__ = [
     "failure_details",
     "findings",
     "gap_table",
+    "headline",
     "known_costs",
-    "leaderboard_html",
     "leaderboard_markdown",
+    "leaderboard_rows",
     "margin_decisions",
     "order_changes",
     "plain",

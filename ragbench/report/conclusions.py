@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation import CAUSES, STAGE_OF, Result, Results
-from ragbench.evaluation.results import configurations, mean_of
-from ragbench.registry import higher_is_better
+from ragbench.evaluation.results import configurations, mean_of, per_question
+from ragbench.registry import higher_is_better, meaning_of
 from ragbench.report.configuration import budget_curve, known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
@@ -59,6 +59,50 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     )
 
 
+def headline(
+    results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str
+) -> str:
+    """State the decision of a sweep in one sentence without its full stop, for a title.
+
+    Labels are as they are; where Markdown is shown, escape the sentence with `plain`.
+
+    The arguments are those of `conclusion`.
+    """
+    label = configurations(results).set_index("name")["label"]
+    order = list(_ranked(results, measure).index)
+    if not order:
+        return _UNSCORED.format(measure).rstrip(".")
+    best = order[0]
+    if len(order) == 1:
+        return f"{label[best]} alone is scored by {measure}: nothing to compare"
+    if best == baseline:
+        return f"Keep the baseline, {label[baseline]}: no configuration is better by {measure}"
+    rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
+    if rows["decision"].tolist() != ["better"]:
+        return f"Keep the baseline, {label[baseline]}: no configuration is shown to be better"
+    row = rows.iloc[0]
+    return (
+        f"{label[best]} is better than {label[baseline]}: better in {row['wins']} of {row['n']} "
+        f"questions, worse in {row['losses']}"
+    )
+
+
+def _ranked(results: Sequence[Result], measure: str) -> pd.Series[float]:
+    """Return the means that are known by name, best first."""
+    means = pd.Series({result.name: mean_of(result.scores, measure) for result in results})
+    ascending = not higher_is_better(measure)
+    return means.dropna().sort_index().sort_values(ascending=ascending, kind="stable")
+
+
+def _price(result: Result) -> str:
+    """Return what an answer takes and costs, as far as it is known."""
+    amounts = per_question(result)
+    latency, cost = amounts["latency_p50_ms"], amounts["cost_per_1000_usd"]
+    texts = [f"{latency:,.0f} ms per question (p50)"] if latency is not None else []
+    texts += [f"{cost:,.2f} dollars per 1,000 questions"] if cost is not None else []
+    return f"; {' and '.join(texts)}" if texts else ""
+
+
 def conclusion(
     results: Sequence[Result],
     comparison: pd.DataFrame,
@@ -76,18 +120,14 @@ def conclusion(
     """
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
-    means = {result.name: mean_of(result.scores, measure) for result in results}
-    ranked = pd.Series(means).dropna().sort_index()
-    ranked = ranked.sort_values(ascending=not higher_is_better(measure), kind="stable")
-    order = [str(name) for name in ranked.index]
+    means = _ranked(results, measure)
+    order = [str(name) for name in means.index]
     if not order:
-        return [
-            f"No question could be scored by {measure}, so no configuration is better than another."
-        ]
+        return [_UNSCORED.format(measure)]
     best = order[0]
     lines = [
-        f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} "
-        "configurations."
+        f"**Best:** {label[best]}, with {means[best]:.3f} by {measure} ({meaning_of(measure)}), of "
+        f"{len(results)} configurations{_price(by_name[best])}."
     ]
     lines += known_item_note(by_name[best])
     if len(order) < len(results):
@@ -110,7 +150,8 @@ def conclusion(
                 f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
             )
         lines.append(
-            f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}."
+            f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}"
+            f"{_price(by_name[second])}."
         )
     else:
         lines.append(
@@ -118,18 +159,12 @@ def conclusion(
             f"common: {pair['n']}."
         )
     other = label[second] if pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA else ""
-    if best == baseline:
-        decision = f"keep the baseline, {label[baseline]}: no configuration is better by {measure}."
-    elif against is not None and against["decision"] == "better":
-        rest = (
+    decision = plain(headline(results, comparison, baseline, measure))
+    if best != baseline and against is not None and against["decision"] == "better":
+        decision += (
             f"; {other} cannot be distinguished from it"
             if other
-            else ", and than every other configuration"
-        )
-        decision = f"{label[best]} is better than the baseline, {label[baseline]}{rest}."
-    else:
-        decision = (
-            f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
+            else f", and better than the runner-up, {label[second]}"
         )
     diagnosis = Results(results).diagnoses.get(best)
     lines.append(f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}")
@@ -138,10 +173,11 @@ def conclusion(
     twice = label.duplicated(keep=False)
     scores = {name if twice[name] else label[name]: by_name[name].scores for name in order}
     lines.append(f"**Held out:** {held_out(scores, measure=measure, seed=seed).sentence}")
-    return [f"**Decision:** {decision}", *lines, *_machines(results)]
+    return [f"**Decision:** {decision}.", *lines, *_machines(results)]
 
 
 ALPHA = 0.05
+_UNSCORED = "No question could be scored by {}, so no configuration is better than another."
 _ACTIONS = {
     "retrieval": "Try another retriever, a reranker or a larger k",
     "chunking": "Try another chunking or a larger context budget",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import CAUSES, CORRECTNESS, Result, by_severity
+from ragbench.evaluation import CAUSES, CORRECTNESS, Result, Results, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
@@ -22,19 +22,44 @@ def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "
     """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other
     markup is escaped.
 
-    Columns: place, question, cause in words, evidence, test. `place` is a link to the heading that
+    Columns: place, question, cause in words, evidence. `place` is a link to the heading that
     `failure_details` gives the question in the notebook that shows the table or, with the path of
     another, executed `notebook`, to the cell there that shows the question.
     """
     anchors = _anchors(Path(notebook)) if notebook else {}
-    lines = ["| place | question | cause | evidence | test |", "|" + " --- |" * 5]
+    lines = ["| place | question | cause | evidence |", "|" + " --- |" * 4]
     for row in by_severity(diagnosis).head(rows).to_dict("records"):
         heading = _heading(row["query_id"])
         target = f"{Path(notebook).name}{anchors.get(heading, '')}" if notebook else f"#{heading}"
-        texts = [row["question"], CAUSES[row["cause"]], row["evidence"], row["test"]]
+        texts = [row["question"], CAUSES[row["cause"]], row["evidence"]]
         cells = [f"[{plain(row['query_id'])}]({target})", *(plain(str(text)) for text in texts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) if len(lines) > 2 else "No question failed."
+
+
+def disagreements(results: Results, measure: str, folder: str | Path, *, rows: int = 3) -> str:
+    """Return the questions whose scores differ most between the two best configurations, as a
+    Markdown table that links to them in the executed notebook of the best.
+    """
+    board = results.leaderboard(measure)
+    if len(board) < 2:
+        return "There is one configuration only."
+    best, second = board["name"].iloc[:2]
+    scores = results.scores[results.scores["measure"] == measure]
+    values = scores.pivot(index="query_id", columns="name", values="value")[[best, second]]
+    values["difference"] = (values[best] - values[second]).abs()
+    values = values[values["difference"] > 0].nlargest(rows, "difference")
+    if values.empty:
+        return "They have the same score on every question."
+    path = Path(folder) / f"{best}.ipynb"
+    anchors = _anchors(path)
+    labels = [plain(label) for label in board["label"].iloc[:2]]
+    lines = [f"| question | {' | '.join(labels)} |", "| --- " * 3 + "|"]
+    for query_id, row in values.iterrows():
+        question = plain(results[best].queries[str(query_id)])
+        target = f"{path.name}{anchors.get(_heading(str(query_id)), '')}"
+        lines.append(f"| [{question}]({target}) | {row[best]:.3f} | {row[second]:.3f} |")
+    return "\n".join(lines)
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
@@ -76,8 +101,6 @@ def failure_details(
         case, answer = case_of[row["query_id"]], answer_of.get(row["query_id"])
         lines = [f"#### {_heading(case.query_id)}", f"**{plain(case.text)}**", ""]
         lines.append(f"- cause: {CAUSES[row['cause']]} ({plain(row['evidence'])})")
-        if row["test"]:
-            lines.append(f"- tested: {row['test']}")
         facts = "; ".join(fact[0] for fact in case.gold_facts)
         lines.append(
             f"- expected: {plain(_cut(case.reference_answer or facts or case.expected_outcome or 'no label'))}"

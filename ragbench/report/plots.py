@@ -37,6 +37,7 @@ __all__ = [
     "plot_budget_curves",
     "plot_cause_shares",
     "plot_causes",
+    "plot_decision",
     "plot_means",
     "plot_span_coverage",
     "plot_trend",
@@ -124,6 +125,7 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 def _figure_type() -> type[Figure]:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import get_font_names
     from matplotlib.text import Text
 
     class NotebookFigure(Figure):
@@ -137,8 +139,10 @@ def _figure_type() -> type[Figure]:
 
         def draw(self, renderer: RendererBase) -> None:
             # for the labels of ticks, which are made while drawing
+            families = ["DejaVu Sans", *(name for name in _FONTS if name in get_font_names())]
             with rc_context({"text.parse_math": False}):
                 for text in self.findobj(Text):
+                    text.set_fontfamily(families)
                     text.set_parse_math(False)
                 super().draw(renderer)
 
@@ -168,10 +172,78 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
     return figure, panels
 
 
+_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Thai",
+    "Noto Sans Devanagari",
+    "Noto Sans Arabic",
+    "WenQuanYi Zen Hei",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "PingFang SC",
+    "Arial Unicode MS",
+    "Nirmala UI",
+)  # as far as they are installed; for a glyph that no font has matplotlib warns
+
+
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     """Make a figure of this many inches with one pair of axes."""
     figure, [axes] = new_figure(width, height)
     return figure, axes
+
+
+def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -> Figure:
+    """Draw the difference of each configuration from the baseline in its interval, best first, next
+    to its mean, the questions won and lost, latency and cost.
+
+    Filled marks are differences whose interval and Holm-adjusted p show better (blue) or worse
+    (red); hollow ones are undecided. At most 30 configurations are drawn.
+
+    Args:
+        board: as from `Results.leaderboard`.
+        measure: what it is ranked by.
+        comparison: as from `Results.compare` by that measure.
+    """
+    rows = board.merge(comparison, on="name", how="left").head(_MAX_ROWS)
+    figure = _figure_type()(
+        figsize=(11, 1.1 + 0.27 * len(rows)), layout="constrained", facecolor="white", dpi=80
+    )
+    panels = figure.subplots(1, 5, sharey=True, width_ratios=(6, 1, 1.6, 1, 1.2))
+    axes, *columns = panels
+    axes.axvline(0, color="black", linewidth=1)
+    for y, row in enumerate(rows.to_dict("records")):
+        decision = row["decision"] if isinstance(row["decision"], str) else ""
+        colour = {"better": BLUE, "worse": VERMILLION}.get(decision, GREY)
+        if not math.isnan(float(row["ci_low"] if decision else "nan")):
+            axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=2.5)
+        face = "white" if colour == GREY else colour
+        difference = row["difference"] if decision else 0.0
+        axes.plot(difference, y, "o" if decision else "|", color=colour, markerfacecolor=face)
+        won = f"{row['wins']:.0f} / {row['losses']:.0f}" if decision else "baseline"
+        latency, cost = row["latency_p50_ms"], row["cost_per_1000_usd"]
+        texts = (f"{row[measure]:.3f}", won, _short(latency, ",.0f"), _short(cost, ",.2f"))
+        for column, text in zip(columns, texts, strict=True):
+            column.text(
+                0.5, y, text, ha="center", va="center", transform=column.get_yaxis_transform()
+            )
+    axes.set_yticks(range(len(rows)), rows["label"])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(f"difference in {measure} from the baseline, 95 % interval")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    headings = ("mean", "better / worse", "p50 ms", "$ per 1,000")
+    for column, heading in zip(columns, headings, strict=True):
+        column.set_title(heading, fontsize=10)
+        column.axis("off")
+    return figure
+
+
+_MAX_ROWS = 30
+
+
+def _short(value: Any, form: str) -> str:
+    return "–" if value is None or math.isnan(value) else format(value, form)
 
 
 def plot_trend(rows: pd.DataFrame, label: str) -> Figure:

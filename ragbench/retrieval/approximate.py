@@ -48,14 +48,19 @@ class DenseIVF(Dense):
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, nprobe: int = 16
+        self,
+        chunks: Sequence[Chunk],
+        embedder: EmbedderLike = "minilm",
+        *,
+        nprobe: int = 16,
+        language: str = "",
     ) -> None:
         if nprobe < 1:
             raise ConfigError(
                 f"nprobe is {nprobe}; expected the number of lists to search, 1 or more"
             )
         self._faiss: Any = require("faiss", "large")
-        super().__init__(chunks, embedder)
+        super().__init__(chunks, embedder, language=language)
         self.ann_recall: dict[int, float] = {}
         n = len(self._vectors)
         self._lists = max(1, min(int(2 * sqrt(n)), n // _LEAST_PER_LIST))

@@ -7,12 +7,14 @@ import logging
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ragbench import store
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError
+from ragbench.language import Language, language_of, terms
 from ragbench.retrieval.ranks import best_of_sparse, check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, Queries, Run, as_queries
 
@@ -29,9 +31,9 @@ class BM25:
     is above 0 for a chunk that holds a word of the query, without an upper bound; chunks that hold
     none are not returned, so a result can be shorter than k.
 
-    Words are runs of two or more letters, digits or underscores, in lower case, without `stopwords`
-    (a language of bm25s such as "en", a list of words, or None), cut to their stems by the Snowball
-    `stemmer` (a language such as "english", or None). `k1` (0 or more) is how much repetition
+    Words are those of `ragbench.language.terms`, without function words, cut to their stems by
+    Snowball, both of the `language`: a code such as "de", "none", or "" for that
+    of the chunks (`ragbench.language`). `k1` (0 or more) is how much repetition
     counts, `b` (0 to 1) how much length does; the defaults are those of Pyserini and Anserini. The
     index is kept in the cache.
 
@@ -46,8 +48,7 @@ class BM25:
         self,
         chunks: Sequence[Chunk],
         *,
-        stemmer: str | None = "english",
-        stopwords: str | Sequence[str] | None = "en",
+        language: str = "",
         k1: float = 0.9,
         b: float = 0.4,
     ) -> None:
@@ -55,7 +56,8 @@ class BM25:
             raise ConfigError(f"k1 is {k1!r}; expected a number of 0 or more, such as 0.9")
         if not 0 <= b <= 1:
             raise ConfigError(f"b is {b!r}; expected a number from 0 to 1, such as 0.4")
-        self._words = Words(stemmer, stopwords)
+        self.language = language_of(chunks, language)
+        self._words = Words(self.language)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
@@ -78,23 +80,17 @@ class BM25:
         queries = as_queries(queries)
         from scipy.sparse import csr_matrix
 
-        texts = list(queries.values())
-        tokenised, words = self._words.of(texts)
-        column = np.array([self._column.get(word, -1) for word in words], dtype=np.int64)
-        counts = np.array([len(tokens) for tokens in tokenised], dtype=np.int64)
-        tokens = np.fromiter(
-            (token for row in tokenised for token in row), dtype=np.int64, count=int(counts.sum())
-        )
-        columns = column[tokens] if len(tokens) else tokens
-        rows = np.repeat(np.arange(len(texts)), counts)[columns >= 0]
-        columns = columns[columns >= 0]
-        bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(texts)), out=bounds[1:])
+        rows = [
+            [column for word in row if (column := self._column.get(word)) is not None]
+            for row in self._words.of(list(queries.values()))
+        ]
+        columns = [column for row in rows for column in row]
+        bounds = np.cumsum([0, *map(len, rows)])
         # One entry per word as written in the query, repeated words repeated: the sums run in the
         # order in which bm25s adds, so they are its sums to the bit.
         asked = csr_matrix(
             (np.ones(len(columns), np.float32), columns, bounds),
-            shape=(len(texts), len(self._column)),
+            shape=(len(rows), len(self._column)),
         )
         # by vocabulary, then chunk: the columns of the one are the rows of the other
         index = csr_matrix(self._scores, shape=(len(self._column), len(self._chunk_ids)))
@@ -105,8 +101,9 @@ class BM25:
         return ranked(queries, self._chunk_ids, candidates, k)
 
     def _index(self, texts: list[str], k1: float, b: float) -> store.Arrays:
-        tokenised, words = self._words.of(texts)
-        if not words:  # no chunk, or not one word in them
+        rows = self._words.of(texts)
+        vocabulary = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(rows)))}
+        if not vocabulary:  # no chunk, or not one word in them
             data, indices, indptr = (
                 np.empty(0, np.float32),
                 np.empty(0, np.int32),
@@ -117,52 +114,29 @@ class BM25:
             bm25 = bm25s.BM25(
                 k1=k1, b=b, method="lucene", csc_backend="scipy"
             )  # sorts faster; the same index
-            vocabulary = {word: i for i, word in enumerate(words)}
-            bm25.index((tokenised, vocabulary), create_empty_token=False, show_progress=False)
+            numbers = [[vocabulary[word] for word in row] for row in rows]
+            bm25.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
             data, indices, indptr = (bm25.scores[part] for part in ("data", "indices", "indptr"))
-        joined = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
+        joined = np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8)
         return {"data": data, "indices": indices, "indptr": indptr, "vocabulary": joined}
 
 
 class Words:
-    """Texts to words, the same way for chunks and queries."""
+    """Texts to stems, the same way for chunks and queries."""
 
-    def __init__(self, stemmer: str | None, stopwords: str | Sequence[str] | None) -> None:
+    def __init__(self, language: Language) -> None:
         import Stemmer
 
-        if stemmer is not None and stemmer not in Stemmer.algorithms():
-            raise ConfigError(unknown("stemmer", stemmer, Stemmer.algorithms()) + " (or None)")
-        self._stemmer = stemmer
-        self._stopwords = (
-            stopwords
-            if isinstance(stopwords, str)
-            else sorted({word.lower() for word in stopwords or ()})
-        )
-        try:
-            self.of([])
-        except ValueError as exc:  # bm25s knows which languages it has
-            raise ConfigError(
-                f"stop words {stopwords!r}: expected a language such as 'en', 'english' or "
-                f"'german', a list of words, or None; bm25s reports: {exc}"
-            ) from exc
-        self.identity = json.dumps(
-            [stemmer, self._stopwords, version("bm25s"), version("PyStemmer")]
-        )
+        self._language = language
+        self._stem = Stemmer.Stemmer(language.stemmer).stemWords if language.stemmer else list
+        self.identity = json.dumps([language.stemmer, language.words, version("PyStemmer"), 2])
 
-    def of(self, texts: list[str]) -> tuple[list[list[int]], list[str]]:
-        """For each text its words as numbers, and the words by their numbers."""
-        import Stemmer
-
-        tokenised = _import_bm25s().tokenize(
-            texts,
-            stopwords=self._stopwords,
-            stemmer=Stemmer.Stemmer(self._stemmer) if self._stemmer else None,
-            show_progress=False,
-        )
-        words = [""] * len(tokenised.vocab)
-        for word, number in tokenised.vocab.items():
-            words[number] = word
-        return tokenised.ids, words
+    def of(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the stems of each text, without function words."""
+        left_out = self._language.function_words
+        return [
+            self._stem([term for term in terms(text) if term not in left_out]) for text in texts
+        ]
 
 
 def _import_bm25s() -> Any:

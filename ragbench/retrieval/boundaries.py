@@ -4,9 +4,10 @@ tokens that fit.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,9 @@ class Borders:
         return self._cuts["tokens"]
 
     def words(self) -> list[int]:
-        return self._kind("words", lambda: _word_ends(self.text))
+        return self._kind(
+            "words", lambda: [word.end() for word in re.finditer(r"\S+(?=\s)", self.text)]
+        )
 
     def sentences(self) -> list[int]:
         return self._kind("sentences", lambda: self.sentence_ends)
@@ -120,18 +123,6 @@ class Borders:
             return lambda: self._kind(f"heading {level}", lambda: ends)
 
         return [before(level) for level in sorted({depth for _, _, depth in self._headings})]
-
-
-@lru_cache(maxsize=1)
-def _white_space() -> npt.NDArray[np.bool_]:
-    """Which code points are white space; those from U+3001 on are not."""
-    return np.array([chr(i).isspace() for i in range(0x3002)])
-
-
-def _word_ends(text: str) -> npt.NDArray[np.int64]:
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    space = _white_space()[np.minimum(codes, 0x3001)]
-    return np.flatnonzero(~space[:-1] & space[1:]) + 1
 
 
 def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Window]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ragbench import store
 from ragbench.errors import ConfigError, ModelError
+from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
-from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.embedders import load_embedder, warn_of_language
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
     best,
@@ -52,12 +53,15 @@ class Dense:
     ['a#0', 'b#0']
     """
 
-    def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm") -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, language: str = ""
+    ) -> None:
         from ragbench.retrieval.large_chunks import (
             LargeChunks,
         )  # here, so that importing this module is light
 
         self._embedder = load_embedder(embedder)
+        warn_of_language(self._embedder, language_of(chunks, language))
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         if isinstance(chunks, LargeChunks):
@@ -142,13 +146,14 @@ class Hybrid:
         embedder: EmbedderLike = "minilm",
         *,
         rrf_k: float = 60,
+        language: str = "",
     ) -> None:
         if not rrf_k >= 0 or rrf_k == float("inf"):
             raise ConfigError(f"rrf_k is {rrf_k!r}; expected a number of 0 or more, such as 60")
         self._rrf_k = rrf_k
         self.chunks = chunks
-        self._lexical = BM25(chunks)
-        self._dense = Dense(chunks, embedder)
+        self._lexical = BM25(chunks, language=language)
+        self._dense = Dense(chunks, embedder, language=self._lexical.language.code)
         self._place = chunk_places(chunks)
 
     @property

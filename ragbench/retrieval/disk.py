@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.errors import require
+from ragbench.language import language_of
 from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.ranks import check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, Queries, Run, as_queries
@@ -22,19 +23,23 @@ _BATCH = 10_000  # texts that are words in memory at a time
 _HEAP_BYTES = 64_000_000
 _DECIMALS = 4  # scores are sums of float32, whose last bits depend on the order of the words
 _SLACK = 2e-4
+# tantivy has k1 = 1.2 and b = 0.75. With 2/3 of the mean length added to each chunk, and a mean that
+# is 2.5 times the true one, 1.2 * (0.25 + 0.75 * length / mean) is 0.9 * (0.6 + 0.4 * length / mean)
+# of the true lengths: BM25's defaults. Documents that hold nothing else raise the mean.
+_PADDING = "_ "
 
 
 class BM25Disk:
     """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the
     disk, not held.
 
-    The words are those of `BM25`. Scores differ from its own: tantivy has k1 = 1.2 and b = 0.75 and
-    rounds the length of a chunk to 8 bits, as Lucene does. They are rounded to 4 decimals; equal
-    ones keep the order of the chunks. The index is kept in the cache, by the content of the chunks.
+    Words and formula are those of `BM25`; scores are about 2.2 times its own, and the length of a chunk is
+    rounded to 8 bits, as in Lucene. They are rounded to 4 decimals; equal ones keep the order of the
+    chunks. The index is kept in the cache, by the content of the chunks.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Dogs bark at night.")]
     >>> BM25Disk(chunks).search({"q1": "Does a cat sleep?", "q2": "the quantum"}, k=5)
-    {'q1': {'a#0': 1.3098}, 'q2': {}}
+    {'q1': {'a#0': 1.9156}, 'q2': {}}
 
     Raises:
         MissingExtraError: tantivy, of the extra "large", is not installed.
@@ -46,11 +51,11 @@ class BM25Disk:
         self,
         chunks: Sequence[Chunk],
         *,
-        stemmer: str | None = "english",
-        stopwords: str | Sequence[str] | None = "en",
+        language: str = "",
     ) -> None:
         self._tantivy: Any = require("tantivy", "large")
-        self._words = Words(stemmer, stopwords)
+        self.language = language_of(chunks, language)
+        self._words = Words(self.language)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         builder = self._tantivy.SchemaBuilder()
@@ -58,7 +63,7 @@ class BM25Disk:
         builder.add_integer_field("number", fast=True)
         self._schema = builder.build()
         texts = (chunk.text for chunk in chunks)
-        key = store.digest(self._words.identity, version("tantivy"), stream=texts)
+        key = store.digest(self._words.identity, version("tantivy"), _PADDING, stream=texts)
         self._index = store.kept("bm25-disk", key, self._build, self._open)
 
     def __repr__(self) -> str:
@@ -70,7 +75,7 @@ class BM25Disk:
         """
         check_k(k)
         queries = as_queries(queries)
-        word_lists = list(self._split(list(queries.values())))
+        word_lists = self._words.of(list(queries.values()))
         searcher = self._index.searcher()
 
         def candidates(start: int, end: int) -> Candidates:
@@ -107,23 +112,33 @@ class BM25Disk:
                 return hits
             limit *= 4  # more than ten chunks are as good as the k-th
 
-    def _split(self, texts: list[str]) -> Iterator[list[str]]:
-        tokenised, words = self._words.of(texts)
-        for numbers in tokenised:
-            yield [word for number in numbers if (word := words[number])]
-
     def _build(self, folder: Path) -> None:
         folder.mkdir()
         writer = self._tantivy.Index(self._schema, path=str(folder)).writer(_HEAP_BYTES, 1)
-        for first in range(0, len(self._chunk_ids), _BATCH):
+        n = len(self._chunk_ids)
+        sample = self.chunks[:: max(1, n // _BATCH)]
+        lengths = [len(row) for row in self._words.of([chunk.text for chunk in sample])]
+        mean = sum(lengths) / max(1, len(lengths))
+        padding = _PADDING * round(2 / 3 * mean)
+        for first in range(0, n, _BATCH):
             texts = [chunk.text for chunk in self.chunks[first : first + _BATCH]]
-            for number, words in enumerate(self._split(texts), start=first):
-                writer.add_document(self._tantivy.Document(words=" ".join(words), number=number))
+            for number, words in enumerate(self._words.of(texts), start=first):
+                document = self._tantivy.Document(words=padding + " ".join(words), number=number)
+                writer.add_document(document)
+        fillers = _fillers(n)
+        for _ in range(fillers):
+            filler = _PADDING * round(5 / 6 * mean * n / fillers)
+            writer.add_document(self._tantivy.Document(words=filler, number=n))
         writer.commit()
         writer.wait_merging_threads()
 
     def _open(self, folder: Path) -> Any:
         index = self._tantivy.Index.open(str(folder))
-        if index.searcher().num_docs != len(self._chunk_ids):
+        n = len(self._chunk_ids)
+        if index.searcher().num_docs != n + _fillers(n):
             raise OSError(f"{folder} is not a whole index")
         return index
+
+
+def _fillers(n_chunks: int) -> int:
+    return -(-n_chunks // 120)

@@ -28,6 +28,7 @@ from ragbench import store
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
+from ragbench.language import NONE, Language
 from ragbench.progress import progress_bar
 from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
 from ragbench.retrieval.weights import load_model, model_files, model_identity
@@ -53,6 +54,8 @@ EMBEDDERS = ("minilm", "wordllama")
 Face hub.
 """
 
+_MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+
 _WHITE_SPACE = (
     "white space as single blanks"  # part of the identity: vectors of texts as written were others
 )
@@ -60,6 +63,30 @@ _BLOCK_TEXTS = 128
 _BLOCK_CHARACTERS = (
     400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
 )
+
+
+def knows(embedder: str | Embedder, language: Language) -> bool:
+    """Return False if an embedder was trained on English alone, as those that come with ragbench
+    were, and texts are in another language.
+
+    >>> from ragbench.language import find_language
+    >>> knows("minilm", find_language("en")), knows("minilm", find_language("de"))
+    (True, False)
+    """
+    name = embedder if isinstance(embedder, str) else embedder.name
+    return name not in EMBEDDERS or language.code in ("en", NONE)
+
+
+def warn_of_language(embedder: Embedder, language: Language) -> None:
+    """Warn where an embedder does not know the language of what it embeds."""
+    if not knows(embedder, language):
+        warnings.warn(
+            f"{embedder.name} is a model of English, and the documents are in {language.name}: dense "
+            "and hybrid search with it rank them worse than 'bm25' does; name a multilingual model, "
+            f"such as 'hybrid:{_MULTILINGUAL}'",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def is_remote(name: str) -> bool:

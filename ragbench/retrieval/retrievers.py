@@ -126,9 +126,14 @@ _IVF = "@ivf"
 
 
 def make_retriever(
-    name: str | Retriever | Callable[[Sequence[Chunk]], Retriever], chunks: Sequence[Chunk]
+    name: str | Retriever | Callable[[Sequence[Chunk]], Retriever],
+    chunks: Sequence[Chunk],
+    *,
+    language: str = "",
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
+
+    `language` is that of the chunks: a code such as "de", "none", or "" to detect it.
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
     where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
@@ -161,14 +166,12 @@ def make_retriever(
             )
         return index
     if kind.startswith("bm25"):
-        return BM25(chunks) if kind == "bm25" else BM25Disk(chunks)
-    if kind == "dense":
-        return (
-            DenseIVF(chunks, model.removesuffix(_IVF))
-            if model.endswith(_IVF)
-            else Dense(chunks, model)
-        )
-    return Hybrid(chunks, model)
+        lexical = BM25 if kind == "bm25" else BM25Disk
+        return lexical(chunks, language=language)
+    if kind == "hybrid":
+        return Hybrid(chunks, model, language=language)
+    dense = DenseIVF if model.endswith(_IVF) else Dense
+    return dense(chunks, model.removesuffix(_IVF), language=language)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:

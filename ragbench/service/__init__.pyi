@@ -11,9 +11,6 @@ from .automatic import (
 from .example import (
     example_history,
 )
-from .fresh import (
-    FreshQuestions,
-)
 from .history_database import (
     database_url,
 )
@@ -46,7 +43,6 @@ from .trends import (
 
 __all__ = [
     "WATCHED",
-    "FreshQuestions",
     "add_alert",
     "add_key",
     "add_schedule",

@@ -1,17 +1,15 @@
-"""Who calls: keys in a header or in the cookie of the pages, roles, clients, and how many requests
-each may send.
-"""
+"""Who calls: keys, roles and clients."""
 
 from __future__ import annotations
 
 import hmac
-import time
+from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -20,8 +18,6 @@ from ragbench.service.folders import Folder
 from ragbench.service.history_database import Json
 from ragbench.service.keys import EVERY_CLIENT, ROLES, ApiKey, find_key
 
-COOKIE = "ragbench_key"
-"""The cookie that the pages set at login; it holds the key."""
 LINE = r"^[^\x00-\x1f]*$"
 """A text without control characters."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -79,37 +75,6 @@ class Session:
         return replace(self, client=self.key.client_id)
 
 
-class Buckets:
-    """Requests per minute of each name, in this process; bursts of as many at once are granted."""
-
-    def __init__(self, per_minute: int) -> None:
-        self._rate, self._size = per_minute / 60, float(per_minute)
-        self._left: dict[str, tuple[float, float]] = {}
-        self._lock = Lock()
-
-    def wait_s(self, name: str) -> float:
-        """Take one: 0 where it is granted, else the seconds until the next one is."""
-        with self._lock:
-            now = time.monotonic()
-            left, at = self._left.get(name, (self._size, now))
-            left = min(self._size, left + (now - at) * self._rate)
-            if len(self._left) > 10_000:  # names that have been silent for a minute are full again
-                self._left = {
-                    other: entry for other, entry in self._left.items() if now - entry[1] < 60
-                }
-            self._left[name] = (left - 1 if left >= 1 else left, now)
-            return 0.0 if left >= 1 else (1 - left) / self._rate
-
-
-def too_many(reason: str, wait_s: float) -> HTTPException:
-    """Return a 429 with the seconds to wait."""
-    return HTTPException(
-        429,
-        f"too many {reason}; try again later",
-        {"Retry-After": str(max(1, round(wait_s + 0.5)))},
-    )
-
-
 def key_of(request: Request, text: str) -> ApiKey | None:
     """Return the key that a text is; None where it opens nothing."""
     one_time = request.app.state.admin_key
@@ -118,40 +83,31 @@ def key_of(request: Request, text: str) -> ApiKey | None:
     return find_key(text, database=request.app.state.database)
 
 
-def csrf_token(request: Request) -> str:
-    """Return what a form sends as the field `csrf_token` to change something; "" where no one is
-    logged in.
-    """
-    key = request.cookies.get(COOKIE, "")
-    return hmac.new(key.encode(), b"csrf", sha256).hexdigest() if key else ""
-
-
 async def authenticate(request: Request) -> ApiKey:
-    """Return the caller's key, of X-API-Key, Authorization: Bearer or the cookie; with the cookie,
-    forms need a token.
+    """Return the caller's key, of X-API-Key, Authorization: Bearer, or the password of Basic.
+
+    A browser sends the password with the forms of other sites, too: those are refused.
 
     Raises:
-        HTTPException: 401 without a key that opens something, 403 without the token, 429 after too
-        many requests.
+        HTTPException: 401 without a key that opens something, 403 for a form of another site.
     """
-    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    header = request.headers.get("x-api-key", "") or (
-        bearer.strip() if scheme.lower() == "bearer" else ""
-    )
-    text = header or request.cookies.get(COOKIE, "")
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    text, by_browser = request.headers.get("x-api-key", ""), False
+    if not text and scheme.lower() == "bearer":
+        text = value.strip()
+    elif not text and scheme.lower() == "basic":
+        by_browser = True
+        with suppress(ValueError):
+            text = b64decode(value).decode().partition(":")[2]
     key = await run_in_threadpool(key_of, request, text) if text else None
-    host = request.client.host if request.client else ""
-    if wait_s := request.app.state.buckets.wait_s(key.id if key else f"no key, {host}"):
-        raise too_many("requests", wait_s)
     if key is None:
         detail = (
             "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
         )
         raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
-    if not header and request.method not in _SAFE:
-        token = (await request.form()).get("csrf_token") or request.headers.get("x-csrf-token", "")
-        if not hmac.compare_digest(str(token).encode(), csrf_token(request).encode()):
-            raise HTTPException(403, "this form has expired; load the page again")
+    origin = urlsplit(request.headers.get("origin", "")).netloc
+    if by_browser and request.method not in _SAFE and origin != request.headers.get("host"):
+        raise HTTPException(403, "this form came from another site; open this page by its address")
     return key
 
 

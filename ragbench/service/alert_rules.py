@@ -33,7 +33,6 @@ from ragbench.errors import (
 )
 from ragbench.registry import bounds_of, find_measure
 from ragbench.service import tables, trends
-from ragbench.service.fresh import age
 from ragbench.service.history_database import (
     Json,
     add_once,
@@ -51,11 +50,9 @@ from ragbench.service.tables import alert, alert_rule, series_of
 
 _LOG = logging.getLogger("ragbench.alerts")
 _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
-_SILENT = re.compile(r"silent\s+([1-9]\d{0,3})\s*([hd])")
 _TARGET = re.compile(r"\$\{[A-Za-z_]\w*\}")
-_EXPECTED = "'claim_support<0.8', 'pass_rate<0.8', 'drift', 'failed', 'silent 2d' or 'silent 12h'"
+_EXPECTED = "'claim_support<0.8', 'pass_rate<0.8', 'drift' or 'failed'"
 _DAY = timedelta(days=1)
-_QUESTIONS = 5  # in a text
 _Row = Mapping[Any, Any]
 
 
@@ -74,7 +71,7 @@ def add_alert(
         rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a
         watched measure
             got worse, by `ragbench.statistics.drift`; "failed": a run missed its targets or a job
-            broke off; "silent 2d": no run came for that long (looked at by `run_due`).
+            broke off.
         to: references to environment variables that hold addresses in apprise's form, such as
         "${SLACK_URL}"; none =
             a line in the log, which is written in any case.
@@ -92,7 +89,7 @@ def add_alert(
         if match := _THRESHOLD.fullmatch(rule):
             limit = float(match[3])
             rule = f"{_measure(connection, match[1], limit)}{match[2]}{limit:g}"
-        elif rule not in ("drift", "failed") and not _SILENT.fullmatch(rule):
+        elif rule not in ("drift", "failed"):
             raise ConfigError(f"{rule!r} is not a rule; expected such as {_EXPECTED}")
         rule_id = content_id("rule", client, series, rule)
         row = {
@@ -246,24 +243,13 @@ def raise_alerts(connection: Connection, run_id: str) -> None:
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts that no run brings: of jobs that broke off within a day, and of silence;
-    then send all.
-    """
-    at = at or datetime.now(UTC)
+    """Write the alerts of jobs that broke off within a day; then send all."""
+    since = timestamp((at or datetime.now(UTC)) - _DAY)
     with connected(database, write=True) as connection:
-        for rule in connection.execute(select(alert_rule)).mappings().all():
+        failed = select(alert_rule).where(alert_rule.c.rule == "failed")
+        for rule in connection.execute(failed).mappings().all():
             client = None if rule["client_id"] == EVERY_CLIENT else rule["client_id"]
-            if rule["rule"] == "failed":
-                _check_jobs(connection, rule, client, max(rule["made_at"], timestamp(at - _DAY)))
-            elif match := _SILENT.fullmatch(rule["rule"]):
-                newest = trends.newest_run(connection, rule["series"], client)
-                subject, last = (newest["id"], newest["made_at"]) if newest else ("none", "")
-                if max(last, rule["made_at"]) < timestamp(at - age(match[1] + match[2])):
-                    text = (
-                        f"{rule['series'] or 'evaluations'}: no run "
-                        f"since {last[:16] or 'ever'} ({rule['rule']})"
-                    )
-                    _raise(connection, rule, subject, text, ["Look: ragbench schedule list"])
+            _check_jobs(connection, rule, client, max(rule["made_at"], since))
     send_alerts(database, again=True)
 
 
@@ -341,7 +327,7 @@ def _drifted(connection: Connection, run: _Row) -> Iterator[str]:
 
 
 def _facts(connection: Connection, run: _Row, measure: str) -> Iterator[str]:
-    """Yield the value with its interval, the change since the run before, and the worst questions."""
+    """Yield the value with its interval, and the change since the run before."""
     score = _score(connection, run["id"], measure)
     if score is None:
         return
@@ -358,9 +344,6 @@ def _facts(connection: Connection, run: _Row, measure: str) -> Iterator[str]:
         yield (
             f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then['mean']:.3f}{other})"
         )
-    worst = trends.worst_questions(connection, score, run, _QUESTIONS)
-    if texts := [f"{query_id} {value:.2f} ({text[:60]})" for query_id, text, value in worst]:
-        yield f"Worst questions: {'; '.join(texts)}"
     yield (
         f"Over time: ragbench history trend {shlex.quote(measure)} "
         f"--series {shlex.quote(run['series'])}"

@@ -7,14 +7,14 @@ import shutil
 from typing import Annotated
 
 import pandas as pd
-from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from sqlalchemy import text
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, job_queue, scheduler, trends
-from ragbench.service.access import LINE, Session, needs, too_many
+from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
 from ragbench.service.folders import NAME, cases_in, described, save_upload
 from ragbench.service.history_database import Json, connected
@@ -32,21 +32,9 @@ Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
 Admin = Annotated[Session, needs("admin")]
 Word = Annotated[str, Query(max_length=190, pattern=LINE)]
-Time = Annotated[
-    str,
-    Query(max_length=40, pattern=r"^(\d{4}-\d\d-\d\d[0-9T:.Z-]*)?$", description="ISO 8601, UTC."),
-]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the result.")]
-Key = Annotated[
-    str,
-    Header(
-        max_length=200,
-        pattern=r"^[\x21-\x7e]*$",
-        description="The same key again gives the same job.",
-    ),
-]
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -117,7 +105,7 @@ def delete_dataset(session: Runner, name: str) -> None:
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def submit(session: Session, command: list[str], series: str, key: str = "") -> Json:
+def submit(session: Session, command: list[str], series: str) -> Json:
     """Put a command into the queue: its job; 429 where too many are waiting."""
     state, path = session.request.app.state, session.folder.path
     path.mkdir(parents=True, exist_ok=True)
@@ -125,20 +113,20 @@ def submit(session: Session, command: list[str], series: str, key: str = "") -> 
         job_id = job_queue.request_job(
             command,
             series=series,
-            key=key,
             folder=path,
             max_waiting=state.max_jobs,
             **session.ownership,
         )
     except job_queue.QueueFullError as exc:
-        raise too_many("waiting jobs", 30) from exc
+        detail = "too many waiting jobs; try again later"
+        raise HTTPException(429, detail, {"Retry-After": "30"}) from exc
     state.queue.wake()
     return job_document(session, job_id)
 
 
-def start_run(session: Session, body: RunBody, key: str = "") -> Json:
+def start_run(session: Session, body: RunBody) -> Json:
     """Put an evaluation into the queue: its job."""
-    return submit(session, command_of(session, body), body.series or body.dataset, key)
+    return submit(session, command_of(session, body), body.series or body.dataset)
 
 
 def command_of(session: Session, body: RunBody) -> list[str]:
@@ -152,13 +140,11 @@ def command_of(session: Session, body: RunBody) -> list[str]:
 
 
 @router.post("/runs", status_code=202, responses={200: {"description": "With wait: the run."}})
-async def create_run(
-    session: Runner, body: RunBody, response: Response, idempotency_key: Key = "", wait: Wait = 0
-) -> Json:
+async def create_run(session: Runner, body: RunBody, response: Response, wait: Wait = 0) -> Json:
     """Start an evaluation: a job. With `wait` the run, as soon as it is there; 202 and the job if
     it takes longer.
     """
-    job = await run_in_threadpool(start_run, session, body, idempotency_key)
+    job = await run_in_threadpool(start_run, session, body)
     response.headers["Location"] = f"/api/v1/jobs/{job['id']}"
     if (job := await waited(session, job, wait))["run"] and wait:
         response.status_code = 200
@@ -167,13 +153,9 @@ async def create_run(
 
 
 @router.get("/runs")
-def list_runs(
-    session: Reader, dataset: Word = "", series: Word = "", before: Time = "", limit: Limit = 20
-) -> list[Json]:
-    """List the newest runs with what changed since the run before; `before` is the made_at of one."""
-    runs = trends.history(
-        series=series, dataset=dataset, before=before, limit=limit, **session.scope
-    )
+def list_runs(session: Reader, series: Word = "", limit: Limit = 20) -> list[Json]:
+    """List the newest runs with what changed since the run before."""
+    runs = trends.history(series=series, limit=limit, **session.scope)
     return records(runs.rename(columns={"run": "id"}).drop(columns=["location", "categories"]))
 
 
@@ -206,44 +188,12 @@ def cancel_job(session: Runner, job_id: str) -> Json:
 
 
 @router.get("/metrics")
-def metrics(
-    session: Reader,
-    measure: Word = "pass_rate",
-    series: Word = "",
-    from_: Annotated[Time, Query(alias="from")] = "",
-    to: Time = "",
-) -> Json:
-    """Read a measure over runs: aggregates of its means, its points, and the trend's verdict per
-    configuration.
-    """
+def metrics(session: Reader, measure: Word = "pass_rate", series: Word = "") -> list[Json]:
+    """Read a measure over runs, the oldest first, with what changed and whether it drifted."""
     try:
-        frame = trends.trend(measure, series=series, **session.scope)
+        return records(trends.trend(measure, series=series, **session.scope))
     except ConfigError as exc:
         raise HTTPException(404, "no run has this measure in this series") from exc
-    times = frame["made_at"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
-    frame = frame[(times >= from_) & ((times < to) if to else True)]
-    lines = [
-        {
-            "series": name,
-            "configuration": configuration,
-            "runs": len(rows),
-            "newest": records(rows.tail(1))[0],
-            "verdict": next((note for note in reversed([*rows["note"]]) if note), ""),
-        }
-        for (name, configuration), rows in frame.groupby(["series", "configuration"])
-    ]
-    [means] = records(frame["mean"].agg(["mean", "min", "max"]).to_frame().T)
-    return {
-        "measure": measure,
-        "runs": len(frame),
-        "mean": means["mean"],
-        "lowest": means["min"],
-        "highest": means["max"],
-        "lines": lines,
-        "points": records(
-            frame[["run", "made_at", "series", "configuration", "mean", "ci_low", "ci_high"]]
-        ),
-    }
 
 
 @router.get("/compare")

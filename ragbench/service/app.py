@@ -19,18 +19,17 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api
-from ragbench.service.access import Buckets
 from ragbench.service.pages import routes
 from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' "
-    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action "
+    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; form-action "
     "'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 _STATUSES = {
@@ -42,7 +41,7 @@ _STATUSES = {
     411: "The length of the body is not known.",
     413: "The body is too long.",
     422: "What was sent cannot be used.",
-    429: "Too many requests or waiting jobs; see Retry-After.",
+    429: "Too many waiting jobs; see Retry-After.",
     503: "The storage cannot be used at the moment.",
 }
 
@@ -58,7 +57,6 @@ def create_app(
     database: str = "",
     *,
     admin_key: str = "",
-    rate: int = 1200,
     max_body: int = 10_000_000,
     max_jobs: int = 100,
     queue: Queue | None = None,
@@ -66,10 +64,12 @@ def create_app(
     """Make the server of a folder and a database.
 
     Args:
-        root: test sets, systems and results are files below it. database: a file or URL; "" =
-        RAGBENCH_DATABASE, else a file in the user's data folder. admin_key: one that opens
-        everything until this process ends; "" = only those of `ragbench key`. rate: requests per
-        minute and key. max_body: bytes of a request. max_jobs: that may wait, of each client.
+        root: test sets, systems and results are files below it.
+        database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
+        admin_key: one that opens everything until this process ends; "" = only those of
+            `ragbench key`.
+        max_body: bytes of a request.
+        max_jobs: that may wait, of each client.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
     queue = queue or Queue(database)
@@ -87,7 +87,6 @@ def create_app(
     app.state.admin_key = admin_key
     app.state.queue = queue
     app.state.max_jobs = max_jobs
-    app.state.buckets = Buckets(rate)
     app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, max_body))
     app.add_exception_handler(RagbenchError, _refused)
     responses: dict[int | str, dict[str, Any]] = {

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.service.fresh import FreshQuestions, fresh_test_set
-from ragbench.service.job_queue import owner_of, place_of
+from ragbench.service.job_queue import place_of
 from ragbench.service.tables import series_of
 
 
@@ -39,10 +38,6 @@ def run_command(
     """
     command, folder, result = json.loads(claimed["command"]), Path(claimed["folder"]), None
     names = {word.partition("=")[0] for word in command}
-    if fresh := json.loads(claimed["options"]).get("fresh"):
-        names.add("--sample")  # a version has as many
-        versions = folder.joinpath("results", "testsets", *owner_of(claimed))
-        command += ["--test-set", str(fresh_test_set(versions, FreshQuestions(**fresh), folder))]
     environment = {
         **os.environ,
         "RAGBENCH_SERIES": series_of(claimed),

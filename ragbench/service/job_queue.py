@@ -68,7 +68,6 @@ def request_job(
     command: Sequence[str],
     *,
     series: str,
-    key: str = "",
     client: str = "",
     folder: str | Path = "",
     max_waiting: int = 0,
@@ -79,12 +78,11 @@ def request_job(
     Args:
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         series: what its run is called over time.
-        key: an idempotency key: the same one again gives the same job.
         folder: where it runs; "" = here.
         max_waiting: so many jobs of the client may wait; 0 = any number.
 
     Raises:
-        ConfigError: a command that cannot be used, or the key was used for another one.
+        ConfigError: a command that cannot be used.
         QueueFullError: too many are waiting.
         DataError: the database cannot be used.
     """
@@ -92,7 +90,7 @@ def request_job(
         raise ConfigError(
             f"a job runs {', '.join(_COMMANDS)}; got {' '.join(command) or 'no command'}"
         )
-    name, at = f"once {content_id(key) if key else uuid.uuid4().hex}", now()
+    name, at = f"once {uuid.uuid4().hex}", now()
     row = {
         "id": content_id("schedule", client, name),
         "client_id": client,
@@ -109,18 +107,11 @@ def request_job(
     with connected(database, write=True) as connection:
         waiting = select(func.count()).select_from(job).join(schedule)
         waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
-        count = connection.execute(waiting).scalar_one()
-        if add_once(connection, schedule, row):
-            if max_waiting and count >= max_waiting:
-                raise QueueFullError(f"{max_waiting} jobs are waiting")
-            values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
-            connection.execute(insert(job), values)
-            return job_id
-    [earlier] = read_rows(database, select(schedule).where(schedule.c.id == row["id"]))
-    if any(earlier[column] != row[column] for column in ("command", "options", "folder")):
-        raise ConfigError(
-            f"the key {key!r} was used for another request; choose a new key for a new request"
-        )
+        if max_waiting and connection.execute(waiting).scalar_one() >= max_waiting:
+            raise QueueFullError(f"{max_waiting} jobs are waiting")
+        connection.execute(insert(schedule), row)
+        values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
+        connection.execute(insert(job), values)
     return job_id
 
 
@@ -270,10 +261,6 @@ def place_of(claimed: Mapping[Any, Any]) -> Path:
     due = claimed["due_at"][:16].replace(":", "").replace("-", "")
     once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
     name = f"{due}-{once}{claimed['attempts']}"
-    return Path(claimed["folder"], "results", "eval", *owner_of(claimed), name)
-
-
-def owner_of(claimed: Mapping[Any, Any]) -> list[str]:
-    """Return the folders of a client and a series: no part of a name leads out of them."""
-    names = filter(None, (claimed["client_id"], series_of(claimed)))
-    return [re.sub(r"^\.+|[^\w .+-]", "-", name) for name in names]
+    owners = filter(None, (claimed["client_id"], series_of(claimed)))
+    folders = [re.sub(r"^\.+|[^\w .+-]", "-", owner) for owner in owners]  # none leads out
+    return Path(claimed["folder"], "results", "eval", *folders, name)

@@ -8,22 +8,19 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pandas as pd
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.service.fresh import age
-from ragbench.service.history_database import read_frame, read_rows, timestamp, write
+from ragbench.service.history_database import now, read_frame, read_rows, write
 from ragbench.service.tables import api_key
 
 EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
-_COLUMNS = "id name client_id role created_at expires_at last_used_at".split()
+_COLUMNS = "id name client_id role created_at".split()
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_USED = timedelta(minutes=1)  # the time of use is written at most this often
 
 
 @dataclass(frozen=True)
@@ -36,21 +33,17 @@ class ApiKey:
     role: str
 
 
-def add_key(
-    name: str, *, client: str = "", role: str = "reader", expires: str = "", database: str = ""
-) -> str:
+def add_key(name: str, *, client: str = "", role: str = "reader", database: str = "") -> str:
     """Make a key and return it; it cannot be shown again.
 
     Args:
         client: whose data it opens; "*" = everyone's. role: "reader", "runner" (also starts
-        evaluations) or "admin" (also schedules, alerts, keys). expires: such as "90d" or "12h"; ""
-        = never.
+        evaluations) or "admin" (also schedules, alerts, keys).
 
     Raises:
-        ConfigError: the role or age cannot be used, or this client has a key of this name.
+        ConfigError: the role cannot be used, or this client has a key of this name.
         DataError: the database cannot be used.
     """
-    now = datetime.now(UTC)
     if role not in ROLES:
         raise ConfigError(unknown("role", role, ROLES))
     if not name.strip():
@@ -63,8 +56,7 @@ def add_key(
         "name": name,
         "role": role,
         "sha256": _digest(key),
-        "created_at": timestamp(now),
-        "expires_at": timestamp(now + age(expires, "expires")) if expires else None,
+        "created_at": now(),
     }
     same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
     if read_rows(database, same):
@@ -75,30 +67,22 @@ def add_key(
     return key
 
 
-def find_key(key: str, *, database: str = "", now: datetime | None = None) -> ApiKey | None:
-    """Return what a key is for, and note that it was used; None where there is no such key, or it
-    has expired.
+def find_key(key: str, *, database: str = "") -> ApiKey | None:
+    """Return what a key is for; None where there is no such key.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    now = now or datetime.now(UTC)
     if (match := _KEY.fullmatch(key)) is None:
         return None
-    same = api_key.c.id == match[1]
-    for row in read_rows(database, select(api_key).where(same)):
-        if hmac.compare_digest(_digest(key), row["sha256"]) and (
-            row["expires_at"] or "Z"
-        ) > timestamp(now):
-            if (row["last_used_at"] or "") < timestamp(now - _USED):
-                write(database, update(api_key).where(same).values(last_used_at=timestamp(now)))
+    for row in read_rows(database, select(api_key).where(api_key.c.id == match[1])):
+        if hmac.compare_digest(_digest(key), row["sha256"]):
             return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
     return None
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the keys, without what is secret: id, name, client_id, role, created_at, expires_at,
-    last_used_at.
+    """Return the keys, without what is secret: id, name, client_id, role, created_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -107,7 +91,7 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     if client is not None:
         query = query.where(api_key.c.client_id == client)
     query = query.order_by(api_key.c.client_id, api_key.c.name)
-    return read_frame(database, query).fillna("")
+    return read_frame(database, query)
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:

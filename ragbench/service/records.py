@@ -45,7 +45,6 @@ _DECIDING = (
     "sample",
     "seed",
     "categories",
-    "calibration",
 )
 
 
@@ -267,12 +266,17 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
 def _content(folder: Path | None, values: pd.DataFrame) -> str:
     """Return the SHA-256 of scores.csv; of a result without files, of its scores."""
     if folder is not None and (folder / "scores.csv").is_file():
-        return sha256((folder / "scores.csv").read_bytes()).hexdigest()
+        return content_of(folder)
     return sha256(
         b"".join(
             name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values))
         )
     ).hexdigest()
+
+
+def content_of(folder: Path) -> str:
+    """Return the SHA-256 of the scores.csv of a result."""
+    return sha256((folder / "scores.csv").read_bytes()).hexdigest()
 
 
 def _made_at(result: Result, folder: Path | None) -> str:

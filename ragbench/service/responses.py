@@ -18,6 +18,7 @@ from ragbench.evaluation.report_json import plain
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json
 from ragbench.service.job_queue import jobs
+from ragbench.service.records import content_of
 from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
@@ -64,11 +65,13 @@ def run_document(session: Session, run_id: str) -> Json:
 
 
 def result_of_run(session: Session, row: Json) -> Result | None:
-    """Return the result that a run recorded, from its files, where they are there."""
+    """Return the result that a run recorded, from its files, unless they are gone or replaced."""
     folder = folder_of_run(session, row)
     try:
-        return load_result(folder) if folder is not None and folder.is_dir() else None
-    except DataError:
+        if folder is None or content_of(folder) != row["content"]:
+            return None
+        return load_result(folder)
+    except (DataError, OSError):
         return None
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,6 @@ from sqlalchemy import and_, delete, func, select, update
 
 from ragbench.errors import ConfigError, DataError, require, unknown
 from ragbench.service.alert_rules import check_alerts, check_targets, replace_threshold
-from ragbench.service.fresh import FreshQuestions
 from ragbench.service.history_database import (
     add_once,
     connected,
@@ -58,7 +56,6 @@ def add_schedule(
     client: str = "",
     database: str = "",
     folder: str | Path = "",
-    fresh: FreshQuestions | None = None,
     now: datetime | None = None,
 ) -> None:
     """Add a schedule, or replace the one of this name.
@@ -67,8 +64,7 @@ def add_schedule(
         cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON. command:
         arguments of ragbench, such as ["eval", "--test-set", "t.yaml"]. zone: of the times, such as
         "Europe/Vienna"; "" = UTC. client: whose it is; "*" = it runs for each client in `clients/`
-        of the folder, in the client's own folder. folder: where it runs; "" = here. fresh: evaluate
-        questions drafted from documents.
+        of the folder, in the client's own folder. folder: where it runs; "" = here.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -77,23 +73,16 @@ def add_schedule(
     cron, zone = cron or os.environ.get("EVALUATION_SCHEDULE_CRON", ""), zone or "UTC"
     now = now or datetime.now(UTC)
     due_before(cron, zone, now)
-    options = {word.partition("=")[0] for word in command}
     if not command or command[0] not in COMMANDS:
         raise ConfigError(
             f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
         )
     if not name.strip():
         raise ConfigError("a schedule needs a name")
-    if command[0] == "eval" and "--output" in options:
+    if command[0] == "eval" and any(word.partition("=")[0] == "--output" for word in command):
         raise ConfigError(
             f"each run has a folder of its own, in results/eval/{name}; leave --output out"
         )
-    if fresh:
-        fresh.check(None if client == EVERY_CLIENT else folder)
-        if command[0] != "eval" or options & {"--test-set", "--corpus"}:
-            raise ConfigError(
-                "fresh makes the test set of an eval; leave --test-set and --corpus out"
-            )
     row = {
         "id": content_id("schedule", client, name),
         "client_id": client,
@@ -102,7 +91,7 @@ def add_schedule(
         "zone": zone,
         "command": json.dumps(list(command)),
         "folder": str(Path(folder).absolute()),
-        "options": json.dumps({"fresh": asdict(fresh)} if fresh else {}),
+        "options": "{}",
         "enabled": True,
         "made_at": timestamp(now),
     }
@@ -331,14 +320,10 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
 
 
 def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schedule without times for each client who has what it reads, as the server lays
-    files out.
-    """
-    options = json.loads(row["options"])
-    documents = options.get("fresh", {}).get("documents", "")
+    """Yield a schedule without times for each client who has a folder in `clients/`."""
     for folder in sorted(Path(row["folder"], "clients").glob("*")):
-        if folder.is_dir() and folder.joinpath(documents).exists():
-            parts = folder.name, row["id"], row["command"], row["options"]
+        if folder.is_dir():
+            parts = folder.name, row["id"], row["command"]
             schedule_id = content_id("schedule", *parts)
             yield {
                 **row,
@@ -347,6 +332,6 @@ def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
                 "name": f"{row['name']} {schedule_id[:12]}",
                 "cron": "",
                 "folder": folder.as_posix(),
-                "options": json.dumps({**options, "series": row["name"]}),
+                "options": json.dumps({"series": row["name"]}),
                 "enabled": False,
             }

@@ -133,7 +133,7 @@ schedule = _table(
     _filled("zone", NAME),
     _filled("command", LONG),  # JSON: the arguments of ragbench
     _filled("folder", LONG),  # where it runs
-    _filled("options", LONG),  # JSON: fresh questions; the series of a request
+    _filled("options", LONG),  # JSON: the series of a request
     _filled("enabled", Boolean),
     _filled("made_at", TIME),
     UniqueConstraint("client_id", "name", name="schedule_name"),
@@ -184,8 +184,6 @@ api_key = _table(
     _filled("role", String(16)),  # reader, runner, admin
     _filled("sha256", ID),  # of the whole key, which is stored nowhere
     _filled("created_at", TIME),
-    Column("expires_at", TIME),  # NULL = never
-    Column("last_used_at", TIME),
     UniqueConstraint("client_id", "name", name="api_key_name"),
 )
 

@@ -37,8 +37,6 @@ def history(
     *,
     series: str = "",
     client: str | None = None,
-    dataset: str = "",
-    before: str = "",
     limit: int = 20,
     database: str = "",
 ) -> pd.DataFrame:
@@ -51,8 +49,7 @@ def history(
 
     Args:
         series: only these: the name of a sweep or an evaluation. client: only theirs; None = those
-        of all. dataset: only those on this one. before: only those made before this time, ISO 8601
-        in UTC, such as the made_at of the oldest one so far. limit: how many; 0 = all. database: a
+        of all. limit: how many; 0 = all. database: a
         file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
 
     >>> history(limit=5)  # doctest: +SKIP
@@ -61,7 +58,7 @@ def history(
         ConfigError, DataError: the database cannot be used.
     """
     with connected(database) as connection:
-        rows = _runs(connection, series, client, limit, dataset, before)
+        rows = _runs(connection, series, client, limit)
         changes = [_changed(previous_run(connection, row), row) for row in rows]
     frame = pd.DataFrame(rows, columns=_COLUMNS).rename(columns={"id": "run"})
     frame["categories"] = frame["categories"].map(json.loads)
@@ -71,12 +68,7 @@ def history(
 
 
 def trend(
-    measure: str,
-    *,
-    series: str = "",
-    client: str | None = None,
-    database: str = "",
-    tested: bool = True,
+    measure: str, *, series: str = "", client: str | None = None, database: str = ""
 ) -> pd.DataFrame:
     """Return a measure over time, the oldest run first, with marks where something changed and
     where it drifted.
@@ -85,13 +77,11 @@ def trend(
     changed, state, note, passed, cost_usd. Runs of one epoch are comparable: the same client,
     series, configuration, parameters and dataset. `state` and `note` are those of
     `ragbench.statistics.drift`, which tests every epoch: "fall" or "rise" at the run that raises an
-    alarm; the last run of an epoch holds the conclusion. The first run on a new dataset is compared
-    with the last on the old one by the questions that both have.
+    alarm; the last run of an epoch holds the conclusion.
 
     Args:
         measure: in any case, such as "ndcg@10".
         series, client, database: as in `history`.
-        tested: look for drift; without, `state` and `note` are empty.
 
     >>> trend("nDCG@10", series="nightly")  # doctest: +SKIP
 
@@ -101,15 +91,12 @@ def trend(
     """
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
-        cases = _cases(connection, rows) if tested else {}
-        epochs = list(_drifts(rows, _streams(connection, rows), cases)) if tested else []
+        epochs = list(_drifts(rows, _streams(connection, rows), _cases(connection, rows)))
     last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
         line = tuple(row[name] for name in _LINE)
-        before = last.get(line)
-        row |= {"run": row["id"], "changed": _changed(before, row), "state": "", "note": ""}
-        if tested and before is not None:
-            row["note"] = _joined(before, row, cases)
+        changed = _changed(last.get(line), row)
+        row |= {"run": row["id"], "changed": changed, "state": "", "note": ""}
         last[line] = row
     for members, epoch in epochs:
         for row, state in zip(members, epoch.path["state"], strict=True):
@@ -210,20 +197,9 @@ def compare_runs(
     return compare(then, now, measures=chosen or None)
 
 
-def _runs(
-    connection: Connection,
-    series: str,
-    client: str | None,
-    limit: int,
-    dataset: str = "",
-    before: str = "",
-) -> list[_Row]:
+def _runs(connection: Connection, series: str, client: str | None, limit: int) -> list[_Row]:
     run = tables.run.c
     query = _of(select(tables.run), series, client).order_by(run.made_at.desc(), run.id)
-    if dataset:
-        query = query.where(run.dataset == dataset)
-    if before:
-        query = query.where(run.made_at < before)
     return [dict(row) for row in connection.execute(query.limit(limit or None)).mappings()]
 
 
@@ -231,11 +207,6 @@ def _of(query: Any, series: str, client: str | None) -> Any:
     if series:
         query = query.where(tables.run.c.series == series)
     return query if client is None else query.where(tables.run.c.client_id == client)
-
-
-def newest_run(connection: Connection, series: str, client: str | None) -> _Row | None:
-    """Return the newest run of a series and a client; "" and None = of any."""
-    return next(iter(_runs(connection, series, client, 1)), None)
 
 
 def previous_run(connection: Connection, row: _Row) -> _Row | None:
@@ -295,19 +266,6 @@ def _values(data: bytes) -> Any:
     return np.frombuffer(data, dtype="<f8")
 
 
-def worst_questions(
-    connection: Connection, score: _Row, run: _Row, count: int
-) -> Iterator[tuple[str, str, float]]:
-    """Yield the questions with the worst values of a measure: query_id, text, value."""
-    if score["case_values"] is None:
-        return
-    cases = _cases(connection, [run])[run["case_set"]]
-    values = pd.Series(_values(score["case_values"]), index=sorted(cases)).dropna()
-    ordered = values.sort_values(ascending=higher_is_better(score["measure"]), kind="stable")
-    for query_id, value in ordered.head(count).items():
-        yield str(query_id), cases[str(query_id)], value
-
-
 def _drifts(
     rows: Sequence[Json], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[list[Json], Drift]]:
@@ -330,27 +288,6 @@ def _drifts(
 
 def _worse(measure: str, direction: str) -> str:
     return "worse" if (direction == "fall") == higher_is_better(measure) else "better"
-
-
-def _joined(before: _Row, row: _Row, cases: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the means of the shared questions where the dataset changed."""
-    if before["fingerprint"] == row["fingerprint"] or None in (
-        before["case_values"],
-        row["case_values"],
-    ):
-        return ""
-    then, now = (
-        pd.Series(
-            _values(run["case_values"]),
-            pd.MultiIndex.from_tuples(sorted(cases[run["case_set"]].items())),
-        )
-        for run in (before, row)
-    )
-    shared = then.index.intersection(now.index)
-    if shared.empty:
-        return "another dataset without a shared question: not comparable with the runs before"
-    means = f"{then[shared].mean():.3f} before, {now[shared].mean():.3f} here"
-    return f"another dataset; on the {len(shared)} questions shared {means}"
 
 
 def _changed(before: _Row | None, row: _Row) -> str:

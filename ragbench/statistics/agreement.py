@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning
+from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics.columns import Floats, check_alpha
-from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Judgement
 
 Judgements = Sequence[Judgement] | Mapping[str, Sequence[Judgement]]
@@ -117,9 +117,9 @@ def joined_labels(judgements: Judgements, human: Human) -> tuple[pd.DataFrame, p
 
 
 SCALES = {
-    "nominal": ("accuracy", "kappa", "alpha", "ac1"),
-    "ordinal": ("accuracy", "kappa", "kappa_quadratic", "alpha", "spearman", "kendall", "ac1"),
-    "interval": ("alpha", "spearman", "kendall"),
+    "nominal": ("accuracy", "kappa", "ac1"),
+    "ordinal": ("accuracy", "kappa", "kappa_quadratic", "spearman", "ac1"),
+    "interval": ("spearman",),
 }
 """The statistics of each scale of measurement: categories; ordered levels; numbers."""
 
@@ -147,12 +147,12 @@ def judge_agreement(
 
     - "nominal" (all labels 0 or 1; the judge's value counts as 1 from 0.5 on): `accuracy`,
       the fraction of equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance
-      agreement; `alpha` of Krippendorff; `ac1` of Gwet (2008), which does not collapse where nearly
-      all labels are the same, as kappa and alpha do.
+      agreement; `ac1` of Gwet (2008), which does not collapse where nearly all labels are the same,
+      as kappa does.
     - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these,
       `kappa_quadratic` (Cohen 1968, disagreement weighted by the squared distance), and `spearman`
-      and `kendall` (tau-b) of the values as they are.
-    - "interval" (any number): `alpha`, `spearman`, `kendall`.
+      of the values as they are.
+    - "interval" (any number): `spearman`.
 
     All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds
     (`between`): "judge-human" pairs the judge with each label of each person; "human-human" pairs
@@ -186,8 +186,7 @@ def judge_agreement(
       statistic  value  n
     0  accuracy   0.75  4
     1     kappa    0.5  4
-    2     alpha  0.533  4
-    3       ac1  0.529  4
+    2       ac1  0.529  4
 
     Raises:
         DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or
@@ -221,23 +220,6 @@ def judge_agreement(
     return frame.astype(dict.fromkeys(["value", "ci_low", "ci_high"], "Float64"))
 
 
-def _alpha(coincidences: Floats, values: Floats, scale: str) -> Floats:
-    """Alpha of each (resamples, values, values) symmetric coincidence matrix; NaN where undefined."""
-    margins = coincidences.sum(axis=2)
-    total = margins.sum(axis=1)
-    if scale == "ordinal":
-        up_to = np.cumsum(margins, axis=1) - margins / 2
-        distance = (up_to[:, :, None] - up_to[:, None, :]) ** 2
-    elif scale == "interval":
-        distance = ((values[:, None] - values[None, :]) ** 2)[None]
-    else:
-        distance = (values[:, None] != values[None, :]).astype(float)[None]
-    observed = (coincidences * distance).sum(axis=(1, 2))
-    expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(expected > 0, 1 - (total - 1) * observed / expected, math.nan)
-
-
 def _rows(about: dict[str, Any], pairs: _Pairs, alpha: float, seed: int) -> list[dict[str, Any]]:
     n, n_queries = len(pairs.first), len(set(pairs.query.tolist()))
     values = _statistics(pairs, np.ones((1, n_queries)), about["scale"]) if n else {}
@@ -257,7 +239,7 @@ def _rows(about: dict[str, Any], pairs: _Pairs, alpha: float, seed: int) -> list
             low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
             right = _right(pairs, about["scale"]) if name == "accuracy" else None
             if right is not None:
-                low, high = wilson_interval(right, alpha)
+                low, high = wilson_interval(right.sum(), len(right), alpha)
         note = _note(name, value, n, n_queries, len(drawn) / N_RESAMPLES)
         if not note and high - low < 1e-12:
             note = (
@@ -275,7 +257,7 @@ def _note(name: str, value: float, n: int, n_queries: int, defined: float) -> st
     if not n:
         return "no answer has both values"
     if not math.isfinite(value):
-        if name in ("spearman", "kendall"):
+        if name == "spearman":
             return "one side gives every answer the same value, so there is no order to agree on"
         return (
             "both sides give every answer the same value, so agreement is undefined beyond chance"
@@ -304,9 +286,9 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
     step = max(1, _BLOCK // max(k * k, len(first)))
     for start in range(0, len(draws), step):
         part = draws[start : start + step]
-        tables = (part @ per_query).reshape(-1, k, k)
-        block = {"alpha": _alpha(tables + tables.transpose(0, 2, 1), values, scale)}
+        block = {}
         if scale != "interval":
+            tables = (part @ per_query).reshape(-1, k, k)
             rates = tables / tables.sum(axis=(1, 2), keepdims=True)
             squares = (values[:, None] - values[None, :]) ** 2
             block["accuracy"] = np.trace(rates, axis1=1, axis2=2)
@@ -316,7 +298,6 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
         if scale != "nominal":
             weights = part[:, pairs.query]
             block["spearman"] = _spearman(pairs, weights)
-            block["kendall"] = _kendall(pairs, weights)
         blocks.append(block)
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
@@ -371,11 +352,6 @@ def _spearman(pairs: _Pairs, weights: Floats) -> Floats:
     total = weights.sum(axis=1, keepdims=True)
     x, y = (rank - (weights * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
     return _correlation(*((weights * product).sum(axis=1) for product in (x * y, x * x, y * y)))
-
-
-def _kendall(pairs: _Pairs, weights: Floats) -> Floats:
-    x, y = (np.sign(side[:, None] - side[None, :]) for side in pairs[:2])
-    return _correlation(*(((weights @ s) * weights).sum(axis=1) for s in (x * y, x * x, y * y)))
 
 
 def _correlation(joint: Floats, a: Floats, b: Floats) -> Floats:

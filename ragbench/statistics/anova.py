@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError
 from ragbench.statistics.columns import Floats, matrix_of
 
 
@@ -27,9 +27,7 @@ class _Configuration(Protocol):
 QUERY, INTERACTIONS, REST = "query", "interactions of the parameters", "query x configuration"
 
 
-def anova(
-    sweep: Sequence[_Configuration], *, measure: str, factors: Sequence[str] | None = None
-) -> pd.DataFrame:
+def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
     """Split the variance of the scores by source: chunker, size, retriever, model, prompt, query.
 
     Every query is answered by every configuration, so the total variance falls into three parts
@@ -60,7 +58,6 @@ def anova(
     Args:
         sweep: finished configurations.
         measure: the measure whose variance is split.
-        factors: names of parameters; None = all that vary.
 
     >>> import pandas as pd
     >>> from ragbench.evaluation import Result
@@ -80,24 +77,17 @@ def anova(
 
     Raises:
         ComparisonError: other queries, or none that all configurations have scored. ConfigError:
-        fewer than two configurations, no parameter that varies, an unknown parameter or measure.
+        fewer than two configurations, no parameter that varies, an unknown measure.
     """
     measure, matrix = matrix_of({result.name: result.scores for result in sweep}, measure)
     settings = {result.name: result.parameters for result in sweep}.values()
     names = list(dict.fromkeys(name for parameters in settings for name in parameters))
-    if unknown_factors := [name for name in factors or () if name not in names]:
-        raise ConfigError(unknown("parameter", unknown_factors[0], names))
-    design = {
-        name: _levels([parameters.get(name) for parameters in settings])
-        for name in (names if factors is None else factors)
-    }
-    values = matrix.to_numpy()
-    varying = {name: columns for name, columns in design.items() if columns.shape[1]}
+    levels = {name: _levels([parameters.get(name) for parameters in settings]) for name in names}
+    varying = {name: columns for name, columns in levels.items() if columns.shape[1]}
     if not varying:
-        raise ConfigError(
-            f"none of these parameters varies within the sweep: {', '.join(design) or 'none given'}"
-        )
+        raise ConfigError("no parameter varies within the sweep, so there is nothing to compare")
     design = _merged(varying)
+    values = matrix.to_numpy()
     n, k = values.shape
     grand = values.mean()
     centers = values.mean(axis=0)
@@ -147,7 +137,7 @@ _UNTESTED = (math.nan, math.nan, math.nan)
 
 
 def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float]:
-    """F, epsilon and p of an effect; `parts` (queries, configurations) is the contribution of each
+    """Compute F, epsilon and p of an effect; `parts` (queries, configurations) is the contribution of each
     query to it.
     """
     from scipy.stats import f
@@ -194,7 +184,7 @@ def _rank_with_mean(columns: Floats) -> int:
 
 
 def _levels(settings: Sequence[Any]) -> Floats:
-    """Indicator columns of a parameter, one per value but the first."""
+    """Return indicator columns of a parameter, one per value but the first."""
     codes, values = pd.factorize(np.array([str(value) for value in settings], dtype=object))
     columns: Floats = (codes[:, None] == np.arange(1, len(values))[None, :]).astype(np.float64)
     return columns

@@ -1,6 +1,4 @@
-"""Which configuration to choose: equivalence, the cheapest within a margin, the Pareto front,
-held-out queries.
-"""
+"""Which configuration to choose: the cheapest within a margin, the Pareto front, held-out queries."""
 
 from __future__ import annotations
 
@@ -12,112 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, unknown
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
-    Floats,
     adjusted_p_values,
     bounds_of,
     check_alpha,
     matrix_of,
-    mean,
     p_text,
-    pairs_by_measure,
 )
 from ragbench.statistics.comparison import compare, summarise
 from ragbench.statistics.frames import with_interval
-from ragbench.statistics.intervals import Bounds, mean_intervals, p_above
-
-
-def equivalent(
-    baseline: pd.DataFrame,
-    contender: pd.DataFrame,
-    margin: float,
-    *,
-    measures: Sequence[str] | None = None,
-    alpha: float = 0.05,
-) -> pd.DataFrame:
-    """Test if the contender equals the baseline up to `margin`, by two one-sided tests (TOST,
-    Schuirmann 1987).
-
-    A difference that is "not significant" may be large; equivalence needs an interval within the
-    margin. The margin is the largest difference that does not matter; choose it before looking at
-    the results.
-
-    Each test holds its alpha for any distribution of the differences: an unseen question may lose
-    as much as the measure allows (Gaffke 2005, see `ragbench.statistics.intervals`). So a measure
-    from 0 to 1 needs at least `min_queries_for_margin` queries, 59 for a margin of 0.05 and 149 for
-    0.02, even if none of them differs. For measures without bounds, such as latencies, the tests
-    are Student's t, which is right for differences near normal.
-
-    Columns:
-        measure; baseline, contender, difference: means over the pairs, contender - baseline.
-        ci_low, ci_high: 1 - 2 alpha interval by the same method: inside +-margin where the test
-        finds "equivalent". margin; p_value: the larger of the two one-sided p-values, of "at least
-        margin below" and "at least margin
-            above". Without bounds, differences without any spread give 1.
-        equivalent: p_value < alpha. p_non_inferior, non_inferior: the test for a replacement of the
-        baseline: not worse by margin or more, in the direction of the measure
-        (`registry.higher_is_better`). n: pairs used; below two nothing is tested: p-values are
-        pd.NA and nothing is proven.
-
-    >>> import pandas as pd
-    >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
-    >>> before, after = scores(*[0, 0.5, 0.5, 1, 0.25, 1] * 20), scores(*[0, 0.5, 0.45, 1, 0.3, 0.95] * 20)
-    >>> equivalent(before, after, 0.05)[["difference", "ci_low", "ci_high", "p_value", "equivalent"]].round(2)
-       difference  ci_low  ci_high  p_value  equivalent
-    0       -0.01   -0.03     0.02     0.01        True
-
-    Raises:
-        ConfigError: margin or alpha out of range, or a measure that is not there.
-        ComparisonError: other queries, or no measure in common.
-    """
-    check_alpha(alpha)
-    check_margin(margin)
-    pairs = pairs_by_measure(baseline, contender, measures)
-    differences = [pair.difference for pair in pairs.values()]
-    widths = [_width(measure, pair.before, pair.after) for measure, pair in pairs.items()]
-    unseen = [-width for width in widths]
-    below, above = (
-        p_above(side, unseen, -margin) for side in (differences, [-d for d in differences])
-    )
-    low, high, *_ = mean_intervals(
-        differences, [Bounds(-width, width) for width in widths], 2 * alpha
-    )
-    p_values = np.maximum(below, above)
-    one_sided = np.where([higher_is_better(measure) for measure in pairs], below, above)
-    table = pd.DataFrame(
-        {
-            "measure": list(pairs),
-            "baseline": [mean(pair.before) for pair in pairs.values()],
-            "contender": [mean(pair.after) for pair in pairs.values()],
-            "difference": [mean(difference) for difference in differences],
-            "ci_low": low,
-            "ci_high": high,
-            "margin": margin,
-            "p_value": p_values,
-            "equivalent": p_values < alpha,
-            "p_non_inferior": one_sided,
-            "non_inferior": one_sided < alpha,
-            "n": [len(difference) for difference in differences],
-        }
-    )
-    numbers = "baseline contender difference ci_low ci_high p_value p_non_inferior".split()
-    return table.astype(dict.fromkeys(numbers, "Float64"))
-
-
-def check_margin(margin: float) -> None:
-    """Refuse a margin that is not a positive number."""
-    if not isinstance(margin, int | float) or not math.isfinite(margin) or margin <= 0:
-        raise ConfigError(
-            f"margin is {margin!r}; expected a positive number, the largest difference that does "
-            "not matter"
-        )
+from ragbench.statistics.intervals import p_above
 
 
 def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
-    """Return the smallest number of queries that can show equivalence within `margin` for a measure from 0
+    """Return the smallest number of queries that can prove a loss below `margin` for a measure from 0
     to 1.
 
     A fraction of `margin` of the questions may lose everything, and a sample of n misses all of
@@ -127,12 +35,6 @@ def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
     (59, 149, 2)
     """
     return 2 if margin >= 1 else max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
-
-
-def _width(measure: str, *values: Floats) -> float:
-    """Return the largest possible difference of a measure."""
-    low, high = bounds_of(measure, *values)
-    return high - low
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +66,11 @@ def within_margin(
     the best.
 
     The truly best one is unknown, so a configuration is proven only if it is not worse by `margin`
-    or more than *each* other one: the largest of its one-sided p-values, as in `equivalent`
-    (intersection-union, Berger 1982, in the manner of Hsu's 1984 comparisons with the best). That
+    or more than *each* other one: the largest of its one-sided p-values
+    (intersection-union, Berger 1982, in the manner of Hsu's 1984 comparisons with the best). Each
+    holds its alpha for any distribution: an unseen question may lose as much as the measure allows
+    (Gaffke 2005, see `ragbench.statistics.intervals`), so a measure from 0 to 1 needs 59 queries
+    for a margin of 0.05 and 149 for 0.02, even if none of them differs. That
     needs no correction; for the choice among several configurations the p-values are Holm-adjusted,
     so that the probability of any wrong proof is at most alpha. A configuration that is not proven
     may still be as good: the queries may be too few.
@@ -196,7 +101,11 @@ def within_margin(
         alpha out of range. ComparisonError: other queries, or none that all have scored.
     """
     check_alpha(alpha)
-    check_margin(margin)
+    if not 0 < margin < math.inf:
+        raise ConfigError(
+            f"margin is {margin!r}; expected a positive number, the largest difference that does "
+            "not matter"
+        )
     measure, matrix = matrix_of(scores_by_name, measure)
     if missing := [name for name in scores_by_name if name not in costs]:
         raise ConfigError(
@@ -206,7 +115,8 @@ def within_margin(
     n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
-    width = _width(measure, matrix.to_numpy().ravel())
+    lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
+    width = highest - lowest
     pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
     against = p_above(
         [values[:, i] - values[:, j] for i, j in pairs], [-width] * len(pairs), -margin
@@ -273,7 +183,6 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
 
     Raises:
         ConfigError: no cost, or a column that is not there.
-        DataError: a column without numbers.
     """
     columns = [quality, *([costs] if isinstance(costs, str) else costs)]
     if len(columns) < 2:
@@ -281,10 +190,7 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
     for name in columns:
         if name not in table:
             raise ConfigError(unknown("column", name, map(str, table)))
-    try:
-        less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError) as exc:
-        raise DataError(f"{', '.join(columns)}: a column without numbers: {exc}") from exc
+    less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     if higher_is_better(quality):
         less[:, 0] *= -1
     # what is NaN compares as False: it beats none, and "not NaN" is asked below

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     Floats,
@@ -30,7 +31,6 @@ from ragbench.statistics.intervals import (
     Intervals,
     mean_intervals,
     score_interval,
-    wilson_interval,
 )
 from ragbench.statistics.power import Pilot
 
@@ -66,7 +66,7 @@ def summarise(scores: pd.DataFrame, *, alpha: float = 0.05) -> pd.DataFrame:
     low, high, *_ = mean_intervals(columns, bounds, alpha)
     for row, column in enumerate(columns):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
-            low[row], high[row] = wilson_interval(column, alpha)
+            low[row], high[row] = wilson_interval(column.sum(), len(column), alpha)
     frame = pd.DataFrame(
         {
             "measure": list(table),

@@ -242,16 +242,3 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
                 inside = middle
         limits.append(inside)
     return limits[0], limits[1], float(2 * norm.sf(abs(wins - losses) / math.sqrt(wins + losses)))
-
-
-def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """Compute the interval of the mean of values that are all 0 or 1 (Wilson 1927), which always
-    has a width.
-
-    >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
-    [0.2553, 0.3662]
-    """
-    from scipy.stats import binomtest
-
-    interval = binomtest(int(values.sum()), len(values)).proportion_ci(1 - alpha, "wilson")
-    return float(interval.low), float(interval.high)

@@ -146,7 +146,7 @@ class DaskExecutor:
 
 
 def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
-    """On the worker: execute a task until it is cancelled there, which is so too when the sweep is
+    """Execute a task on the worker until it is cancelled there, which is so too when the sweep is
     gone.
     """
     from distributed import get_worker

@@ -89,7 +89,7 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
     path = _grid_path(Path(path))
     hint = (
         "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep "
-        "quickstart` runs the built-in example"
+        "pydoc` runs the built-in example"
     )
     table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:

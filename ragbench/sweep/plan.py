@@ -33,6 +33,7 @@ _RETRIEVAL = (
     "chunk_size",
     "chunk_overlap",
     "tokenizer",
+    "language",
     "retriever",
     "reranker",
     "depth",

@@ -34,8 +34,6 @@ _MODULES = (
     "IPython.extensions.storemagic",
     "tornado.platform.asyncio",
     "bm25s",
-    "detect_secrets.core.scan",
-    "detect_secrets.plugins.keyword",
     "matplotlib.pyplot",
     "matplotlib.backends.backend_agg",
     "pandas.io.formats.html",

@@ -77,7 +77,7 @@ def available_cores() -> int:
 
 
 def default_jobs() -> int:
-    """As many runs as there are cores and 1.5 GB of free memory for each; at least one."""
+    """Return how many runs have a core and 1.5 GB of free memory each; at least one."""
     return max(1, min(available_cores(), int(_free_memory() // _MEMORY_PER_RUN)))
 
 

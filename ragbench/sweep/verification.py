@@ -16,10 +16,8 @@ from ragbench.evaluation import (
     check_parameters,
     environment,
     load_result,
-    load_results,
     result_folders,
 )
-from ragbench.evaluation.formats import short
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import budget
@@ -36,7 +34,7 @@ _RUN_TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of verifying one configuration: `differences` are lines, none when every number is
+    """The outcome of verifying one configuration: `differences` are lines, none when every number is
     the same.
 
     `compared` counts the numbers that were compared, `notes` state what is not as it was when the
@@ -59,8 +57,6 @@ def verify(
 ) -> list[Verification]:
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and
     run.trec.
-
-    The leaderboard is compared with what follows from the stored results.
 
     The cells that are executed are those of the stored notebooks, with the parameters in
     config.json; the results stay as they are. By default no request leaves: replies of language
@@ -111,8 +107,7 @@ def verify(
             verified[name] = _compared(
                 folder / name, again.path / name, notes[name], errors.get(name, "")
             )
-    results = [verified[path.name] for path in paths]
-    return [*results, *_board(folder)] if all(result.compared for result in results) else results
+    return [verified[path.name] for path in paths]
 
 
 def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
@@ -191,36 +186,6 @@ def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str) -> Ve
         changed = f"the dataset has changed: fingerprint {before[:12]}, now {after[:12]}"
         differences.insert(0, changed)
     return Verification(path.name, len(numbers), tuple(differences), notes)
-
-
-def _board(folder: Path) -> Iterator[Verification]:
-    """Compare the leaderboard with what follows from the stored results, as far as both have the
-    same columns.
-    """
-    import pandas as pd
-
-    from ragbench.evaluation import leaderboard
-
-    path = folder / "leaderboard.csv"
-    if not path.is_file():
-        return
-    try:
-        then = pd.read_csv(path).set_index("name")
-        now = leaderboard(load_results(folder)).set_index("name")
-    except (RagbenchError, ValueError, KeyError) as exc:
-        yield Verification(path.name, 0, (f"it cannot be read or made again: {exc}",))
-        return
-    numeric = then.select_dtypes("number").columns
-    columns = [column for column in numeric if column in now.columns]
-    before, after = (
-        {
-            f"{name}, {column}": _text(float(short(value)))
-            for column in columns
-            for name, value in board[column].astype(float).items()
-        }
-        for board in (then, now)
-    )
-    yield Verification(path.name, len(before), tuple(_differences(before, after)))
 
 
 def _numbers(result: Result) -> dict[str, str]:

@@ -133,8 +133,8 @@ def _stamp(job: Job) -> None:
 
 
 def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
-    """A run whose requests failed is not finished: what came back is stored, so running it again
-    asks for the rest.
+    """Refuse a run whose requests failed: what came back is stored, so running it again asks for
+    the rest.
     """
     failed = failed_requests(results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]

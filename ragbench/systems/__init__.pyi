@@ -1,7 +1,7 @@
 from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
-from .ingestion import IndexStatus, IngestionReport, Target, ingest, ingested_ids, remove_ingested
+from .ingestion import IndexStatus, IngestionReport, Target, ingest, ingested_ids
 from .loader import load_system
 from .mcp import McpSystem
 from .passage_matches import PassageMatches, match_passages
@@ -29,5 +29,4 @@ __all__ = [
     "load_system",
     "match_passages",
     "read_answer",
-    "remove_ingested",
 ]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from types import GeneratorType
 from typing import Annotated, Any, Literal
@@ -29,11 +28,12 @@ from pydantic import (
 )
 from pydantic import FiniteFloat as Finite
 
+from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.testsets.fields import CONTEXTS, IDS, QUESTIONS, REPLIES, RETRIEVED
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
@@ -104,7 +104,7 @@ class _Usage(BaseModel):
 class _Record(BaseModel):
     model_config = _NumbersAsText
     answer: _Text
-    contexts: list[Annotated[_Context, BeforeValidator(lambda value: _as_context(value))]]
+    contexts: list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
     citations: list[_Text | int] | None = None
     flags: list[_Text] = []
     outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
@@ -126,9 +126,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
     `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. Where an
     answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
-    state (`messages`), the results of Haystack's components, and Chroma's (`ids`, `documents`,
-    `distances` in parallel). In a record with `text`, which is how ragbench itself stores answers,
-    contexts that are strings are ids.
+    state (`messages`) and the results of Haystack's components. In a record with `text`, which is
+    how ragbench itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
@@ -140,8 +139,6 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     ('a',)
     >>> read_answer("q1", {"llm": {"replies": ["In 1881."]}, "retriever": {"documents": ["It opened."]}}).text
     'In 1881.'
-    >>> read_answer("q1", {"ids": [["a"]], "documents": [["It opened."]], "distances": [[0.1]]}).passages
-    (Passage(passage_id='a', text='It opened.', doc_id='', score=-0.1),)
     >>> read_answer("q1", {"answer": ["In 1881."]})
     Traceback (most recent call last):
     ragbench.errors.DataError: answer is ['In 1881.']: input should be a valid string
@@ -151,9 +148,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     """
     record = _as_record(value)
     if record is None:
-        kind, shown = type(value).__name__, repr(value)
         raise DataError(
-            f"{shown if len(shown) <= 60 else f'{shown[:60]}...'} ({kind}); expected a text, a dict "
+            f"{shown(value, 60)} ({type(value).__name__}); expected a text, a dict "
             'with "answer" and "contexts", or an Answer'
         )
     fields = {key: entry for key, entry in record.items() if entry is not None}
@@ -162,9 +158,10 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
         names = ", ".join(map(str, record)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
     if "answer" not in fields and "text" in fields and isinstance(contexts, list | tuple):
-        stored = {str(one.get("passage_id")): one for one in fields.get("passages", ())}
+        stored = {str(passage.get("passage_id")): passage for passage in fields.get("passages", ())}
         contexts = [
-            stored.get(one, {"id": one}) if isinstance(one, str) else one for one in contexts
+            stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
+            for entry in contexts
         ]
     try:
         parsed = _Record.model_validate(
@@ -172,11 +169,7 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
         )
     except ValidationError as exc:  # pydantic's own text repeats the whole input
         raise DataError(one_line(problems_of(exc))) from None
-    unread: Iterable[str] = ()
-    if answer is None and not {"error", "flags", "outcome"} & fields.keys():
-        known = {*_Record.model_fields, *ANSWER_FIELDS, *CONTEXT_FIELDS, *QUESTIONS, *IDS}
-        unread = (key for key, entry in fields.items() if key not in known and _has_text(entry))
-    return replace(_answer(query_id, parsed, model), unread=tuple(map(str, unread)))
+    return _answer(query_id, parsed, model)
 
 
 def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
@@ -205,13 +198,6 @@ def _contexts_of(table: Mapping[str, Any]) -> Any:
     return None
 
 
-def _has_text(value: Any) -> bool:
-    """Return True if the answer of a system may be in a field that is not known."""
-    if isinstance(value, Mapping | list | tuple):
-        return any(map(_has_text, value.values() if isinstance(value, Mapping) else value))
-    return bool(value) and not isinstance(value, Real | bytes)
-
-
 def _table(value: Any) -> Any:
     """Return the fields of an object that hold something as a table; any other value as it is."""
     if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
@@ -222,13 +208,8 @@ def _table(value: Any) -> Any:
         for name, entry in fields.items()
         if entry is not None and (isinstance(entry, str) or not callable(entry))
     }
-    pieces = getattr(value, "response_gen", None)
-    if not fields.get("response") and isinstance(pieces, Iterator):
-        fields["response"] = "".join(pieces) or getattr(value, "response_txt", None) or ""
     if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
         fields["answer"] = fields.pop("data")
-    if not fields and callable(as_dict := getattr(value, "to_dict", None)):
-        return as_dict()
     return fields or value
 
 
@@ -238,7 +219,9 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return {"answer": value}
     if isinstance(value, GeneratorType):
         pieces = list(value)
-        return {"answer": "".join(pieces)} if all(isinstance(one, str) for one in pieces) else None
+        return (
+            {"answer": "".join(pieces)} if all(isinstance(piece, str) for piece in pieces) else None
+        )
     if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
         return {"answer": value[0], "contexts": value[1]}
     if hasattr(value, "columns"):  # a data frame
@@ -250,9 +233,6 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return None
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
-    ids = table.get("ids")
-    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
-        return {"contexts": _in_parallel(table), "flags": [RETRIEVAL_ONLY]}
     answer, has_contexts = _answer_of(table), _contexts_of(table) is not None
     if isinstance(answer, str | Real | list | tuple):
         return table
@@ -261,14 +241,6 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     names = [name for name in _STATUS if isinstance(table.get(name), str)]
     inside = _inside({name: entry for name, entry in table.items() if name not in names})
     return {**table, **{name: inside[name] for name in ("answer", "usage") if name in inside}}
-
-
-def _in_parallel(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read Chroma's reply to one question: lists of ids, documents, metadata and distances."""
-    names = {"ids": "id", "documents": "text", "metadatas": "metadata", "distances": "score"}
-    columns = {new: table[old][0] for old, new in names.items() if table.get(old)}
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [{**row, "score": -row["score"]} if "score" in row else row for row in rows]
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -305,17 +277,17 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return merged
 
 
-def _as_context(value: Any) -> Any:
+def read_context(value: Any) -> Any:
     """Flatten one context to a table: documents and nodes of frameworks, hits of search engines,
     pairs with a score.
 
-    >>> _as_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
+    >>> read_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
     {'id': 'a', 'text': 'It opened.', 'score': 2.5}
-    >>> _as_context(("It opened.", 0.5)), _as_context({"id": 7, "payload": {"text": "It opened.", "source": "rail.md"}})
-    ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'rail.md', 'text': 'It opened.'})
+    >>> read_context(("It opened.", 0.5)), read_context({"id": 7, "payload": {"text": "It opened.", "source": "a.md"}})
+    ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'a.md', 'text': 'It opened.'})
     """
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], Real):
-        inner = _as_context(value[0])
+        inner = read_context(value[0])
         return {**inner, "score": value[1]} if isinstance(inner, Mapping) else value
     value = _table(value)
     if isinstance(value, str | int):
@@ -323,7 +295,7 @@ def _as_context(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if (node := value.get("node")) is not None:
-        return {**_as_context(node), "score": value.get("score")}
+        return {**read_context(node), "score": value.get("score")}
     about: Mapping[str, Any] = next(
         (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
     )
@@ -334,15 +306,10 @@ def _as_context(value: Any) -> Any:
     if fields["id"] is None:
         fields["id"] = doc_id
     return {
-        part: str(_single(entry)) if part in ("id", "doc_id") else _single(entry)
+        part: str(entry) if part in ("id", "doc_id") else entry
         for part, entry in fields.items()
         if entry is not None
     }
-
-
-def _single(value: Any) -> Any:
-    """Unwrap the text of a list with nothing else, in which tantivy has every field of a document."""
-    return value[0] if isinstance(value, list) and [*map(type, value)] == [str] else value
 
 
 def _answer(query_id: str, record: _Record, model: str) -> Answer:

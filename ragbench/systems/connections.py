@@ -249,26 +249,14 @@ def content_of(result: CallToolResult, secrets: tuple[str, ...] = ()) -> Any:
     text = "\n".join(blocks)
     if result.is_error:
         raise RefusalError(scrubbed(f"the tool failed: {text or 'it does not say why'}", secrets))
-    found = result.structured_content
-    resources = [
-        _resource(block) for block in result.content if block.type in ("resource", "resource_link")
-    ]
-    if found is None and resources:
-        return {"answer": text, "contexts": resources} if text else resources
-    if found is None:
+    content: Any = result.structured_content
+    if content is None:
         with suppress(ValueError, RecursionError):
             # Older servers give a list as one block for each of its entries.
-            found = json.loads(text) if len(blocks) < 2 else [json.loads(block) for block in blocks]
-        if not isinstance(found, dict | list) or (
-            len(blocks) > 1 and not all(isinstance(one, dict) for one in found)
-        ):
+            entries = [json.loads(block) for block in blocks]
+            content = entries[0] if len(entries) == 1 else entries
+        if not isinstance(content, dict | list):
             return text
     # Frameworks wrap results that are not objects.
-    return found["result"] if isinstance(found, dict) and found.keys() == {"result"} else found
-
-
-def _resource(block: Any) -> dict[str, str]:
-    """Return an embedded resource, or a link to one, as a context."""
-    if block.type == "resource":
-        return {"id": str(block.resource.uri), "text": getattr(block.resource, "text", "")}
-    return {"id": str(block.uri), "text": block.description or block.title or ""}
+    is_wrapped = isinstance(content, dict) and content.keys() == {"result"}
+    return content["result"] if is_wrapped else content

@@ -32,31 +32,19 @@ _WORDS = r"(?:^|_)(?:token|secrets?|password|passwd|passphrase|pwd|cookie|author
 _KEYS = r"|(?:api|access|private|secret|subscription|license|auth)_?keys?)"
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
 _SECRET_FIELD = re.compile(f"{_WORDS}{_KEYS}$")
-_MAYBE_SECRET_FIELD = re.compile(r"(?:^|_)(?:key|auth|sig|signature|pass|pin)$")
 _SECRET_VARIABLE = re.compile(f"{_WORDS}{_KEYS}(?:_|$)|key$|(?:^|_)(?:auth|pass)(?:_|$)")
 _GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
-_MIN_GENERATED = 16  # characters of what is refused where its field may be harmless, such as "key"
 _MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
 VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_HEADERS_OF_A_REPLY = re.compile(
-    r"(receive_response_headers\.complete return_value=[^\[]*).*", re.DOTALL
-)
 _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
 
 
-def _check_template(template: Any) -> Any:
+def check_template(template: Any) -> Any:
     """Raise for a part of a request with a secret in it."""
     for key, text in _leaves(template):
         name, literal = _snake_case(key), _VALUE.sub("", text).strip()
-        if (
-            (_SECRET_FIELD.search(name) and literal and not _VALUE.search(text))
-            or (
-                len(literal) >= _MIN_GENERATED
-                and _MAYBE_SECRET_FIELD.search(name)
-                and _GENERATED.fullmatch(literal)
-            )
-            or _is_credential(literal)
-        ):
+        is_written_out = literal and not _VALUE.search(text)
+        if (is_written_out and _SECRET_FIELD.search(name)) or _is_credential(literal):
             message = (
                 "holds a secret, which belongs in no file; write {env:MY_VARIABLE} in its "
                 "place, and set that variable"
@@ -69,25 +57,16 @@ def check_address(address: str) -> str:
     """Raise for an address with a password or a secret in it."""
     if "@" in urlsplit(address).netloc:
         raise ValueError("an address holds no password; send {env:MY_VARIABLE} in a header")
-    _check_template([{field: value} for field, value in parse_qsl(urlsplit(address).query)])
+    check_template([{field: value} for field, value in parse_qsl(urlsplit(address).query)])
     return address
 
 
-def check_command(command: Sequence[str]) -> None:
-    """Raise for a command with a secret among its arguments."""
-    for option, value in zip(command, [*command[1:], ""], strict=True):
-        name, equals, inside = option.partition("=")
-        _check_template(
-            {name.lstrip("-"): inside if equals else value} if option.startswith("-") else option
-        )
-
-
-Template = Annotated[Any, AfterValidator(_check_template)]
+Template = Annotated[Any, AfterValidator(check_template)]
 """A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the
 environment.
 """
 _Flat = str | int | float | bool
-FlatTemplate = Annotated[Mapping[str, _Flat | list[_Flat]], AfterValidator(_check_template)]
+FlatTemplate = Annotated[Mapping[str, _Flat | list[_Flat]], AfterValidator(check_template)]
 """The same for headers, a query string or a form; a list is sent as several fields of one name."""
 
 
@@ -130,9 +109,9 @@ def problems_of(exc: ValidationError) -> list[Problem]:
         text = f"{message[:1].lower()}{message[1:]}"
         hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*keys}
         if keys:
-            shown = f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
+            value_text = f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
             where = ".".join(map(str, keys))
-            text = f"{where}{'' if hidden or '@' in value else shown}: {text}"
+            text = f"{where}{'' if hidden or '@' in value else value_text}: {text}"
         problems.append((keys, text))
     return problems
 
@@ -143,8 +122,8 @@ def one_line(
 ) -> str:
     """Return join the first few problems; `where` gives the place of each from its keys."""
     more = len(problems) - _SHOWN_PROBLEMS
-    shown = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+    lines = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
+    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
@@ -184,7 +163,7 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """Put variables of the environment in the places of "{env:NAME}", and return the secrets among
     them, too.
 
-    A value is a secret by the name of its variable or field, or where it looks generated (8
+    A value is a secret by the name of its variable, or where it looks generated (8
     characters and more, with letters and digits): it must not come back in an answer, an error or a
     log. A tenant's name may.
 
@@ -199,15 +178,11 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     check_set(variables, name)
     values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
     secrets: dict[str, None] = {}
-    for part, text in _leaves(template):
-        for variable in VARIABLE.findall(text):
-            value = values[f"env:{variable}"]
-            if len(value) >= _MIN_SECRET and (
-                is_secret(variable, value)
-                or _GENERATED.fullmatch(value)
-                or _SECRET_FIELD.search(_snake_case(part))
-            ):
-                secrets[value] = None
+    for variable in variables:
+        value = values[f"env:{variable}"]
+        is_generated = _GENERATED.fullmatch(value) is not None
+        if is_generated or is_secret(variable, value):
+            secrets[value] = None
     return fill(template, values), tuple(secrets)
 
 
@@ -261,10 +236,7 @@ class Scrubber(logging.Filter):
             logging.getLogger(name).addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        without_headers = _HEADERS_OF_A_REPLY.sub(
-            r"\1", record.getMessage()
-        )  # cookies and tokens that are new
-        record.msg, record.args = scrubbed(without_headers, self._secrets), ()
+        record.msg, record.args = scrubbed(record.getMessage(), self._secrets), ()
         return True
 
     def stop(self) -> None:

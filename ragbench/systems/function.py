@@ -76,24 +76,21 @@ class FunctionSystem:
         """
         start = perf_counter()
         try:
-            found = self.returned(query, user_roles)
+            returned = self.returned(query, user_roles)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
-            answer = to_answer(query_id, found, self.name)
+            answer = to_answer(query_id, returned, self.name)
         return replace(
             answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
         )
 
     def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
         """Return what the function returns, as it is; raises what it raises."""
-        found = (
-            self._function(query, user_roles=tuple(user_roles))
-            if self._takes_roles
-            else self._function(query)
-        )
-        is_asynchronous = inspect.isawaitable(found) or inspect.isasyncgen(found)
-        return self._event_loop().run(_awaited(found)) if is_asynchronous else found
+        options = {"user_roles": tuple(user_roles)} if self._takes_roles else {}
+        returned = self._function(query, **options)
+        is_asynchronous = inspect.isawaitable(returned) or inspect.isasyncgen(returned)
+        return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
 
     def close(self) -> None:
         """End the event loop, if there is one."""
@@ -107,17 +104,11 @@ class FunctionSystem:
             return self._loop
 
 
-async def _awaited(found: Any) -> Any:
-    """Return what an awaitable gives, and what asynchronous generators yield, also that of
-    LlamaIndex's streamed response."""
-    if inspect.isasyncgen(found):
-        return (piece for piece in [one async for one in found])
-    found = await found
-    pieces: Any = getattr(found, "response_gen", None)
-    if not inspect.isasyncgen(pieces):
-        return found
-    texts = [str(piece) async for piece in pieces]
-    return {"answer": "".join(texts), "contexts": getattr(found, "source_nodes", [])}
+async def _awaited(returned: Any) -> Any:
+    """Return what an awaitable gives, or a generator of what an asynchronous generator yields."""
+    if inspect.isasyncgen(returned):
+        return (piece for piece in [piece async for piece in returned])
+    return await returned
 
 
 def to_callable(value: object) -> Callable[..., Any] | None:
@@ -150,13 +141,13 @@ def takes_roles(function: Callable[..., Any]) -> bool:
     )
 
 
-def to_answer(query_id: str, found: object, name: str) -> Answer:
+def to_answer(query_id: str, returned: object, name: str) -> Answer:
     """Return what a system returned as an Answer to this question; a failed one with the reason
     where it cannot be read."""
-    if isinstance(found, Answer):
-        return found if found.query_id == query_id else replace(found, query_id=query_id)
+    if isinstance(returned, Answer):
+        return replace(returned, query_id=query_id)
     try:
-        return read_answer(query_id, found, model=name)
+        return read_answer(query_id, returned, model=name)
     except DataError as exc:
         reason = f"{name} returned what cannot be read as an answer: {exc}"
         return failed(query_id, reason, FailureKind.UNREADABLE)

@@ -4,15 +4,14 @@
 file: one request per question, and the paths of the parts of its reply. Each example below is run
 by the tests against a server on loopback.
 
-Everything in `url`, `body` (JSON), `form`, `params` and `headers` stays what it is, but "{query}",
+Everything in `url`, `body` (JSON), `form` and `headers` stays what it is, but "{query}",
 "{query_id}" and "{user_roles}" take the places of their values, and "{env:NAME}" that of a variable
 of the environment: keys are never written into the file, and come back in no result, error or log.
 
 ```toml
 [http]
-url = "https://rag.example.com/form/{query_id}"        # inside an address a value is percent-encoded
+url = "https://rag.example.com/form/{query_id}?version=2"   # inside an address a value is percent-encoded
 form = { question = "{query}", rerank = true, top = 3, sources = ["wiki", "mail"] }
-params = { version = 2 }
 headers = { Authorization = "Bearer {env:RAG_TOKEN}" }
 reply = { answer = "$.out.text", contexts = "$.hits", context = { id = "ref", text = "body" } }
 ```
@@ -31,8 +30,8 @@ reply = { contexts = "$.sources" }
 ```
 
 What takes more than one request (a login, a session, a job, pages, contexts by a second request,
-lists in parallel) is Python: `ragbench eval --system my_service:Service`, or `[python]` in the
-file. `ragbench probe` takes it, too. A class is made once, before the first question: a login that
+lists in parallel) is Python: `ragbench eval --system my_service:Service`.
+`ragbench probe` takes it, too. A class is made once, before the first question: a login that
 is refused is not tried again. A reply with the status 202 means a job:
 
 ```python
@@ -87,13 +86,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Literal, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import DataError, FailureKind
 from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
-from ragbench.llms.http import Limits, Response, Transport
+from ragbench.llms.http import Response, Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -109,8 +108,8 @@ from ragbench.systems.reply_paths import (
     Reply,
     ReplyPath,
     ReplyPaths,
-    ReplyReader,
     read_events,
+    read_reply,
 )
 from ragbench.systems.templates import as_text, check_names, fill, question_values
 from ragbench.types import Answer
@@ -131,9 +130,7 @@ _HINTS = {
     403: "the server refuses this key; check the variable in headers",
     404: "there is nothing at this address; check url",
     405: "the server refuses this method; check method",
-    413: "the request is too long for the server",
     422: "the server does not understand the request; check body",
-    501: "the server cannot do this",
 }
 
 
@@ -147,8 +144,8 @@ class HttpSystem(RemoteSystem):
             text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text
             "a,b". They are put into the structure, not into its text: no question can break the
             JSON.
-        form: the same as a form, in place of `body`. params: the same for the query string; in
-        `url` what is put in is percent-encoded. headers: the same for headers. In all of these
+        form: the same as a form, in place of `body`. In `url`, "http://host/search?q={query}", what
+        is put in is percent-encoded. headers: the same for headers. In all of these
         "{env:MY_TOKEN}" becomes what that variable of the environment
             holds; a secret that is written out is refused.
         method: "POST", "GET", "PUT", "PATCH" or "DELETE". reply: the path of each part of the
@@ -164,7 +161,6 @@ class HttpSystem(RemoteSystem):
         server is busy (429, 503, honouring Retry-After), fails
             (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for
             again.
-        max_reply_mb: a longer reply is a failed answer.
         name: host and path of the address unless given.
 
     Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte"
@@ -177,13 +173,11 @@ class HttpSystem(RemoteSystem):
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
     body: Template = None
     form: FlatTemplate = Field(default_factory=dict)
-    params: FlatTemplate = Field(default_factory=dict)
     headers: FlatTemplate = Field(default_factory=dict)
     reply: Paths = Field(default_factory=ReplyPaths)
     delta: ReplyPath = ""
     timeout_s: PositiveFloat = 120.0
     tries: PositiveInt = 3
-    max_reply_mb: PositiveFloat = 10.0
     name: str = ""
 
     @field_validator("url")
@@ -193,7 +187,7 @@ class HttpSystem(RemoteSystem):
 
         with suppress(httpx.InvalidURL):
             parts = httpx.URL(check_address(url))
-            if parts.scheme in ("http", "https") and parts.host and "{" not in url.split("/")[2]:
+            if parts.scheme in ("http", "https") and parts.host and "{" not in urlsplit(url).netloc:
                 return url
         raise ValueError("expected an address such as http://localhost:8000/ask")
 
@@ -201,8 +195,7 @@ class HttpSystem(RemoteSystem):
     def _check_parts(self) -> HttpSystem:
         if self.body is not None and self.form:
             raise ValueError("body is sent as JSON and form as a form; give one of them")
-        example = 'body = {query = "{query}"} or params = {q = "{query}"}'
-        check_names([self.body, self.form, self.params], [self.url, self.headers], example)
+        check_names([self.body, self.form], [self.url, self.headers], 'body = {query = "{query}"}')
         return self
 
     def __post_init__(self) -> None:
@@ -211,15 +204,13 @@ class HttpSystem(RemoteSystem):
         if not self.name:
             address = httpx.URL(self.url)
             self.name = f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
-        parts = ("url", "body", "form", "params", "headers")
+        parts = ("url", "body", "form", "headers")
         self._templates, secrets = from_environment(
             {part: getattr(self, part) for part in parts}, self.name
         )
-        self._reader = ReplyReader(self.name, cast(ReplyPaths, self.reply), self.delta)
         self._transport = Transport(self.name, secrets)
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
         self._retry, self._stop = RetryPolicy(), threading.Event()
-        self._is_gone = False
 
     def close(self) -> None:
         """Close its connections; a question that waits for another try gives up."""
@@ -230,20 +221,15 @@ class HttpSystem(RemoteSystem):
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
         try:
-            # Where no server listened a moment ago, each further question gets one try and no
-            # waiting.
-            response, reply = self._ask(
-                query_id, query, user_roles, 1 if self._is_gone else self.tries
-            )
-            self._is_gone = False
+            response, reply = self._ask(query_id, query, user_roles, self.tries)
         except RequestError as exc:
-            self._is_gone = self._is_gone or (exc.stop and not exc.status)
             return failed(query_id, str(exc), exc.failure or FailureKind.ERROR)
         except DataError as exc:
             return failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
-        answer = self._reader.read(query_id, reply)
+        paths = cast(ReplyPaths, self.reply)
+        answer = read_reply(self.name, query_id, reply, paths, self.delta)
         times = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         return replace(answer, latency_ms={**times, **answer.latency_ms})
 
@@ -268,23 +254,18 @@ class HttpSystem(RemoteSystem):
         return self._retry.run(send, self._stop, max_tries=max_tries)
 
     def _send(self, values: Mapping[str, Any]) -> Response:
-        import httpx
-
+        texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
+        headers = fill(self._templates["headers"], values)
         try:
             response = self._transport.send(
                 self.method,
-                self._address(values),
-                Limits(self.timeout_s, self.max_reply_mb),
+                str(fill(self._templates["url"], texts)),
+                self.timeout_s,
                 "start it, or check url",
-                params=_flat(self._templates["params"], values),
                 json=None if self.body is None else fill(self._templates["body"], values),
                 data=_flat(self._templates["form"], values) or None,
-                headers=self._headers(values),
+                headers={name: as_text(value).encode() for name, value in headers.items()},
             )
-        except httpx.InvalidURL as exc:
-            raise RequestError(
-                f"{self.name}: this question makes no address of url ({exc})", FailureKind.REFUSED
-            ) from None
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
@@ -293,32 +274,6 @@ class HttpSystem(RemoteSystem):
             body = self._transport.clean(response.text)
             raise refused(self.name, response.status, body, response.headers, _HINTS)
         return response
-
-    def _address(self, values: Mapping[str, Any]) -> str:
-        url = self._templates["url"]
-        texts = {name: as_text(value) for name, value in values.items() if f"{{{name}}}" in url}
-        for name, text in texts.items():
-            if text in ("", ".", ".."):  # would be another address
-                raise RequestError(
-                    f"{self.name}: {{{name}}} is {text!r}, which cannot be a part of url",
-                    FailureKind.REFUSED,
-                )
-        return str(fill(url, {name: quote(text, safe="") for name, text in texts.items()}))
-
-    def _headers(self, values: Mapping[str, Any]) -> dict[str, str]:
-        headers = {
-            name: as_text(value).strip()
-            for name, value in fill(self._templates["headers"], values).items()
-        }
-        for name, value in headers.items():
-            if not (
-                value.isascii() and value.isprintable()
-            ):  # the HTTP library's error would show it
-                message = (
-                    f"{self.name}: the header {name!r} would hold characters that no header has"
-                )
-                raise RequestError(message, FailureKind.REFUSED)
-        return headers
 
     def _parsed(self, response: Response) -> Reply:
         text = self._transport.clean(response.text)

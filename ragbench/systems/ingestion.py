@@ -1,9 +1,9 @@
-"""A corpus into the system under test before it is evaluated, once, and out of it again.
+"""A corpus into the system under test before it is evaluated, once.
 
 What has been put there is in a file that survives a kill: nothing is put there twice.
 
 `rb.systems.ingest` puts a corpus into a system, waits until its index has all of it, resumes after
-an interruption without putting anything there twice, and `remove_ingested` takes it out again. A
+an interruption without putting anything there twice, and `ingested_ids` names what is there. A
 `Target` is made of functions; with an MCP server they are calls of its tools
 (`notebooks/notes_app.toml` describes this one as the system that is evaluated):
 
@@ -25,10 +25,7 @@ def notes_target(notes):  # notes = rb.load_system("notebooks/notes_app.toml", d
         index = notes.call("nc_get_vector_sync_status", {})
         return IndexStatus(held=index["indexed_documents"], pending=index["pending_count"])
 
-    def remove(note_id):
-        notes.call("nc_notes_delete_note", {"note_id": note_id})
-
-    return Target("notes", add, find, status, remove, concurrency=4)
+    return Target("notes", add, find, status, concurrency=4)
 ```
 
 ```python
@@ -36,7 +33,8 @@ rb.systems.ingest(data, notes_target(notes), "notes.ledger.jsonl")  # once; call
 answers = rb.systems.ask(notes, data)
 ours = rb.systems.ingested_ids("notes.ledger.jsonl")  # the application's ids -> the dataset's
 matched = rb.systems.match_passages(answers, data, known_as=ours)
-rb.systems.remove_ingested(notes_target(notes), "notes.ledger.jsonl")
+for note_id in ours:  # take it out again, and delete the ledger
+    notes.call("nc_notes_delete_note", {"note_id": int(note_id)})
 ```
 """
 
@@ -87,18 +85,14 @@ class Target:
 
     `add` sends a document and returns the target's id of it; it raises `RefusalError` where the
     target refused for sure. `find` returns the target's id of a document that may be there, or
-    None. `status` is that of the index. `remove` takes the target's id of a document. With
-    `same_ids` the target uses our ids, so that what is sent twice is there once. `concurrency`
-    documents are on their way at a time.
+    None. `status` is that of the index. `concurrency` documents are on their way at a time.
     """
 
     name: str
     add: Callable[[Document], Any]
     find: Callable[[Document], Any] | None = None
     status: Callable[[], IndexStatus] | None = None
-    remove: Callable[[Any], object] | None = None
     concurrency: int = 1
-    same_ids: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,9 +162,8 @@ def ingest(
 
     What `ledger` (a file of this target, made at the first call) has as put there is not put there
     again. A call that was interrupted (Ctrl-C, a kill, the end of the server) is resumed by the
-    same call: documents that may or may not have arrived are looked for with the target's `find`,
-    or sent again where it uses our ids; where it can do neither, nothing is sent, and the error
-    names them.
+    same call: documents that may or may not have arrived are looked for with the target's `find`;
+    without it, nothing is sent, and the error names them.
 
     Documents that the target refuses are in `refused`, with one DataWarning. The index has all when
     nothing is pending and its count has grown by the number of documents since the first call, as
@@ -195,8 +188,8 @@ def ingest(
         raise ConfigError(f"{dataset.name!r} has no documents that could be put into {target.name}")
     with _opened(Path(ledger)) as book:
         _settle(corpus, target, book)
-        there = book.last("added")
-        waiting = [document for doc_id, document in corpus.items() if doc_id not in there]
+        added = book.last("added")
+        waiting = [document for doc_id, document in corpus.items() if doc_id not in added]
         if target.status and not book.last("index before"):
             book.note("index before", "", target.status().held or 0)
         refused = _add(waiting, target, book)
@@ -205,38 +198,6 @@ def ingest(
             warnings.warn(f"{counts}, the first {doc_id!r}: {reason}", DataWarning, stacklevel=2)
         index = _wait(target, book, ready_timeout_s, poll_s)
     return IngestionReport(len(waiting) - len(refused), len(corpus) - len(waiting), refused, index)
-
-
-def remove_ingested(target: Target, ledger: str | Path) -> int:
-    """Return take out of the target what `ingest` put there, and delete the ledger: how many
-    documents that were.
-
-    After an interruption, or an exception of the target's `remove`, call it again to continue.
-
-    Raises:
-        ConfigError: the target cannot remove, or there is no such ledger.
-        SystemsError: a document may or may not have arrived.
-    """
-    path = Path(ledger)
-    if target.remove is None:
-        raise ConfigError(
-            f"{target.name} does not state how a document is removed; give it `remove`"
-        )
-    if not path.exists():
-        raise ConfigError(f"there is no ledger {path}; it is the file that `ingest` was given")
-    with _opened(path) as book:
-        if unsure := [*book.last("sending")]:
-            message = (
-                f"{len(unsure)} documents may or may not have arrived in {target.name}, "
-                f"first {unsure[0]!r}"
-            )
-            raise SystemsError(f"{message}; run `ingest` again first, which settles that")
-        ids = book.last("added")
-        for doc_id, theirs in ids.items():
-            target.remove(theirs)
-            book.note("absent", doc_id)
-        path.unlink()
-    return len(ids)
 
 
 def ingested_ids(ledger: str | Path) -> dict[str, str]:
@@ -257,18 +218,15 @@ def _settle(corpus: Mapping[str, Document], target: Target, book: _Ledger) -> No
     for doc_id in book.last("added"):
         if doc_id in corpus and book.checksums[doc_id] != _checksum(corpus[doc_id]):
             raise SystemsError(
-                f"{doc_id!r} changed since it was put there; begin again after `remove_ingested`"
+                f"{doc_id!r} changed since it was put there; empty the target, "
+                "delete the ledger and begin again"
             )
-    unsure = [
-        corpus[doc_id]
-        for doc_id in book.last("sending")
-        if doc_id in corpus and not target.same_ids
-    ]
+    unsure = [corpus[doc_id] for doc_id in book.last("sending") if doc_id in corpus]
     for document in unsure:
         if target.find is None:
             raise SystemsError(
                 f"{len(unsure)} documents were on their way to {target.name} when the last call "
-                f"ended, first {document.doc_id!r}; give the target `find`, or same_ids=True, or "
+                f"ended, first {document.doc_id!r}; give the target `find`, or "
                 "empty it and delete the ledger"
             )
         theirs = target.find(document)

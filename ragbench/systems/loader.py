@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
@@ -30,20 +30,14 @@ from ragbench.types import Dataset, System
 
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file "
-    "with [pipeline], [http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a "
+    "with [pipeline], [http] or [mcp], recorded answers (.jsonl, .csv, .run), or a "
     "function or System as 'package.module:attribute'"
 )
 _STRICT = ConfigDict(extra="forbid", strict=True)
-_KINDS = ("pipeline", "http", "mcp", "python")
+_KINDS = ("pipeline", "http", "mcp")
 
 RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
-
-
-class _PythonOptions(BaseModel):
-    model_config = _STRICT
-    name: str = ""
-    object: str = Field(pattern=".:.")
 
 
 @lru_cache(maxsize=1)
@@ -66,8 +60,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's
       documents, with this retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]`
-      (`HttpSystem`), `[mcp]` (`McpSystem`) or `[python]` (`object = "package.module:attribute"`,
-      also looked for next to the file).
+      (`HttpSystem`) or `[mcp]` (`McpSystem`).
     - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC
       (`.trec`, `.run`): `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory:
@@ -204,9 +197,6 @@ def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], Sys
             system: System = HttpSystem(**options)
         elif kind == "mcp":
             system = McpSystem(**_with_settings(options, "sampling", settings))
-        elif kind == "python":
-            python = _PythonOptions(**options)
-            return _from_object(python.object, path.parent, python.name)
         else:
             pipeline = _with_settings(_pipeline_options()(**options).model_dump(), "llm", settings)
             return lambda dataset: Pipeline(dataset, **pipeline)
@@ -233,11 +223,11 @@ def _with_settings(options: dict[str, Any], role: str, settings: Settings | None
     )
 
 
-def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable[[Dataset], System]:
+def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     system = imported(spec, "system", folder)
     if inspect.isclass(system):
         if callable(getattr(system, "search", None)) and _takes_chunks(system):
-            return lambda dataset: Pipeline(dataset, system, name=name)
+            return lambda dataset: Pipeline(dataset, system)
         try:
             system = system()
         except Exception as exc:  # of a user's class
@@ -249,14 +239,14 @@ def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable
         raise ConfigError(
             f"system {spec!r} is {system!r}; expected a function of the question, or a System"
         )
-    loaded = system if isinstance(system, System) else FunctionSystem(system, name=name)
+    loaded = system if isinstance(system, System) else FunctionSystem(system)
     return lambda dataset: loaded
 
 
 def _takes_chunks(retriever: type) -> bool:
     """Return True if a class is made with one argument."""
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(retriever).parameters.values()
-    return [one.default is one.empty for one in parameters if one.kind not in kinds].count(
-        True
-    ) == 1
+    try:
+        inspect.signature(retriever).bind([])
+    except TypeError:
+        return False
+    return True

@@ -28,15 +28,15 @@ from ragbench.systems.credentials import (
     Scrubber,
     Template,
     check_address,
-    check_command,
     check_set,
+    check_template,
     checked_options,
     from_environment,
     is_secret,
 )
 from ragbench.systems.function import EventLoop, failed
 from ragbench.systems.model_requests import REFUSED, Sampling
-from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths, ReplyReader
+from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths, read_reply
 from ragbench.systems.templates import check_names, fill, question_values
 from ragbench.types import Answer, LLMLike
 
@@ -106,7 +106,7 @@ class McpSystem(RemoteSystem):
                 'expected a command such as ["python", "server.py"] or an address such as '
                 "http://host/mcp"
             )
-        check_command(command)
+        check_template(command)
         return command
 
     @model_validator(mode="after")
@@ -130,7 +130,6 @@ class McpSystem(RemoteSystem):
             value.strip() for variable, value in variables.items() if is_secret(variable, value)
         )
         self._arguments = parts["arguments"]
-        self._reader = ReplyReader(self.name, cast(ReplyPaths, self.reply))
         self._loop = EventLoop(self.name)
         self._pool = Pool(
             Server(
@@ -189,7 +188,8 @@ class McpSystem(RemoteSystem):
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
         else:
-            answer = self._reader.read(query_id, Reply([reply]))
+            paths = cast(ReplyPaths, self.reply)
+            answer = read_reply(self.name, query_id, Reply([reply]), paths)
             if not (sampling and sampling.cached):
                 answer = replace(answer, latency_ms={"total": 1000 * seconds, **answer.latency_ms})
         return _with_sampling(answer, sampling) if sampling else answer

@@ -20,10 +20,7 @@ is not relevant.
 
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
 _MAX_HOLDERS = 3
-# divisible by every number of holders up to _MAX_HOLDERS, so that each holder gets an equal part
-_CREDITS = 6
 _ANYWHERE = Place((Span("", 0, 0),), "not attributable")
-_BLANK = re.compile(r"\s*")
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
@@ -32,9 +29,8 @@ class PassageMatches(NamedTuple):
 
     `answers` are those given, with `doc_id` in their passages (and new ids where one id had several
     texts). `run` ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that
-    two or three documents hold is credited to the least relevant of them. The mean over `credits`,
-    rankings of the same kind, credits each of them equally. `chunks` are the passages as spans of
-    the documents, for the measures on evidence. `counts` has how many passages of all answers were
+    two or three documents hold is credited to the least relevant of them. `chunks` are the passages
+    as spans of the documents, for the measures on evidence. `counts` has how many passages were
     matched "by id", "exact", "white space", "fuzzy", how many were "not attributable", and of how
     many "several" documents hold the text. `is_foreign` states that there are passages and relevant
     documents, and that no document holds any of the passages, by id or by text.
@@ -42,7 +38,6 @@ class PassageMatches(NamedTuple):
 
     answers: list[Answer]
     run: Run
-    credits: list[Run]
     chunks: list[Chunk]
     counts: dict[str, int]
     is_foreign: bool
@@ -111,23 +106,12 @@ def match_passages(
         if span.start < span.end:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
-    equal = [
-        [_credited(answer, place_of, number=i) for answer in answers]
-        for i in range(_CREDITS if counts["several"] else 0)
-    ]
-    run, *credits = [
-        {one.query_id: _ranked(one, pairs) for one, pairs in zip(answers, credited, strict=True)}
-        for credited in (lowest, *equal)
-    ]
-    rewritten = [
-        _rewritten(answer, pairs, renamed, chunks)
-        for answer, pairs in zip(answers, lowest, strict=True)
-    ]
-    is_lost = bool(places) and all(place == NOWHERE for place in places.values())
+    paired = list(zip(answers, lowest, strict=True))
+    run = {answer.query_id: _ranked(answer, pairs) for answer, pairs in paired}
+    rewritten = [_rewritten(answer, pairs, renamed, chunks) for answer, pairs in paired]
+    is_lost = bool(places) and all(each == NOWHERE for each in places.values())
     is_foreign = is_lost and any(relevant.values())
-    return PassageMatches(
-        rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign
-    )
+    return PassageMatches(rewritten, run, list(chunks.values()), dict(counts), is_foreign)
 
 
 _Credited = list[tuple[Passage, Span]]
@@ -157,45 +141,40 @@ def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str])
 def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage]) -> Answer:
     """Return the answer with these passages, and with new ids in its contexts and citations."""
     contexts, citations = (
-        tuple(ids.get(one, one) for one in named) for named in (answer.contexts, answer.citations)
+        tuple(ids.get(passage_id, passage_id) for passage_id in passage_ids)
+        for passage_ids in (answer.contexts, answer.citations)
     )
     return replace(answer, contexts=contexts, citations=citations, passages=tuple(passages))
 
 
 def _credited(
-    answer: Answer,
-    place_of: Mapping[Passage, Place],
-    grades: Mapping[str, int] | None = None,
-    *,
-    number: int = 0,
+    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int]
 ) -> _Credited:
     """Return each passage of an answer with the place that it is credited to: of several documents,
-    the one that makes the ranking worst by these grades, or where there are none, the one with this
-    number."""
+    the one that makes the ranking worst by these grades.
+    """
     passages = [_unscored(passage) for passage in _passages(answer)]
-    taken = {
+    ranked = {
         holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1
     }
 
     def worth(span: Span) -> tuple[int, bool]:
-        grade = max(0, (grades or {}).get(span.doc_id, 0))
-        return grade, (span.doc_id in taken) == (
-            grade == 0
-        )  # a new document that is not relevant takes a rank
+        grade = max(0, grades.get(span.doc_id, 0))
+        is_ranked = span.doc_id in ranked
+        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
 
     credited = []
     for passage in passages:
-        holders = place_of[passage].holders
-        span = holders[number % len(holders)] if grades is None else min(holders, key=worth)
-        taken.add(span.doc_id)
+        span = min(place_of[passage].holders, key=worth)
+        ranked.add(span.doc_id)
         credited.append((passage, span))
     return credited
 
 
 def _passages(answer: Answer) -> list[Passage]:
-    own = {passage.passage_id: passage for passage in answer.passages}
-    ids = answer.contexts or tuple(own)
-    return [own.get(passage_id) or Passage(passage_id, "") for passage_id in ids]
+    by_id = {passage.passage_id: passage for passage in answer.passages}
+    ids = answer.contexts or tuple(by_id)
+    return [by_id.get(passage_id) or Passage(passage_id, "") for passage_id in ids]
 
 
 def _unscored(passage: Passage) -> Passage:
@@ -229,27 +208,23 @@ def _attributable(
     """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
     are not whole chunks."""
     few = {
-        passage: place.holders
-        for passage, place in places.items()
-        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
+        passage: holding.holders
+        for passage, holding in places.items()
+        if holding != NOWHERE and len(holding.holders) <= _MAX_HOLDERS
     }
     long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
-    spans: dict[str, list[Span]] = {}
-    for span in dict.fromkeys(span for passage in few if passage in long for span in few[passage]):
-        spans.setdefault(span.doc_id, []).append(span)
+    spans = {span for passage in long for span in few[passage]}
 
-    def counts(passage: Passage, place: Place) -> bool:
+    def counts(passage: Passage, holding: Place) -> bool:
         return passage in few and (
-            place.how == "by id"
+            holding.how == "by id"
             or passage in long
-            or any(
-                _is_chunk(one, corpus[one.doc_id], spans.get(one.doc_id, ()))
-                for one in few[passage]
-            )
+            or any(_is_chunk(span, corpus[span.doc_id], spans) for span in few[passage])
         )
 
     return {
-        passage: place if counts(passage, place) else _ANYWHERE for passage, place in places.items()
+        passage: holding if counts(passage, holding) else _ANYWHERE
+        for passage, holding in places.items()
     }
 
 
@@ -258,16 +233,12 @@ def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
     were returned.
     """
     full = document.full_text
-
-    def text_from(at: int) -> int:
-        blank = _BLANK.match(full, at)
-        return at if blank is None else blank.end()
-
-    starts = {0, len(full) - len(document.text), *(other.end for other in others)}
-    ends = {len(full), *(other.start for other in others)}
-    return text_from(span.start) in map(text_from, starts) and text_from(span.end) in map(
-        text_from, ends
-    )
+    neighbours = [other for other in others if other.doc_id == span.doc_id]
+    starts = [0, len(full) - len(document.text), *(other.end for other in neighbours)]
+    ends = [len(full), *(other.start for other in neighbours)]
+    return any(
+        full[start : span.start].isspace() or start == span.start for start in starts
+    ) and any(full[span.end : end].isspace() or end == span.end for end in ends)
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
@@ -286,8 +257,8 @@ def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Sp
     versions: dict[str, dict[tuple[str, Span], int]] = {}
     renamed = {}
     for passage, span in credited:
-        own = versions.setdefault(passage.passage_id, {})
-        number = own.setdefault((passage.text, span), len(own))
+        numbers = versions.setdefault(passage.passage_id, {})
+        number = numbers.setdefault((passage.text, span), len(numbers))
         renamed[passage, span] = (
             f"{passage.passage_id}~~{number + 1}" if number else passage.passage_id
         )
@@ -319,10 +290,10 @@ def _rewritten(
 
 def _ranked(answer: Answer, credited: _Credited) -> dict[str, float]:
     scores = [passage.score for passage in _passages(answer)]
-    given = [score for score in scores if score is not None]
-    falling = len(given) == len(scores) and all(a >= b for a, b in pairwise(given))
+    numbers = [score for score in scores if score is not None]
+    falling = len(numbers) == len(scores) and all(a >= b for a, b in pairwise(numbers))
     ranking: dict[str, float] = {}
     for rank, (passage, span) in enumerate(credited, 1):
         doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
-        ranking.setdefault(doc_id, given[rank - 1] if falling else round(1 / rank, 6))
+        ranking.setdefault(doc_id, numbers[rank - 1] if falling else round(1 / rank, 6))
     return ranking

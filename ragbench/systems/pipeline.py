@@ -14,6 +14,7 @@ from ragbench.errors import ConfigError
 from ragbench.extension import object_name
 from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.generation.prompts import check_prompt, fill
+from ragbench.language import language_of
 from ragbench.llms import check_servers, load_llm
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
@@ -51,7 +52,7 @@ class Pipeline:
     there). `run` is what was retrieved for the questions asked so far, query_id -> chunk_id ->
     score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages
     "chunk", "index", "search" and "generate" took, the last two for all questions asked in a batch.
-    Threads may share it.
+    `language` is the code of the corpus' language, detected unless given. Threads may share it.
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -74,6 +75,7 @@ class Pipeline:
         chunk_size: int = 256,
         chunk_overlap: int = 0,
         tokenizer: str = "minilm",
+        language: str = "",
         reranker: str | Callable[..., Any] = "",
         depth: int = 100,
         llm: LLMLike = "extractive",
@@ -107,13 +109,14 @@ class Pipeline:
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
         first, reranked, cut, model = (
-            one if isinstance(one, str) else object_name(one)
-            for one in (retriever, reranker, chunker, llm)
+            part if isinstance(part, str) else object_name(part)
+            for part in (retriever, reranker, chunker, llm)
         )
         parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
         self.name = name or ", ".join(filter(None, parts))
         self._dataset = dataset
-        self._index = make_retriever(retriever, self.chunks)
+        self.language = language_of(self.chunks, language).code
+        self._index = make_retriever(retriever, self.chunks, language=self.language)
         self.is_timed = not isinstance(self._index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
         self._reranker, self.llm = reranker, llm
@@ -154,10 +157,12 @@ class Pipeline:
         }
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
-        known = self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
-        stages = measured if known else {"search": measured["search"]}
+        is_timed = (
+            self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
+        )
+        stages = measured if is_timed else {"search": measured["search"]}
         return replace(
-            answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}}
+            answer, latency_ms={**{stage: 1000 * seconds for stage, seconds in stages.items()}}
         )
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
@@ -171,11 +176,11 @@ class Pipeline:
         searched = perf_counter()
         answers = self._answers(queries, run)
         with self._lock:
-            for stage, taken in (
+            for stage, seconds in (
                 ("search", searched - start),
                 ("generate", perf_counter() - searched),
             ):
-                self.seconds[stage] = self.seconds.get(stage, 0.0) + taken
+                self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         return answers
 
     def search_ms(self) -> float | None:
@@ -194,8 +199,8 @@ class Pipeline:
         """Return of approximate search `ann_recall@depth`: the fraction of the exact top that it
         found; {} of exact.
         """
-        found: Mapping[int, float] = getattr(self._index, "ann_recall", {})
-        return {f"ann_recall@{depth}": value for depth, value in sorted(found.items())}
+        recalls: Mapping[int, float] = getattr(self._index, "ann_recall", {})
+        return {f"ann_recall@{depth}": value for depth, value in sorted(recalls.items())}
 
     def answer_ablations(self) -> Ablations:
         """Answer the questions of its dataset from other contexts; see `answer_ablations`."""
@@ -219,7 +224,7 @@ class Pipeline:
         """Return what a language model was sent for this answer; "" where none was asked."""
         if self.llm == "extractive" or not answer.contexts:
             return ""
-        texts = [self._by_id[one].text for one in answer.contexts]
+        texts = [self._by_id[chunk_id].text for chunk_id in answer.contexts]
         return fill(check_prompt(self._generation["prompt"]), query, texts)
 
     @cached_property
@@ -230,5 +235,5 @@ class Pipeline:
         with self._lock:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
-        asked = replace(self._dataset, cases=cases, qrels={})
-        return generate_answers(asked, run, self.chunks, self.llm, **self._generation)
+        dataset = replace(self._dataset, cases=cases, qrels={})
+        return generate_answers(dataset, run, self.chunks, self.llm, **self._generation)

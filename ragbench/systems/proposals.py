@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.systems.answer_parser import ANSWER_FIELDS, CONTEXT_FIELDS, read_answer
+from ragbench.systems.answer_parser import ANSWER_FIELDS, CONTEXT_FIELDS, read_answer, read_context
 from ragbench.systems.reply_paths import Reply, ReplyPaths
-from ragbench.types import Answer, Passage
+from ragbench.types import Answer
 
 _ANSWERS = (
     *ANSWER_FIELDS,
@@ -38,12 +38,11 @@ _CONTEXTS = (
     "evidence",
 )
 _PARTS = {
-    "id": ("id", "_id", "chunk_id", "uuid", "ref", "key", "url", "source", "path"),
-    "score": ("score", "relevance", "similarity", "relevance_score", "_score", "rank_score"),
-    "doc_id": ("doc_id", "document_id", "docId", "documentId", "source_id", "file", "filename"),
+    "id": ("ref", "key", "uuid", "url", "source", "path"),
+    "score": ("relevance", "rank_score"),
+    "doc_id": ("docId", "documentId", "source_id", "file", "filename"),
 }
 _MIN_TEXT = 20  # characters of a passage
-_MAX_DEPTH = 6
 
 _Node = tuple[str, str, Any]  # path, last name, value
 
@@ -64,7 +63,7 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     nodes = [node for event in reply.events for node in _nodes(event)]
     texts = [node for node in nodes if isinstance(node[2], str) and node[2] != question]
     answers = [node for node in texts if node[1] in _ANSWERS or " " in node[2]]
-    lists = [(rank, node) for node in nodes if (rank := _rank_of_list(node[1], node[2]))]
+    lists = [node for node in nodes if _may_be_contexts(node)]
     if not reply.streamed:
         answer = read_proposed(reply, {})
         if answer and (answer.text or not answers) and (answer.contexts or not lists):
@@ -80,9 +79,11 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
                 answers, key=lambda node: (node[1] in _ANSWERS, " " in node[2], len(node[2]))
             )[0]
     if lists:
-        _, (paths["contexts"], _, entries) = max(lists, key=lambda ranked: ranked[0])
-        parts = _parts(entries[0]) if isinstance(entries[0], Mapping) else {}
-        paths |= {"context": parts} if parts else {}
+        paths["contexts"], _, entries = max(
+            lists, key=lambda node: (node[1] in _CONTEXTS, len(str(node[2][0])))
+        )
+        if isinstance(entries[0], Mapping) and (parts := _parts(entries[0])):
+            paths["context"] = parts
     return {key: value for key, value in (("reply", paths), ("delta", delta)) if value}
 
 
@@ -118,39 +119,34 @@ def _toml(value: Any) -> str:
     return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
-def _nodes(value: Any, path: str = "$", name: str = "", depth: int = 0) -> Iterator[_Node]:
+def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
     """Yield everything outside of lists, and what the only entry of a list holds."""
     yield path, name, value
-    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+    if isinstance(value, Mapping):
         for key, entry in value.items():
-            step = f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", str(key)) else f"['{key}']"
-            yield from _nodes(entry, f"{path}{step}", str(key), depth + 1)
+            yield from _nodes(
+                entry, f"{path}['{key}']" if "." in key or " " in key else f"{path}.{key}", key
+            )
     elif isinstance(value, list) and len(value) == 1 and name not in _CONTEXTS:
-        yield from _nodes(value[0], f"{path}[0]", name, depth + 1)
+        yield from _nodes(value[0], f"{path}[0]", name)
 
 
-def _rank_of_list(name: str, value: object) -> tuple[bool, int] | None:
-    """Rank how likely a list is that of the contexts; None where it cannot be."""
+def _may_be_contexts(node: _Node) -> bool:
+    """Return True for a list by its name, or by a text that its first entry is or holds."""
+    _, name, value = node
     if not isinstance(value, list) or not value or not isinstance(value[0], Mapping | str):
-        return None
+        return False
     texts = value[0].values() if isinstance(value[0], Mapping) else value[:1]
-    length = max((len(text) for text in texts if isinstance(text, str)), default=0)
-    return (name in _CONTEXTS, length) if length >= _MIN_TEXT or name in _CONTEXTS else None
+    return name in _CONTEXTS or any(
+        isinstance(text, str) and len(text) >= _MIN_TEXT for text in texts
+    )
 
 
 def _parts(entry: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a context that have other names than `read_answer` knows."""
-    answer = read_proposed(Reply([{"contexts": [entry]}]), {})
-    passage = answer.passages[0] if answer and answer.passages else Passage("", "")
-    texts = {path[2:]: text for path, _, text in _nodes(entry) if isinstance(text, str)}
-    longest = max(texts, key=lambda path: len(texts[path]), default="")
-    parts = {}
-    if not passage.text and len(texts.get(longest, "")) >= _MIN_TEXT:
-        parts["text"] = longest
-    has = {"id": {"id", "_id"} & entry.keys(), "score": passage.score is not None}
-    for part, names in _PARTS.items():
-        scalars = (name for name in names if isinstance(entry.get(name), str | int | float))
-        name = next(scalars, "")
-        if name and name not in parts.values() and not has.get(part, passage.doc_id):
-            parts[part] = name
-    return {part: parts[part] for part in ("id", "text", "score", "doc_id") if part in parts}
+    texts = {name: value for name, value in entry.items() if isinstance(value, str)}
+    names = {"text": max(texts, key=lambda name: len(texts[name]), default="")}
+    for part, candidates in _PARTS.items():
+        names[part] = next((name for name in candidates if name in entry), "")
+    usual = read_context(entry)
+    return {part: name for part, name in names.items() if name and part not in usual}

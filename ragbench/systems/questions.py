@@ -25,14 +25,14 @@ from ragbench.types import Answer, Dataset, System
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+_OTHER_OUTPUT = "name another output, or start over with --force"
+
 
 def ask(
     system: System,
     dataset: Dataset,
     *,
     concurrency: int = 8,
-    timeout_s: float | None = None,
-    batch: bool = True,
     label: str = "",
     known: Mapping[str, Answer] = MappingProxyType({}),
 ) -> list[Answer]:
@@ -41,22 +41,17 @@ def ask(
 
     Args:
         system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword
-        `user_roles`, it gets
-            those of the case. Where it has `check_replies(ended=...)`, that may
-            end the run with an error, such as for a path that matches in no reply.
-        dataset: the questions. concurrency: how many questions wait at a time. timeout_s: seconds
-        until a question counts as failed; None waits as long as the system does. Python cannot stop
-            a call, so one that hangs is left behind in its thread.
-        batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False
-        asks it one by
-            one, which gives the latencies that a user would see.
+        `user_roles`, it gets those of the case.
+        One with `answer_many(queries)`, such as `Pipeline`, is asked all at once.
+        dataset: the questions.
+        concurrency: how many questions wait at a time.
         label: the text before the progress bar, which appears after two seconds.
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
-        One answer per case. What a system raises, returns that is not an answer, or does not return
-        in time is a failed answer with the reason in `error`; failures are reported together in one
-        DataWarning. `latency_ms` has "total" unless the system gave one, or answered in a batch.
+        One answer per case. What a system raises, or returns that is not an answer, is a failed
+        answer with the reason in `error`; failures are reported together in one DataWarning.
+        `latency_ms` has "total" unless the system gave one, or answered in a batch.
         Ctrl-C ends at once.
 
     >>> from ragbench.systems.function import FunctionSystem
@@ -65,10 +60,8 @@ def ask(
     >>> [answer.text for answer in ask(FunctionSystem(str.upper), questions)]
     ['ONE?', 'TWO?']
     """
-    if concurrency < 1 or (timeout_s is not None and not timeout_s > 0):
-        raise ConfigError(
-            f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0"
-        )
+    if concurrency < 1:
+        raise ConfigError(f"ask: concurrency is {concurrency}; expected 1 or more")
     queries = {
         query_id: query for query_id, query in dataset.queries.items() if query_id not in known
     }
@@ -79,7 +72,7 @@ def ask(
         )
     answers, label = dict(known), label or system.name
     many = getattr(system, "answer_many", None)
-    if batch and callable(many) and (active_dry_run() is None or _sends_nothing(system)):
+    if callable(many) and (active_dry_run() is None or _sends_nothing(system)):
         answers |= {answer.query_id: answer for answer in many(queries)}
         return [answers[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
@@ -88,20 +81,13 @@ def ask(
         lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
         at_once=concurrency,
         name=label,
-        timeout_s=timeout_s,
     )
-    check = getattr(system, "check_replies", lambda *, ended: None)
     with progress_bar(len(queries), label, "question") as bar:
         for query_id, outcome in work:
-            if isinstance(outcome, TimeoutError):
-                late = f"{system.name} gave no answer within {timeout_s:g} s"
-                outcome = failed(query_id, late, FailureKind.TIMEOUT)
             if isinstance(outcome, BaseException):
                 raise outcome
             answers[query_id] = outcome
-            check(ended=False)
             bar.update()
-    check(ended=True)
     in_order = [answers[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, in_order)
     return in_order
@@ -151,99 +137,43 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
         )
 
 
-class AnswerJournal:
-    """A JSONL file to which answers are appended, each durable before `append` returns; threads may
-    share it.
+class JournaledSystem:
+    """A system whose answers are appended to a JSONL file, each durable before it is returned;
+    those that the file holds already are not asked for again.
 
     Failed answers are not kept, so that they are asked for again. Nothing is created before the
-    first answer comes. `RecordedSystem` can read the file.
+    first answer comes. A kept answer has the latency that it had when it came. `RecordedSystem` can
+    read the file. Threads may share it.
 
     Args:
+        system: the system that is asked.
         path: the file; its folder is created with the first answer.
-        system: what identifies the system and its settings. A file of another one is refused.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "answers.jsonl")
-    >>> AnswerJournal(path, "mine").append(Answer("q1", "Paris."), "What is the capital of France?")
-    >>> AnswerJournal(path, "mine").known("q1", "What is the capital of France?").text
-    'Paris.'
+        identity: what identifies the system and its settings; by default its name. A file of
+        another one is refused.
 
     Raises:
         ConfigError: the file cannot be read, or holds answers of another system.
+
+    >>> import tempfile
+    >>> from ragbench.systems.function import FunctionSystem
+    >>> path = Path(tempfile.mkdtemp(), "answers.jsonl")
+    >>> JournaledSystem(FunctionSystem(str.upper), path).answer("q1", "why?").text
+    'WHY?'
+    >>> JournaledSystem(FunctionSystem(len, name="upper"), path).answer("q1", "why?").text
+    'WHY?'
     """
 
-    def __init__(self, path: str | Path, system: str) -> None:
-        self.path, self._system = Path(path), system
+    def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
+        self._system, self._path, self._identity = system, Path(path), identity or system.name
         self._kept: dict[str, tuple[str, Answer]] = {}
         try:
-            self._file = LineFile(self.path)
+            self._file = LineFile(self._path)
         except OSError as exc:
             raise ConfigError(
-                f"{self.path} cannot be read: {exc.strerror or exc}; name another output"
+                f"{path} cannot be read: {exc.strerror or exc}; name another output"
             ) from exc
         for line in self._file.lines:
             self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        try:
-            fields = parse_json(line.decode())
-            question, system = fields.pop("question"), fields.pop("system")
-            answer = _adapter().validate_python(fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as exc:
-            raise ConfigError(
-                f"{self.path} is damaged ({type(exc).__name__}: {exc}); name another output, or "
-                "start over with --force"
-            ) from exc
-        if system != self._system:
-            raise ConfigError(
-                f"{self.path} holds answers of {system!r}, not of {self._system!r}; name another "
-                "output, or start over with --force"
-            )
-        self._kept[answer.query_id] = question, answer
-
-    def known(self, query_id: str, query: str) -> Answer | None:
-        """Return the answer that is there already to this question.
-
-        Raises:
-            ConfigError: it holds an answer to another question of the same id.
-        """
-        question, answer = self._kept.get(query_id, (query, None))
-        if question != query:
-            raise ConfigError(
-                f"{self.path} holds the answer to another question {query_id!r} ({question!r}); "
-                "name another output, or start over with --force"
-            )
-        return answer
-
-    def check(self, queries: Mapping[str, str]) -> None:
-        """Refuse, before anything is asked, a file with answers to other questions of the same ids;
-        see `known`.
-        """
-        for query_id, query in queries.items():
-            self.known(query_id, query)
-
-    def append(self, answer: Answer, query: str) -> None:
-        """Keep an answer, on disk when this returns."""
-        if answer.failed:
-            return
-        own = {name: value for name, value in asdict(answer).items() if value not in (None, (), {})}
-        self._file.append(
-            json.dumps(
-                {"query_id": answer.query_id, "question": query, "system": self._system, **own}
-            )
-        )
-        self._kept[answer.query_id] = query, answer
-
-
-class JournaledSystem:
-    """A system whose answers are kept in a journal as they come; those that it holds already are
-    not asked for again.
-
-    A kept answer has the latency that it had when it came.
-    """
-
-    def __init__(self, system: System, journal: AnswerJournal) -> None:
-        self._system, self._journal = system, journal
 
     @property
     def name(self) -> str:
@@ -255,12 +185,44 @@ class JournaledSystem:
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return the kept answer, or that of the system."""
-        kept = self._journal.known(query_id, query)
-        if kept is not None:
-            return kept
+        self.check({query_id: query})
+        if query_id in self._kept:
+            return self._kept[query_id][1]
         answer = ask_one(self._system, query_id, query, user_roles)
-        self._journal.append(answer, query)
+        if not answer.failed:
+            fields = {
+                key: each for key, each in asdict(answer).items() if each not in (None, (), {})
+            }
+            line = {"query_id": query_id, "question": query, "system": self._identity, **fields}
+            self._file.append(json.dumps(line))
+            self._kept[query_id] = query, answer
         return answer
+
+    def check(self, queries: Mapping[str, str]) -> None:
+        """Raise ConfigError where the file has an answer to another question of the same id."""
+        for query_id, query in queries.items():
+            question, _ = self._kept.get(query_id, (query, None))
+            if question != query:
+                raise ConfigError(
+                    f"{self._path} holds the answer to another question {query_id!r} "
+                    f"({question!r}); {_OTHER_OUTPUT}"
+                )
+
+    def _take(self, line: bytes) -> None:
+        try:
+            fields = parse_json(line.decode())
+            question, system = fields.pop("question"), fields.pop("system")
+            answer = _adapter().validate_python(fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as exc:
+            raise ConfigError(
+                f"{self._path} is damaged ({type(exc).__name__}: {exc}); {_OTHER_OUTPUT}"
+            ) from exc
+        if system != self._identity:
+            raise ConfigError(
+                f"{self._path} holds answers of {system!r}, not of {self._identity!r}; "
+                f"{_OTHER_OUTPUT}"
+            )
+        self._kept[answer.query_id] = question, answer
 
 
 @lru_cache(maxsize=1)

@@ -56,12 +56,12 @@ class RecordedSystem:
 
     def answer(self, query_id: str, query: str) -> Answer:
         """Return the recorded answer to this question."""
-        found = self._by_id.get(query_id) or self._by_text.get(_folded(query))
-        if found is None and self._is_run:  # nothing was retrieved
+        answer = self._by_id.get(query_id) or self._by_text.get(_folded(query))
+        if answer is None and self._is_run:  # nothing was retrieved
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
-        if found is None:
+        if answer is None:
             return failed(query_id, f"{self.name} has no answer to {query_id!r}")
-        return found if found.query_id == query_id else replace(found, query_id=query_id)
+        return answer if answer.query_id == query_id else replace(answer, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """Return the recorded answers to these questions, with the latencies of their time and no
@@ -77,17 +77,17 @@ class RecordedSystem:
         ['q7']
         """
         texts = {_folded(query) for query in queries.values()}
-        return [one for one in self._by_id if one not in queries] + [
-            one for one in self._by_text if one not in texts
+        return [key for key in self._by_id if key not in queries] + [
+            key for key in self._by_text if key not in texts
         ]
 
     def _read(self, path: Path) -> None:
         if path.suffix in SUFFIXES:
             self._is_run = True
-            for query_id, found in read_run(path).items():
+            for query_id, scores in read_run(path).items():
                 ranked = [
-                    {"id": doc_id, "doc_id": doc_id, "score": found[doc_id]}
-                    for doc_id in ranking(found)
+                    {"id": doc_id, "doc_id": doc_id, "score": scores[doc_id]}
+                    for doc_id in ranking(scores)
                 ]
                 self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
             return

@@ -10,15 +10,13 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ragbench.errors import ConfigError, DataError, FailureKind
+from ragbench.errors import DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
 
 _STEP = re.compile(r"\['([^']+)'\]|\[(\d+|\*)\]|([^.\[\]$]+)")
 _LISTS = ("contexts", "citations", "flags")
-_N_CHECKED = 10  # replies with an answer after which each path must have matched
-_N_KEYS = 20
 
 
 def _check_path(path: str) -> str:
@@ -39,10 +37,10 @@ def matches(value: Any, path: str) -> list[Any]:
     >>> matches({"hits": [{"id": 7}, {"id": 8}]}, "$.hits[*].id"), matches([{"a b": 1}], "[0]['a b']"), matches({}, "a")
     ([7, 8], [1], [])
     """
-    found = [value]
+    values = [value]
     for quoted, index, name in _STEP.findall(path):
-        found = [entry for part in found for entry in _inside(part, quoted or index or name)]
-    return found
+        values = [entry for part in values for entry in _inside(part, quoted or index or name)]
+    return values
 
 
 def _inside(value: Any, step: str) -> list[Any]:
@@ -216,66 +214,20 @@ def _server_sent(text: str) -> Iterator[tuple[str, str]]:
             yield fields.get("event", [""])[0], "\n".join(data)
 
 
-class ReplyReader:
-    """Reads the answers in replies, and notes which paths match: one that never does is misspelt,
-    not an empty result.
-
-    Threads may share it.
-    """
-
-    def __init__(self, name: str, paths: ReplyPaths, delta: str = "") -> None:
-        self._name, self._paths, self._delta = name, paths, delta
-        inside = {f"context.{part}": path for part, path in paths.of_contexts().items()}
-        # a system that always works sends no error and no flags
-        self._unmatched = {**paths.given(), **inside, "error": "", "flags": ""}
-        self._n_answers = 0
-        self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
-
-    def read(self, query_id: str, reply: Reply) -> Answer:
-        """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
-        keys = [key for event in reply.events for key in _keys_of(event)]
-        self._keys.setdefault("the first", list(dict.fromkeys(keys))[:_N_KEYS])
-        try:
-            record = reply.record(self._paths, self._delta)
-            if self._paths.given():
-                self._note(record)
-            answer = read_answer(query_id, record, model=self._name)
-        except (DataError, RecursionError) as exc:
-            self._n_answers += 1
-            return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
-        # one that abstains may lack anything
-        self._n_answers += not answer.failed and not answer.abstained
-        return answer
-
-    def _note(self, record: Mapping[str, Any]) -> None:
-        contexts = [entry for entry in record.get("contexts") or () if isinstance(entry, Mapping)]
-        if contexts:
-            self._keys.setdefault("the first context", _keys_of(contexts[0])[:_N_KEYS])
-        for part in (*record, *(f"context.{part}" for entry in contexts for part in entry)):
-            self._unmatched.pop(part, None)
-
-    def check(self, *, ended: bool) -> None:
-        """Raise ConfigError for a path that matched in no reply, after 10 answers and at the end of
-        a run.
-        """
-        if not self._n_answers or not (ended or self._n_answers >= _N_CHECKED):
-            return
-        for part, path in self._unmatched.copy().items():
-            where = "the first context" if "." in part else "the first"
-            if path and where in self._keys:
-                raise ConfigError(
-                    f"{self._name}: {part} = {path!r} matches nothing in any "
-                    f"of {self._n_answers} replies; {where} has the "
-                    f"keys {', '.join(self._keys[where]) or 'none'}; correct the path, or leave "
-                    "it out"
-                )
+def read_reply(
+    name: str, query_id: str, reply: Reply, paths: ReplyPaths, delta: str = ""
+) -> Answer:
+    """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
+    try:
+        return read_answer(query_id, reply.record(paths, delta), model=name)
+    except (DataError, RecursionError) as exc:
+        return failed(query_id, f"{name}: {exc}", FailureKind.UNREADABLE)
 
 
 class RemoteSystem:
     """What systems by HTTP and by MCP have in common."""
 
     name: str
-    _reader: ReplyReader
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -288,19 +240,6 @@ class RemoteSystem:
 
     def close(self) -> None:
         """End the connections."""
-
-    def check_replies(self, *, ended: bool) -> None:
-        """Raise ConfigError where a path of `reply` has matched in no reply so far."""
-        self._reader.check(ended=ended)
-
-
-def _keys_of(value: Any, depth: int = 3) -> list[str]:
-    """Return the keys of an object and of the objects inside it, as "output.answer"."""
-    keys = []
-    for key, entry in value.items() if isinstance(value, Mapping) else ():
-        inner = _keys_of(entry, depth - 1) if depth > 1 else []
-        keys += [f"{key}.{name}" for name in inner] or [str(key)]
-    return keys
 
 
 def _cut(text: str) -> str:

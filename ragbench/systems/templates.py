@@ -64,9 +64,9 @@ def check_names(template: Any, strict: Any, example: str) -> None:
     """Raise ValueError where the question is sent nowhere, or a `strict` part names what no
     question has.
     """
-    known = question_values("", "", ())
-    for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - known.keys():
+    names = question_values("", "", ())
+    for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - names.keys():
         if not name.startswith("env:"):
-            raise ValueError(unknown("value", name, known))
+            raise ValueError(unknown("value", name, names))
     if "{query}" not in json.dumps([template, strict]):
         raise ValueError(f"the question is sent nowhere; write {example}")

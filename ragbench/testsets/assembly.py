@@ -163,15 +163,11 @@ def _of_sections(
         if doc_id not in corpus:
             flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
             continue
-        place = locate(corpus[doc_id], section, headings)
-        if place is None:
+        match = locate(corpus[doc_id], section, headings)
+        if match is None:
             flaws["sections are not in their document; there is no evidence of them"].append(what)
             continue
-        spans.append(place.span)
-        if place.nearly:
-            flaws["sections are not quite there; the nearest heading is taken"].append(
-                f"{what} is {place.heading}"
-            )
-        elif place.alike > 1:
+        spans.append(match.span)
+        if match.alike > 1:
             flaws["sections are more than once in their document; the first is taken"].append(what)
     return spans

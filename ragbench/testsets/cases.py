@@ -226,7 +226,7 @@ class SampleLine(BaseModel):
 class Head(BaseModel):
     """What a file has next to its cases; `corpus` names documents that are elsewhere."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True)
     version: Any = None
     name: Word = _named("", "name", "testset")
     split: Word = "test"
@@ -261,6 +261,7 @@ class Content:
     name: str = ""
     split: str = "test"
     corpus: str = ""
+    others: dict[str, Any] = field(default_factory=dict)  # fields next to the cases
     documents: dict[str, Document] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     inputs: list[SafetySample] = field(default_factory=list)
@@ -269,6 +270,13 @@ class Content:
     unknown: dict[str, list[str]] = field(
         default_factory=dict
     )  # a field that no form knows -> the lines that have it
+
+    def take_head(self, record: Record) -> bool:
+        """Check the fields next to the cases and take them over; False where they are wrong."""
+        if head := check(Head, record, self):
+            self.name, self.split, self.corpus = head.name, head.split, head.corpus
+            self.others = head.model_extra or {}
+        return head is not None
 
     def unique(
         self, model: type[M], records: Iterable[Record], name: str
@@ -325,9 +333,9 @@ def check(model: type[M], record: Record, content: Content) -> M | None:
         value = clean.pop(name, None)
         if nearest(name, names) or not ("metadata" in names or model is Head):
             content.problems.append(_unknown(record, (name,), names))
-        elif model is Head or value is None:
-            continue
-        elif isinstance(metadata := clean.get("metadata", {}), dict):
+        elif model is Head:
+            clean[name] = value
+        elif value is not None and isinstance(metadata := clean.get("metadata", {}), dict):
             clean["metadata"] = {**metadata, name: value}
             content.unknown.setdefault(name, []).append(f"line {record.line}")
     try:

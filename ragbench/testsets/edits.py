@@ -52,15 +52,12 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
         nothing is written.
     """
 
-    def changed(before: list[Entry]) -> list[Entry]:
-        number = _number(before, case.query_id, path)
-        old = before[number]
+    def replaced(old: Entry) -> list[Entry]:
         quotes = dict(zip(old.case.evidence, old.quotes, strict=False))
         grades = old.relevant if relevant is None else dict(relevant)
-        entry = Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))
-        return [*before[:number], entry, *before[number + 1 :]]
+        return [Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))]
 
-    _change(path, changed)
+    _change_entry(path, case.query_id, replaced)
 
 
 def remove_case(path: str | Path, query_id: str) -> None:
@@ -69,12 +66,7 @@ def remove_case(path: str | Path, query_id: str) -> None:
     Raises:
         DataError: the id is not there, or the set has problems; nothing is written.
     """
-
-    def changed(before: list[Entry]) -> list[Entry]:
-        number = _number(before, query_id, path)
-        return before[:number] + before[number + 1 :]
-
-    _change(path, changed)
+    _change_entry(path, query_id, lambda entry: [])
 
 
 def change_case(
@@ -87,12 +79,10 @@ def change_case(
         DataError: as for `replace_case`, or the new record is not what it should be.
     """
 
-    def changed(before: list[Entry]) -> list[Entry]:
-        number = _number(before, query_id, path)
-        entry = record_entry({**change(case_line(before[number])), "query_id": query_id})
-        return [*before[:number], entry, *before[number + 1 :]]
+    def changed(entry: Entry) -> list[Entry]:
+        return [record_entry({**change(case_line(entry)), "query_id": query_id})]
 
-    _change(path, changed)
+    _change_entry(path, query_id, changed)
 
 
 def record_entry(record: Mapping[str, Any]) -> Entry:
@@ -110,10 +100,25 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
     return content.entries[0]
 
 
+def _change_entry(path: str | Path, query_id: str, change: Callable[[Entry], list[Entry]]) -> None:
+    """Save a test set with what `change` makes of the case of that id."""
+
+    def changed(before: list[Entry]) -> list[Entry]:
+        ids = [entry.case.query_id for entry in before]
+        if query_id not in ids:
+            near = nearest(query_id, ids)
+            hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
+            raise DataError(f"{path} has no case {shown(query_id)}{hint}")
+        number = ids.index(query_id)
+        return [*before[:number], *change(before[number]), *before[number + 1 :]]
+
+    _change(path, changed)
+
+
 def _change(
-    path: str | Path, changed: Callable[[list[Entry]], list[Entry]], new: Sequence[Entry] = ()
+    path: str | Path, change: Callable[[list[Entry]], list[Entry]], new: Sequence[Entry] = ()
 ) -> None:
-    """Save a test set with the cases that `changed` makes of its cases; `new` are at their end."""
+    """Save a test set with the cases that `change` makes of its cases; `new` are at their end."""
     testset = expanded(path).resolve()
     lock_file = testset.with_name(f".{testset.name}.lock")
     form = form_of(testset)
@@ -126,8 +131,7 @@ def _change(
         with locked(lock_file, timeout_s=_WAIT_S):
             content = read(testset, form)
             refuse(testset, content.problems)
-            entries = changed(content.entries)
-            after = replace(content, entries=entries)
+            after = replace(content, entries=change(content.entries))
             text = text_of(after, form)
             if form == "yaml":
                 old = testset.read_text("utf-8-sig")
@@ -152,12 +156,3 @@ def _change(
             write_texts(testset, {"": text}, check)
     except OSError as exc:
         raise unwritable(testset, exc) from exc
-
-
-def _number(entries: Sequence[Entry], query_id: str, name: object) -> int:
-    ids = [entry.case.query_id for entry in entries]
-    if query_id not in ids:
-        near = nearest(query_id, ids)
-        hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
-        raise DataError(f"{name} has no case {shown(query_id)}{hint}")
-    return ids.index(query_id)

@@ -41,17 +41,6 @@ SOURCES = (
 TABLES = (".csv", ".tsv", ".xlsx")
 """How the names of tables end."""
 
-_OUTPUTS = (*ANSWERS, *REPLIES, *REFERENCES)
-_PARTS = {
-    "inputs": QUESTIONS,
-    "vars": QUESTIONS,
-    "input": QUESTIONS,
-    "outputs": _OUTPUTS,
-    "output": _OUTPUTS,
-}
-"""Fields that may hold fields, and the names of which the first is given to a text of another name.
-"""
-
 _DEEPEVAL = (
     {"input", "expected_output"},
     {"input", "actual_output"},
@@ -64,7 +53,6 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"question", "ground_truth"},
         {"question", "ground_truths"},
     ),
-    "langsmith": ({"inputs"},),
     "deepeval": _DEEPEVAL,
 }
 """Tool -> sets of fields, of which its records have one."""
@@ -114,17 +102,14 @@ def labels_of(record: Mapping[str, Any]) -> Labels:
     ['A.']
     """
     fields = _flat(record)
-    is_deepeval, is_run = _is_deepeval(fields), "run_type" in fields
-    is_example = (
-        any(isinstance(record.get(name), Mapping) for name in ("outputs", "output")) and not is_run
-    )
-    replied = is_run or any(_holds(fields, name) for name in REPLIES)
+    is_deepeval = _is_deepeval(fields)
+    replied = any(_holds(fields, name) for name in REPLIES)
     is_answered = replied or any(_holds(fields, name) for name in ANSWERS)
     contexts = _texts(fields, CONTEXTS, _JOINED if is_deepeval else "")
     evidence = _texts(fields, EVIDENCE) or (contexts if is_deepeval or not is_answered else [])
     reference = _text(fields, REFERENCES)
-    doubtful = bool(contexts) and not (reference or evidence or replied or is_example)
-    if not (reference or doubtful or is_run):
+    doubtful = bool(contexts) and not (reference or evidence or replied)
+    if not (reference or doubtful):
         reference = _text(fields, ANSWERS)
     query_id = next((str(fields[name]) for name in IDS if _holds(fields, name)), "")
     sources, category = _texts(fields, SOURCES, _LISTED), str(fields.get("category") or "")
@@ -143,8 +128,6 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     is_deepeval = _is_deepeval(fields)
     answers = REPLIES if any(name in fields for name in REPLIES) else ANSWERS
     expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
-    if isinstance(record.get("inputs"), Mapping):
-        expected.add("id")  # of a run, which is not the question's
     outputs = {
         name: value
         for name, value in fields.items()
@@ -164,18 +147,16 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields under their folded names, with those of `inputs`, `outputs` and `vars`
-    among them.
+    """Return the fields under their folded names, with promptfoo's `vars` among them, of which the
+    first text is the question where none has the name of one.
     """
     flat = dict(record)
-    for part, names in _PARTS.items():
-        inner = record.get(part)
-        if isinstance(inner, Mapping):
-            del flat[part]
-            flat = {**inner, **flat}
-            texts = [value for value in inner.values() if isinstance(value, str)]
-            if texts and not any(isinstance(inner.get(name), str) for name in names):
-                flat[names[0]] = texts[0]
+    variables = flat.pop("vars", None)
+    if isinstance(variables, Mapping):
+        texts = [value for value in variables.values() if isinstance(value, str)]
+        if texts and variables.keys().isdisjoint(QUESTIONS):
+            flat[QUESTIONS[0]] = texts[0]
+        flat = {**variables, **flat}
     return {str(name).strip().casefold().replace(" ", "_"): value for name, value in flat.items()}
 
 

@@ -31,7 +31,7 @@ texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
     {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
     {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
 
-Files of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are read by
+Files of other tools (ragas, deepeval, promptfoo, table) are read by
 `other_tools`. Fields that no form has become metadata of the case, with a warning; one that looks
 like a misspelt label is a problem.
 """
@@ -52,9 +52,7 @@ from ragbench.files import expanded
 from ragbench.testsets.beir_form import read_beir
 from ragbench.testsets.cases import (
     Content,
-    Head,
     case_line,
-    check,
     document_line,
     entry_of_case,
     sample_line,
@@ -74,10 +72,11 @@ from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Dataset, Document
 
 WRITTEN = ("yaml", "jsonl", "beir")
-OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "langsmith", "llamaindex", "table")
+OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "table")
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}
+_SHORT = {"query_id": "id", "text": "query"}
 _BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 _EXPECTED = (
     "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR "
@@ -215,7 +214,8 @@ def text_of(content: Content, form: str) -> str:
     documents = [document_line(document) for document in content.documents.values()]
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
-    head = {"split": content.split} | ({"corpus": content.corpus} if content.corpus else {})
+    head = {"split": content.split, "corpus": content.corpus or None, **content.others}
+    head = {name: value for name, value in head.items() if value is not None}
     try:
         if form == "jsonl":
             lines = [{"testset": content.name, **head}] if content.name else []
@@ -240,8 +240,7 @@ def text_of(content: Content, form: str) -> str:
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
     """Return a case of a YAML file, with the short names that people write."""
-    short = {"query_id": "id", "text": "query"}
-    return {short.get(name, name): value for name, value in line.items()}
+    return {_SHORT.get(name, name): value for name, value in line.items()}
 
 
 def _read_file(path: Path) -> Content:
@@ -258,9 +257,8 @@ def _read_file(path: Path) -> Content:
     if isinstance(record.value, list):
         content.add_cases(record.items())
         return content
-    if (head := check(Head, record, content)) is None:
+    if not content.take_head(record):
         return content
-    content.name, content.split, content.corpus = head.name, head.split, head.corpus
     cases = "test_cases" if "test_cases" in record.value else "cases"
     if cases not in record.value:
         content.problems.append(record.problem((cases,), "missing", "a list of cases"))
@@ -299,8 +297,7 @@ def _read_lines(path: Path) -> Content:
         expected = f"one such line: line {lines['heads'][0].line} is one"
         content.problems.append(record.problem(("testset",), "there twice", expected))
     for record in lines["heads"][:1]:
-        if head := check(Head, record, content):
-            content.name, content.split, content.corpus = head.name, head.split, head.corpus
+        content.take_head(record)
     content.add_cases(lines["cases"])
     content.add_documents(lines["documents"])
     content.add_samples(lines["inputs"], "input")

@@ -12,12 +12,23 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+import regex
+
 from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError
+from ragbench.language import (
+    UNSPACED,
+    WORD,
+    Language,
+    detect_language,
+    folded,
+    n_words,
+    terms,
+)
 from ragbench.testsets.cases import derived_id
 from ragbench.testsets.sections import Heading, front_title, headings_of, without_front_matter
 from ragbench.text import sentence_spans
@@ -43,8 +54,8 @@ _ANYWHERE = re.compile(  # headings that could be any document's
     r"also|setup|sponsors?|summary|support|synopsis|todo|usage|what is it|why)\W*",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_CLAUSE = re.compile(r"[^\w\s'’-]+(?:\s|$)|(?:^|\s)[^\w\s]+")
+_LETTER = regex.compile(r"[\p{L}\p{M}]")
+_CLAUSE = regex.compile(r"[^\w\s'’-]+(?:\s|$)|(?:^|\s)[^\w\s]+")
 _PHRASE_WORDS = 8
 _MIN_RARE = 4
 _MAX_WORDS = 250
@@ -86,8 +97,8 @@ def draft_known_items(
     )
     documents = (document for doc_id, document in dataset.corpus.items() if doc_id not in long)
     items = list(_weighted([item for document in documents for item in _items(document)]))
-    repeats = Counter(item.query.casefold() for item in items)
-    items = [item for item in items if item.kind in kinds and repeats[item.query.casefold()] == 1]
+    repeats = Counter(folded(item.query) for item in items)
+    items = [item for item in items if item.kind in kinds and repeats[folded(item.query)] == 1]
     chosen: list[_Item] = []
     turns = [_in_turn([item for item in items if item.kind == kind], seed) for kind in kinds]
     for item in (item for turn in zip_longest(*turns) for item in turn if item is not None):
@@ -154,16 +165,19 @@ def _is_prose(paragraph: str) -> bool:
     """Return True for a paragraph that is not a table, list or announcement of what follows."""
     return (
         bool(_BEGIN.match(paragraph))
-        and 8 <= len(paragraph.split()) <= _MAX_WORDS
-        and sum(sign.isalpha() for sign in paragraph) >= len(paragraph) * 0.6
-        and not paragraph.endswith(":")
+        and 8 <= n_words(paragraph) <= _MAX_WORDS
+        and len(_LETTER.findall(paragraph)) >= len(paragraph) * 0.6
+        and not paragraph.endswith((":", "："))
     )
 
 
 def _is_sentence(sentence: str) -> bool:
     """Return True for a whole sentence of 10 words or more without an address."""
-    length = len(sentence.split())
-    return 10 <= length <= _MAX_SENTENCE and not sentence[0].islower() and "://" not in sentence
+    return (
+        10 <= n_words(sentence) <= _MAX_SENTENCE
+        and not sentence[0].islower()
+        and "://" not in sentence
+    )
 
 
 def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
@@ -182,8 +196,8 @@ def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
         return ""
     is_title = (
         heading.level < 100
-        and _WORD.search(names[-1])
-        and len(names[-1].split()) <= 12
+        and sum(map(len, terms(names[-1]))) >= 4
+        and n_words(names[-1]) <= 12
         and "{{" not in heading.text
     )
     return ": ".join(filter(None, names)) if is_title else ""
@@ -193,14 +207,15 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
     """Yield the items, those of sentences with a phrase of rare words as the question, and by how
     rare they are.
     """
-    from bm25s.stopwords import STOPWORDS_EN_PLUS
-
     texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
-    counts = Counter(word for text in texts for word in set(_WORD.findall(text.casefold())))
+    language = detect_language(texts)
+    counts = Counter(term for text in texts for term in set(terms(text)))
     rarity = {
-        word: math.log(len(items) / count)
-        for word, count in counts.items()
-        if word not in STOPWORDS_EN_PLUS
+        term: math.log(len(items) / count)
+        for term, count in counts.items()
+        if len(term) >= (2 if UNSPACED.match(term) else language.letters)
+        and not term.isdecimal()
+        and term not in _left_out(language)
     }
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
@@ -209,19 +224,27 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
             yield item._replace(query=best[1], weight=best[0])
 
 
+def _left_out(language: Language) -> Collection[str]:
+    from bm25s.stopwords import STOPWORDS_EN_PLUS
+
+    return STOPWORDS_EN_PLUS if language.code == "en" else language.function_words
+
+
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     """Yield words in a row inside a clause, with at least four that are worth searching for, and
     how rare these are.
     """
     for clause in _CLAUSE.split(text):
-        words = clause.split()
-        for start in range(len(words)):
-            row = words[start : start + _PHRASE_WORDS]
-            rare = [number for number, word in enumerate(row) if word.casefold() in rarity]
+        spans = [match.span() for match in WORD.finditer(clause)]
+        is_spaced = not UNSPACED.search(clause)
+        length = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
+        for start in range(len(spans)):
+            row = [clause[a:b] for a, b in spans[start : start + length]]
+            rare = [i for i, word in enumerate(row) if not is_spaced or folded(word) in rarity]
             if len(rare) >= _MIN_RARE and rare[0] == 0:
-                words_of = {row[number].casefold() for number in rare}
-                weight = math.fsum(rarity[word] for word in words_of)
-                yield weight, " ".join(row[: rare[-1] + 1])
+                phrase = clause[spans[start][0] : spans[start + rare[-1]][1]]
+                weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
+                yield weight, phrase
 
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:

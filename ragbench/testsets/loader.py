@@ -69,8 +69,7 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
     of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
     Where the documents are known, expected sections become evidence: from the heading to the next
-    one of the same level. A document or section that is not there, and a heading that is only
-    nearly the one asked for, are a DataWarning that names it.
+    one of the same level. A document or section that is not there is a DataWarning that names it.
 
     A BEIR folder is read with its split "test", or the only one it has.
 

@@ -3,12 +3,7 @@
     ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
     deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
     promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
-    langsmith   JSONL: {inputs: {question}, outputs: {answer}}
-    llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs:
-    {queries, corpus,
-                relevant_docs}
-    table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON,
-                and Haystack's report in columns, as CSV or JSON
+    table       CSV, TSV or XLSX: question, answer, source
 
 Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
 contexts are looked for in the documents and become evidence; one that no document holds stays in
@@ -19,12 +14,10 @@ from __future__ import annotations
 
 import ast
 import io
-import json
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +31,6 @@ from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
 from ragbench.types import Case, Document, Span
 
-_QA_PAIRS = {"queries", "corpus", "relevant_docs"}
 _EXPECTING = (
     "equals",
     "similar",
@@ -47,7 +39,6 @@ _EXPECTING = (
     "rouge-n",
     "context-recall",
 )
-_USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
 
 
 def other_form(path: Path) -> str:
@@ -71,10 +62,6 @@ def other_form(path: Path) -> str:
     if isinstance(content, dict):
         if "results" in _part(content, "results"):
             return "promptfoo"
-        if content.keys() >= _QA_PAIRS or ("examples" in content and "cases" not in content):
-            return "llamaindex"
-        if tool_of(content):
-            return "table"
         content = content.get("tests")
     first = content[0] if isinstance(content, list) and content else None
     if not isinstance(first, dict):
@@ -94,7 +81,8 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
         return
     content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
     if isinstance(content, dict):
-        content = _listed(content, path)
+        is_output = "results" in _part(content, "results")
+        content = _answered(content, path) if is_output else content.get("tests")
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
     yield from enumerate(content, 1)
@@ -105,24 +93,6 @@ def _content(path: Path) -> Any:
         return parse(read_bytes(path), path.name).value
     except UnreadableError as exc:
         raise DataError(str(exc.problem)) from exc
-
-
-def _listed(content: dict[str, Any], path: Path) -> Any:
-    """Return the records in an object: under a name, of questions and their sources by ids, or in
-    columns.
-    """
-    if content.keys() >= _QA_PAIRS:
-        queries, relevant = _part(content, "queries"), _part(content, "relevant_docs")
-        return [
-            {"id": query_id, "query": text, "sources": relevant.get(query_id)}
-            for query_id, text in queries.items()
-        ]
-    if "results" in _part(content, "results"):
-        return _answered(content["results"]["results"], path)
-    if tool_of(content):
-        columns = {name: values for name, values in content.items() if isinstance(values, list)}
-        return [dict(zip(columns, row, strict=True)) for row in zip_longest(*columns.values())]
-    return content.get("examples", content.get("tests"))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -151,28 +121,24 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [row for row in rows if any(row.values())]
 
 
-def _answered(results: Any, path: Path) -> Any:
+def _answered(output: Mapping[str, Any], path: Path) -> Any:
     """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
+    results = output["results"]["results"]
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         return results
-    asked = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
-    if len(asked) > 1:
-        names = ", ".join(sorted(asked))
+    sources = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
+    if len(sources) > 1:
+        names = ", ".join(sorted(sources))
         raise DataError(
             f"{path} holds answers to {names}; write a file for each (promptfoo eval "
             "--filter-providers)"
         )
     rows = []
     for result in results:
-        reply = _part(result, "response")
-        usage, output = _part(reply, "tokenUsage"), reply.get("output")
         row = {"vars": _part(result, "vars"), "assert": _part(result, "testCase").get("assert")}
-        row |= output if isinstance(output, dict) else {"response": output}
-        row["error"] = result.get("error") if output is None else None
-        if usage:
-            row["usage"] = {name: usage.get(theirs, 0) for name, theirs in _USAGE.items()}
-        if "latencyMs" in result:
-            row["latency_ms"] = {"total": result["latencyMs"]}
+        reply = _part(result, "response").get("output")
+        row |= reply if isinstance(reply, dict) else {"response": reply}
+        row["error"] = result.get("error") if reply is None else None
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -183,16 +149,7 @@ def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Content:
     """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
-    content = Content()
-    if form == "llamaindex" and corpus is None:
-        content_of = _content(path)
-        nodes = _part(content_of, "corpus") if isinstance(content_of, dict) else {}
-        content.documents = {
-            doc_id: Document(doc_id, text)
-            for doc_id, text in nodes.items()
-            if isinstance(text, str)
-        }
-    documents = content.documents if corpus is None else corpus
+    content, documents = Content(), corpus or {}
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
     lost: list[str] = []
@@ -214,8 +171,8 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
         query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
         sources = [ids.full(source) for source in labels.sources]
         places = {context: texts.find(context) for context in labels.evidence}
-        spans = [_at_source(place, sources) for place in places.values() if place != NOWHERE]
-        unmatched = [context for context, place in places.items() if place == NOWHERE]
+        spans = [_at_source(match, sources) for match in places.values() if match != NOWHERE]
+        unmatched = [context for context, match in places.items() if match == NOWHERE]
         matched = dict.fromkeys(span.doc_id for span in spans)
         # a name that no document has, and a document that has no name: one is the other
         unnamed = len(matched.keys() - {*sources})
@@ -260,22 +217,15 @@ def _at_source(place: Place, sources: Sequence[str]) -> Span:
 
 
 def _cell(text: str) -> Any:
-    """Return a cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
+    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it."""
     text = text.strip()
-    if text[:1] in ("[", "{"):
-        for parse in (json.loads, _literal):
-            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-                return parse(text)
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
+            # numpy writes no commas between texts, which Python would then join
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            strings = (token.string for token in tokens if token.type == tokenize.STRING)
+            return list(map(ast.literal_eval, strings))
     return text
-
-
-def _literal(text: str) -> Any:
-    value = ast.literal_eval(text)
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        return value
-    # numpy writes no commas between texts, which Python would then join
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return [ast.literal_eval(token.string) for token in tokens if token.type == tokenize.STRING]
 
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:

@@ -216,7 +216,7 @@ _Representer.add_representer(str, _quoted)
 
 def _round_trip() -> YAML:
     yaml = YAML()
-    yaml.Representer, yaml.width, yaml.preserve_quotes = _Representer, 120, True
+    yaml.Representer, yaml.width = _Representer, 120
     return yaml
 
 

@@ -10,11 +10,10 @@ may be missing::
     safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
     corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
 
-A file of another name is named in a warning, and is a problem where it looks like a misspelt one of
-these. Any label may be in any of the files. Grades are {id: grade}, or a list as long as the ids;
-without one, a named document or chunk has grade 1. A fact is a text, [text, alias, ...] or {fact,
-aliases}; an expected chunk is an id or {doc_id, section}. A latency budget is {stage:
-milliseconds}, or one number for the total.
+A file of another name is named in a warning. Any label may be in any of the files. Grades are
+{id: grade}, or a list as long as the ids; without one, a named document or chunk has grade 1. A
+fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id,
+section}. A latency budget is {stage: milliseconds}, or one number for the total.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import warn
 from ragbench.testsets.cases import Content, Kind, Labels, sample_line
 from ragbench.testsets.parser import Record, json_records, read_bytes
-from ragbench.testsets.problems import Problem, meant, nearest
+from ragbench.testsets.problems import meant
 from ragbench.types import SafetySample
 
 SAFETY_FILES: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
@@ -55,11 +54,6 @@ def read_perspectives(folder: Path) -> Content:
         for path in sorted(folder.iterdir())
         if path.suffix in _DATA and path.name not in files
     ]
-    for name in filter(lambda name: nearest(name, files), others):
-        expected = meant(name, files, "one of these")
-        content.problems.append(
-            Problem(0, "", "this file has the name of no perspective", expected, name)
-        )
     warn(folder.name, "files have the name of no perspective and are not read", others)
     content.add_documents(lines_of(folder, "corpus.jsonl", content))
     lines = list(lines_of(folder, CASES, content))

@@ -34,9 +34,9 @@ class Problem:
     file: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}, line {self.line}" if self.line else self.file
+        where = f"{self.file}, line {self.line}" if self.line else self.file
         what = f"{self.field} is {self.value}" if self.field else self.value
-        return f"{place}: {what}; expected {self.expected}" if self.expected else f"{place}: {what}"
+        return f"{where}: {what}; expected {self.expected}" if self.expected else f"{where}: {what}"
 
 
 def refuse(source: str | Path, problems: Sequence[Problem]) -> None:

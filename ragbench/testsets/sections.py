@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from ragbench.language import words
 from ragbench.types import Document, Span
 
-_NEAR = 85
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1{2,}\s*$""")
 _TILDES = re.compile(
@@ -31,25 +31,21 @@ class Heading(NamedTuple):
 
 
 class SectionMatch(NamedTuple):
-    """A section that was found. `heading` is its text; `nearly`, that it is not quite the one asked
-    for; `alike`, how many have it."""
+    """A section of a document, and how many of its headings are the same."""
 
     span: Span
-    heading: str
-    nearly: bool
     alike: int
 
 
 def locate(
-    document: Document, section: str, known: dict[str, list[Heading]] | None = None
+    document: Document, section: str, headings_by_id: dict[str, list[Heading]] | None = None
 ) -> SectionMatch | None:
     """Return the section under a heading, up to the next heading of its level or a higher one; None
     without one.
 
     Headings are those of Markdown, titles underlined in another manner, and short lines between
-    blank ones. Case, signs and the form of a link's anchor ("getting-started") take no part; a near
-    miss (85 of 100 by rapidfuzz) counts, an exact one comes first. The title of a document means
-    all of it. `known` keeps headings for the next call.
+    blank ones. Case, signs and the form of a link's anchor ("getting-started") take no part. The
+    title of a document means all of it. `headings_by_id` keeps headings for the next call.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -58,31 +54,27 @@ def locate(
     """
     text = document.full_text
     if document.title and _key(document.title) == _key(section):
-        return SectionMatch(Span(document.doc_id, 0, len(text)), document.title, False, 1)
-    known = {} if known is None else known
-    if document.doc_id not in known:
-        known[document.doc_id] = headings_of(document)
-    headings = known[document.doc_id]
-    found = [
-        number for number, heading in enumerate(headings) if _key(heading.text) == _key(section)
-    ]
-    nearly = not found
-    if nearly and (near := _nearest(section, headings)) is not None:
-        found = [near]
-    if not found:
+        return SectionMatch(Span(document.doc_id, 0, len(text)), 1)
+    headings_by_id = {} if headings_by_id is None else headings_by_id
+    if document.doc_id not in headings_by_id:
+        headings_by_id[document.doc_id] = headings_of(document)
+    headings = headings_by_id[document.doc_id]
+    numbers = [i for i, heading in enumerate(headings) if _key(heading.text) == _key(section)]
+    if not numbers:
         return None
-    own = headings[found[0]]
-    end = next((h.start for h in headings[found[0] + 1 :] if h.level <= own.level), len(text))
-    end = own.start + len(text[own.start : end].rstrip())
-    return SectionMatch(Span(document.doc_id, own.start, end), own.text, nearly, len(found))
+    start, level, _ = headings[numbers[0]]
+    following = headings[numbers[0] + 1 :]
+    end = next((heading.start for heading in following if heading.level <= level), len(text))
+    end = start + len(text[start:end].rstrip())
+    return SectionMatch(Span(document.doc_id, start, end), len(numbers))
 
 
 def front_matter(document: Document) -> str:
     """Return the fields in YAML or TOML between two lines of --- or +++ at the head of a text, ""
     without any.
     """
-    found = _FRONT_MATTER.match(document.full_text, len(document.full_text) - len(document.text))
-    return found[0] if found else ""
+    match = _FRONT_MATTER.match(document.full_text, len(document.full_text) - len(document.text))
+    return match[0] if match else ""
 
 
 def front_title(document: Document) -> str:
@@ -91,8 +83,8 @@ def front_title(document: Document) -> str:
     >>> front_title(Document("a", "---\\ntitle: 'npm audit'\\nsection: 1\\n---\\n\\nText."))
     'npm audit'
     """
-    found = _TITLE.search(front_matter(document))
-    return found[1] if found else ""
+    match = _TITLE.search(front_matter(document))
+    return match[1] if match else ""
 
 
 def without_front_matter(document: Document) -> str:
@@ -109,18 +101,20 @@ def headings_of(document: Document) -> list[Heading]:
     text = without_front_matter(document)
     starts = [match.start() for match in _LINE.finditer(text)]
     tokens = MarkdownIt("commonmark").parse(_TILDES.sub(lambda line: " " * len(line.group()), text))
-    found = {}
+    by_line = {}
     fenced: set[int] = set()
     for token, content in pairwise(tokens):
         if token.type == "fence" and token.map:
             fenced |= set(range(*token.map))
         if token.type == "heading_open" and token.map and content.content:
-            found[token.map[0]] = Heading(starts[token.map[0]], int(token.tag[1:]), content.content)
-    lowest = max((heading.level for heading in found.values()), default=0)
+            by_line[token.map[0]] = Heading(
+                starts[token.map[0]], int(token.tag[1:]), content.content
+            )
+    lowest = max((heading.level for heading in by_line.values()), default=0)
     for line, heading in _lone_lines(text, starts, lowest).items():
-        if line not in fenced and line - 1 not in found:
-            found.setdefault(line, heading)
-    return [found[line] for line in sorted(found)]
+        if line not in fenced and line - 1 not in by_line:
+            by_line.setdefault(line, heading)
+    return [by_line[line] for line in sorted(by_line)]
 
 
 def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Heading]:
@@ -132,7 +126,7 @@ def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Head
         for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
     ]
     levels: dict[str, int] = {}
-    found = {}
+    by_line = {}
     for number, line in enumerate(lines):
         if not line or len(line) > _LONGEST or line[0].isspace() or _UNDERLINE.match(line):
             continue
@@ -140,24 +134,16 @@ def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Head
         after = lines[number + 1] if number + 1 < len(lines) else ""
         if (under := _UNDERLINE.match(after)) and (not before or _UNDERLINE.match(before)):
             level = levels.setdefault(under.group(1), lowest + len(levels) + 1)
-            found[number] = Heading(starts[number], level, line)
+            by_line[number] = Heading(starts[number], level, line)
         elif (
             not before
             and not after
             and line[-1] not in ".,;!?"
             and not re.match(r"[-*+>|#`]\s?|\d+[.)] ", line)
         ):
-            found[number] = Heading(starts[number], lowest + 100, line)
-    return found
-
-
-def _nearest(section: str, headings: Sequence[Heading]) -> int | None:
-    from rapidfuzz import fuzz, process
-
-    keys = [_key(heading.text) for heading in headings]
-    near = process.extractOne(_key(section), keys, scorer=fuzz.ratio, score_cutoff=_NEAR)
-    return near[2] if near else None
+            by_line[number] = Heading(starts[number], lowest + 100, line)
+    return by_line
 
 
 def _key(text: str) -> str:
-    return " ".join(re.findall(r"[^\W_]+", text.casefold())) or text.strip()
+    return " ".join(words(text.replace("_", " "))) or text.strip()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 
-RESULT = Path(__file__).parents[2] / "results" / "quickstart" / "bm25-fixed-512-788a6228"
+[RESULT] = (Path(__file__).parents[2] / "results" / "quickstart").glob("bm25-fixed-512-????????")
 CASE = {"id": "a", "question": "What?", "expected_answer": "x", "relevant_docs": ["d1"]}
 FILES = {
     "t.yaml": b"test_cases:\n  - id: a\n    question: Why?\n    expected_answer: x\n    "

@@ -101,7 +101,6 @@ def test_a_function_and_a_pipeline(
     monkeypatch.chdir(tmp_path)
     shown = probe("probed_rag:answer", "When?", "--corpus", corpus)
     assert "Documents: rail" in shown
-    assert 'object = "probed_rag:answer"' in shown
     assert "None (NoneType)" in probe("probed_rag:none", "When?", code=1)
     assert "Documents: rail" in probe("bm25", "When was the line opened?", "--corpus", corpus)
     assert "expected a system and a question" in probe("When?", code=2)

@@ -224,34 +224,6 @@ def test_no_repository(repository: Repository) -> None:
         load_dataset("hf:")
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "{url}/c.jsonl",
-        "zip://c.jsonl::{url}/c.zip",
-        "{url}/c.jsonl::c.zip",
-        "ftp://127.0.0.1:9/c.jsonl",
-    ],
-)
-@pytest.mark.parametrize("file", ["README.md", ".huggingface.yaml"])
-def test_a_card_that_names_another_place_is_refused_unfetched(
-    repository: Repository, loopback: Any, wire: Any, file: str, pattern: str
-) -> None:
-    server = loopback(lambda asked: wire.Answered(b'{"_id": "d1", "text": "planted"}\n'))
-    folder = repository(whole())
-    card = (
-        (folder / "README.md")
-        .read_text()
-        .replace("corpus-corpus.jsonl", pattern.format(url=server.url))
-    )
-    (folder / file).write_text(card if file == "README.md" else card.replace("---\n", ""))
-    with pytest.raises(
-        DataError, match=r"hf:.*small: its card names '.*', which is not in the repository"
-    ):
-        load_dataset(f"hf:{folder}")
-    assert server.asked == []
-
-
 def test_an_address_in_a_row_is_not_fetched(
     repository: Repository, loopback: Any, wire: Any
 ) -> None:

@@ -330,7 +330,7 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     diagnosis = pd.DataFrame(
         {
             "query_id": ["a", "b"], "category": "", "question": ["a?", "b?"], "failed": [True, False],
-            "cause": ["not_used", ""], "evidence": ["token_f1 is 0.10", ""], "test": "", "measure": ["token_f1", ""],
+            "cause": ["not_used", ""], "evidence": ["token_f1 is 0.10", ""], "measure": ["token_f1", ""],
             "value": pd.array([0.1, None], dtype="Float64"), "held": pd.array([0.5, None], dtype="Float64"),
         }
     )  # fmt: skip

@@ -66,7 +66,7 @@ def test_an_answer_that_misses_every_label_fails_and_the_reasons_name_them() -> 
     assert case.reasons == (
         "expected document not retrieved: vacation",
         "missing gold facts: 25 days",
-        'states none of the expected claims: "Employees get 25 days of vacation."',
+        'states 0% of the expected claims: "Employees get 25 days of vacation."',
         "cites bananas, expected vacation",
     )
 

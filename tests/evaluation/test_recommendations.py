@@ -22,7 +22,6 @@ TARGETS = {
     "tfidf_redundancy": 0.2,
     "unique_token_ratio": 0.7,
     "fact_dispersion": 3,
-    "diversity_fits": 0.8,
     "claim_support": 0.85,
     "llm_faithfulness": 0.8,
     "citation_form": 0.95,
@@ -101,10 +100,6 @@ def test_nothing_where_everything_meets_its_target() -> None:
             "Few of the context's words are new",
         ),
         ({"fact_dispersion": 4.0}, "The facts are spread over many chunks"),
-        (
-            {"diversity_fits": 0.4},
-            "The diversity of the context does not suit the kind of question",
-        ),
         ({"citation_form": 0.5}, "Citations name what was not retrieved"),
         ({"citation_content": 0.5}, "Cited passages do not support the statements that cite them"),
         ({"citation_coverage": 0.5}, "Many claims carry no citation"),
@@ -154,8 +149,8 @@ def test_what_is_unscored_or_has_no_target_is_left_out() -> None:
 
 def test_a_target_out_of_reach_is_not_blamed_on_the_system() -> None:
     (advice,) = recommend(summary(R_at_5=0.4), TARGETS, ceilings={"R@5": 0.5})
-    assert advice.title == "The target of R@5 is out of reach"
-    assert advice.evidence[1] == "ceiling 0.500"
+    assert advice.title == "A target is out of reach"
+    assert advice.evidence[0].endswith(", ceiling 0.500")
     (reachable,) = recommend(summary(R_at_5=0.4), TARGETS, ceilings={"R@5": 0.7})
     assert reachable.title == "The needed evidence is not retrieved"
 
@@ -181,7 +176,6 @@ def test_abstentions_and_failures_by_hand() -> None:
         found[1].evidence[0]
         == "10 of 42 answerable questions abstained from: 0.238 [0.135, 0.385] > 0.1"
     )
-    assert found[1].evidence[1].startswith("R@5 0.900")
     assert found[1].cause.startswith("the system is more careful")
     assert found[2].evidence == (
         "9 of 10 unanswerable questions answered: 0.900 [0.596, 0.982] > 0.1",

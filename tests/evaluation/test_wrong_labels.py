@@ -121,21 +121,3 @@ def test_a_passage_that_quotes_the_evidence_is_the_right_context(
         embedder="wordllama",
     )
     assert causes(result) == {cause}
-
-
-@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-def test_systems_that_agree_against_the_labels_put_them_in_doubt() -> None:
-    answers = ["It opened in {}.", "The railway opened in {}.", "In {}."]
-    results = rb.Results(
-        rb.evaluate(data(wrong=True), system(text), embedder="wordllama", name=text)
-        for text in answers
-    )
-    assert all("label_in_doubt" not in causes(result) for result in results), (
-        "one system alone cannot know"
-    )
-    assert all(set(table["cause"]) == {"label_in_doubt"} for table in results.diagnoses.values())
-    right = rb.Results(
-        rb.evaluate(data(wrong=False), system(text), embedder="wordllama", name=text)
-        for text in answers
-    )
-    assert all(set(table["cause"]) == {""} for table in right.diagnoses.values())

@@ -56,7 +56,7 @@ class Inputs:
     def __init__(self, texts: Sequence[str]) -> None:
         self.reads = [injection._read(text) for text in texts]
         self.owner = np.repeat(np.arange(len(texts)), [len(read.windows) for read in self.reads])
-        sentences = [window.text for read in self.reads for window in read.windows]
+        sentences = [window for read in self.reads for window in read.windows]
         self.embedded = injection.embedded(sentences)
         self.signs = np.vstack([read.rows for read in self.reads])
         self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
@@ -128,7 +128,7 @@ def figures(texts: Sequence[str], harmful: Sequence[bool], scores: Any) -> str:
     ]
     table = detection_report(samples, [float(score) for score in scores])
     found = table[table["split"] == "all"].set_index("measure")["value"]
-    area = ("auc_length_matched", "auc", "length_auc", "tpr_at_fpr_1", "tpr_at_fpr_5")
+    area = ("auc", "length_auc", "tpr_at_fpr_1", "tpr_at_fpr_5")
     names = (*area, "detection_rate", "block_rate", "false_positive_rate", "false_block_rate")
     return ", ".join(f"{name} {found[name]:.3f}" for name in names) + f" (n = {len(texts)})"
 

@@ -37,7 +37,6 @@ def test_shares_have_means_and_differences_and_no_kappa() -> None:
     assert row["mean_second"] == pytest.approx(2.05 / 3)
     assert row["same"] == pytest.approx(1 / 3)
     assert row["difference"] == pytest.approx(0.35 / 3)
-    assert row["largest"] == pytest.approx(0.25)
     assert math.isnan(row["kappa"])
 
 

@@ -79,7 +79,6 @@ def test_an_honest_judge_passes() -> None:
     assert (audit["ci_high"] > audit["bound"]).all(), (
         "ten questions without a fault do not prove that there is none"
     )
-    assert not audit["certain"].any()
     assert audit["value"].tolist() == [0.0] * 7
     assert audit["n"].tolist() == [10, 20, 20, 20, 10, 10, 10]
     assert audit["n_unscored"].sum() == 0
@@ -109,7 +108,6 @@ def test_each_vice_fails_its_own_probe(probe: str, judge: Judge) -> None:
     assert row["value"] == (1.0 if probe == "empty answer" else 0.5), (
         "the wrong half of the answers rises to 1"
     )
-    assert row["certain"]
 
 
 def test_a_judge_with_position_bias_fails_that_probe_only() -> None:
@@ -136,10 +134,9 @@ def test_a_judge_that_penalises_padding_fails_by_correctness() -> None:
 def test_a_random_judge_fails_consistency_and_wrong_answers() -> None:
     audit = audited(
         scripted(Dice(), lambda first, second: "first" if chance(first) else "second"),
-        n_repeats=5,
         concurrency=1,
     )
-    assert {"repeated", "wrong but fluent", "empty answer"} <= failed(audit)
+    assert {"repeated", "wrong but fluent"} <= failed(audit)
     assert 0.3 < audit["value"].tolist()[0] < 0.7
 
 
@@ -148,11 +145,6 @@ def test_a_judge_that_accepts_everything_is_consistent_and_fails() -> None:
         "wrong but fluent",
         "empty answer",
     }
-
-
-def test_bounds_can_be_set() -> None:
-    kind = scripted(lambda answer, reference: right(answer, reference) or "GPT-4" in answer)
-    assert failed(audited(kind, bounds={"famous author": 0.6})) == set()
 
 
 def test_relevance_may_fall_with_reason() -> None:
@@ -174,18 +166,18 @@ def test_a_judge_that_cannot_be_read_is_unscored_not_passed() -> None:
     audit = audited(ScriptedLLM(lambda prompt: Completion("I like it.", "m")))
     assert audit["verdict"].tolist() == ["unscored"] * 7
     assert audit["value"].isna().all()
-    assert audit["certain"].isna().all()
+    assert audit["ci_low"].isna().all()
     assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 10, 10, 10]
 
 
 def test_a_dry_run_counts_what_is_sent() -> None:
     judge = scripted(right)
     with dry_run() as plan:
-        audited(judge, n_repeats=4)
+        audited(judge)
     assert judge.prompts == []
-    audited(judge, n_repeats=4)
+    audited(judge)
     (model,) = plan.models
-    assert model.to_send == len(judge.prompts) == 10 * 4 + 80 + 10 + 20
+    assert model.to_send == len(judge.prompts) == 10 * 3 + 80 + 10 + 20
 
 
 def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:
@@ -201,12 +193,6 @@ def test_unsuitable_audits_are_refused_before_any_request() -> None:
         judge_audit(ANSWERS, "context_recall", judge, dataset=DATA)
     with pytest.raises(ConfigError, match="did you mean 'correctness'"):
         judge_audit(ANSWERS, "correctnes", judge, dataset=DATA)
-    with pytest.raises(ConfigError, match="unknown probe 'pading'"):
-        audited(judge, bounds={"pading": 0.1})
-    with pytest.raises(ConfigError, match="bound of 'padded' is 5"):
-        audited(judge, bounds={"padded": 5})
-    with pytest.raises(ConfigError, match="n_repeats is 1"):
-        audited(judge, n_repeats=1)
     with pytest.raises(DataError, match="1 of 1 can be judged"):
         judge_audit(ANSWERS[:1], "correctness", judge, dataset=DATA)
     same = Dataset(
@@ -237,17 +223,12 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
         repeats = rng.random((20, 3)) < 0.05
         values["repeated"] = np.where(np.ptp(repeats.astype(int), axis=1) > 0, 2 / 3, 0.0)
         values["places swapped"] = (rng.random(20) < 0.1).astype(float)
-        rows = [
-            audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20)
-            for probe, each in values.items()
-        ]
+        rows = [audit._row(probe, list(each), "correctness", 20) for probe, each in values.items()]
         failed += any(row["verdict"] == "fail" for row in rows)
     assert failed / 40 <= 0.05
     obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
+    assert audit._row("instruction to the judge", obeys, "correctness", 20)["verdict"] == "fail"
     assert (
-        audit._row("instruction to the judge", obeys, 0.05, "correctness", 20)["verdict"] == "fail"
-    )
-    assert (
-        audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20)["verdict"]
+        audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, "correctness", 20)["verdict"]
         == "fail"
     )

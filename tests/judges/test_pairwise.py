@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, JudgeWarning
-from ragbench.judges import length_explained, pairwise
+from ragbench.judges import pairwise
 from ragbench.judges.prompts import JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
@@ -212,24 +212,3 @@ def test_incomparable_systems_are_refused_before_any_request() -> None:
         pairwise([Answer("q0", "x")], [Answer("q0", "y")], judge, dataset=DATA, concurrency=0)
     with pytest.raises(DataError, match="'q9'"):
         pairwise([Answer("q9", "x")], [Answer("q9", "y")], judge, dataset=DATA)
-
-
-def test_an_outcome_that_length_explains_is_warned_about() -> None:
-    """A judge of length lets the shorter system lose; one of substance does not care."""
-    data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(8)))
-    short, long = (
-        [Answer(f"q{i}", text) for i in range(8)]
-        for text in ("In 1881.", "It may have been in 1900.")
-    )
-
-    def longer(prompt: str) -> Mapping[str, Any]:
-        first, second = map(len, shown(prompt))
-        return {"reason": "", "better": "first" if first > second else "second"}
-
-    with pytest.warns(
-        JudgeWarning, match="length would explain that 'b' wins: .* in 8 of 8 decisions"
-    ):
-        found = pairwise(short, long, ScriptedLLM(longer), dataset=data)
-    assert length_explained(found, short, long) == (8, 8)
-    found = pairwise(short, long, prefers("1881"), dataset=data)
-    assert length_explained(found, short, long) == (0, 8)

@@ -151,7 +151,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
     assert kinds.count("image/png") == 1
     agreement, calibrated = (output.data["text/plain"] for output in cell.outputs[1:3])
-    assert re.search(r"judge-human +alpha +-?\d", agreement)
+    assert re.search(r"judge-human +ac1 +-?\d", agreement)
     assert re.search(r"judge_bias +n\b", calibrated)
     assert not re.search(
         r"\bnan\b|<NA>", "".join(str(output.get("data")) for output in cell.outputs)

@@ -4,8 +4,6 @@ silence, broken lines.
 
 from __future__ import annotations
 
-import base64
-import email.utils
 import logging
 import time
 from collections.abc import Callable
@@ -346,10 +344,8 @@ def test_a_passing_trouble_is_waited_out(ask: Any, wire: Any, provider: str, sta
     assert len(server.asked) == 3
 
 
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_wait_is_the_one_the_server_asks_for(ask: Any, wire: Any, form: str) -> None:
-    asked = "1" if form == "seconds" else email.utils.formatdate(time.time() + 2, usegmt=True)
-    busy = wire.Answered({"error": "busy"}, status=429, headers={"retry-after": asked})
+def test_the_wait_is_the_one_the_server_asks_for(ask: Any, wire: Any) -> None:
+    busy = wire.Answered({"error": "busy"}, status=429, headers={"retry-after": "1"})
     llm, _ = ask("ollama", busy, wire.Answered(wire.ollama("Hello.")))
     start = time.perf_counter()
     reply = llm.generate("Hi?")
@@ -655,24 +651,15 @@ def test_a_key_is_in_no_representation_message_log_or_file(
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])
-def test_a_password_in_an_address_is_sent_but_never_shown(
-    ask: Any, llm_environment: Any, tmp_path: Any, provider: str, caplog: pytest.LogCaptureFixture
+def test_a_password_in_an_address_is_refused_and_not_shown(
+    llm_environment: Any, provider: str
 ) -> None:
-    caplog.set_level(logging.DEBUG)
-    _, server = ask(provider)
-    if provider == "openai":
-        llm_environment.delenv("RAG_EVAL_OPENAI_API_KEY")
-    address = server.url.replace("http://", "http://me:hidden%40word@")
-    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", address)
-    llm = llms.load_llm(f"{provider}:m")
-    llm.generate("Hi?")
-    assert (
-        base64.b64decode(server.asked[0].headers["authorization"].removeprefix("Basic "))
-        == b"me:hidden@word"
-    )
-    everything = f"{llm!r}{vars(llm)}{caplog.text}"
-    assert "hidden" not in everything
-    assert not any(b"hidden" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    variable = f"RAG_EVAL_{provider.upper()}_BASE_URL"
+    llm_environment.setenv(variable, "http://me:hidden@127.0.0.1:9")
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", "k")
+    with pytest.raises(ConfigError, match=variable) as caught:
+        llms.load_llm(f"{provider}:m")
+    assert "hidden" not in str(caught.value)
 
 
 def test_the_connections_of_a_model_that_is_used_no_more_are_closed() -> None:

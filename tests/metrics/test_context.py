@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.metrics.answers import words
-from ragbench.metrics.context import (
-    DIVERSITY_FOR,
-    context_ceilings,
-    ngram_redundancies,
-    score_context,
-    tfidf_redundancies,
-)
-from ragbench.testsets.loader import load_dataset
+from ragbench.metrics.context import ngram_redundancy, score_context, tfidf_redundancies
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
 TEXT = (
@@ -41,7 +33,6 @@ CASES = [
     Case(
         "q1",
         "When?",
-        query_type="faq",
         gold_facts=(("1889",), ("Eiffel",)),
         evidence=(Span("tower", 0, 25), Span("tower", 26, 50)),
         expected_chunks=("tower#0", "tower#1"),
@@ -85,7 +76,6 @@ def test_every_measure_by_hand() -> None:
         "context_fact_recall": 0.5,
         "context_evidence_recall": pytest.approx(25 / 49),
         "context_chunk_recall": 0.5,
-        "diversity_fits": 1.0,
     }
 
 
@@ -103,7 +93,6 @@ def test_unscored_is_nan_and_not_found_is_zero() -> None:
         assert math.isnan(table["q3"]), f"{measure} of a failed answer"
     assert values["context_recall"]["q2"] == 1.0
     assert math.isnan(values["context_fact_recall"]["q2"])
-    assert math.isnan(values["diversity_fits"]["q2"])
 
 
 def test_no_answers_leave_every_case_unscored() -> None:
@@ -189,63 +178,6 @@ def test_unique_token_ratio_by_hand(texts: list[str], value: float) -> None:
     assert of_texts(texts)["unique_token_ratio"] == pytest.approx(value, nan_ok=True)
 
 
-def ceiling(n_words: int) -> float:
-    answer = Answer("q", "...", passages=(Passage("p", "word " * n_words),))
-    return float(
-        context_ceilings(Dataset("own", "test", {}, [Case("q", "?")], {}), [answer])["value"].item()
-    )
-
-
-def test_words_are_counted_as_they_are_compared() -> None:
-    answer = Answer(
-        "q1",
-        "...",
-        passages=(Passage("p", "It's 1,000 m."), Passage("o", "北京"), Passage("e", "")),
-    )
-    assert context_ceilings(DATASET, [answer])["value"].item() == ceiling(6)
-
-
-def test_the_usual_ratio_falls_with_length() -> None:
-    values = [ceiling(n) for n in (1, 8, 25, 100, 400, 1600, 10**5)]
-    assert values == sorted(values, reverse=True)
-    assert values[0] == 1.0
-    assert ceiling(131) == pytest.approx(0.7, abs=0.001)
-    assert ceiling(1000) == pytest.approx(0.538, abs=0.001)
-
-
-def test_the_usual_ratio_is_that_of_real_passages_of_different_documents(shared_data: Path) -> None:
-    texts = [document.text for document in load_dataset(shared_data / "squad").corpus.values()]
-    order = np.random.default_rng(0).permutation(len(texts))
-    read = [word for i in order for word in words(texts[i])[:120]]
-    for n in (50, 100, 400, 1600):
-        seen = [len(set(read[i : i + n])) / n for i in range(0, 30_000, 1600)]
-        assert float(np.median(seen)) == pytest.approx(ceiling(n), abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("diversity", "query_type", "fits"),
-    [
-        (0.90, "faq", 1.0),
-        (0.91, "faq", 0.0),
-        (0.0, "faq", 1.0),
-        (0.39, "comparison", 0.0),
-        (0.40, "comparison", 1.0),
-        (0.95, "comparison", 1.0),
-        (0.96, "comparison", 0.0),
-        (1.0, "research", 1.0),
-        (0.60, "research", 1.0),
-        (0.59, "research", 0.0),
-        (0.5, "of my own", None),
-    ],
-)
-def test_which_diversity_suits_a_type_of_question(
-    diversity: float, query_type: str, fits: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragbench.metrics.context.tfidf_redundancies", lambda *_: [1 - diversity])
-    value = of_texts(["a", "b"], query_type=query_type)["diversity_fits"]
-    assert value == pytest.approx(math.nan if fits is None else fits, nan_ok=True)
-
-
 @pytest.mark.parametrize(
     ("texts", "value"),
     [
@@ -265,14 +197,7 @@ def test_which_diversity_suits_a_type_of_question(
     ],
 )
 def test_ngram_redundancy_by_hand(texts: list[str], value: float) -> None:
-    assert ngram_redundancies([texts])[0] == pytest.approx(value, abs=1e-9, nan_ok=True)
-
-
-def test_a_text_is_not_a_context() -> None:
-    with pytest.raises(DataError, match="put it in a list"):
-        ngram_redundancies(["a b c"])
-    with pytest.raises(DataError, match="put it in a list"):
-        tfidf_redundancies(["a b c"], [])
+    assert ngram_redundancy(texts) == pytest.approx(value, abs=1e-9, nan_ok=True)
 
 
 def test_tfidf_redundancy_by_hand() -> None:
@@ -336,30 +261,16 @@ def test_tfidf_redundancy_is_scikit_learns(texts: list[str], background: list[st
 @given(st.lists(TEXTS, max_size=4))
 def test_many_contexts_are_each_as_if_alone_and_in_range(contexts: list[list[str]]) -> None:
     background = ["the red tower", "the sea"]
-    together = list(
-        zip(ngram_redundancies(contexts), tfidf_redundancies(contexts, background), strict=True)
-    )
-    for texts, (grams, cosine) in zip(contexts, together, strict=True):
-        assert ngram_redundancies([texts, texts[::-1]]) == [pytest.approx(grams, nan_ok=True)] * 2
+    together = tfidf_redundancies(contexts, background)
+    for texts, cosine in zip(contexts, together, strict=True):
+        grams = ngram_redundancy(texts)
+        assert ngram_redundancy(texts[::-1]) == pytest.approx(grams, nan_ok=True)
         assert tfidf_redundancies([texts], background) == [pytest.approx(cosine, nan_ok=True)]
         assert (
             (math.isnan(grams) and math.isnan(cosine))
             if not texts
             else 0 <= grams <= 1 and 0 <= cosine <= 1
         )
-
-
-def test_one_text_has_no_diversity() -> None:
-    for query_type in DIVERSITY_FOR:
-        assert math.isnan(of_texts(["the red tower"], query_type=query_type)["diversity_fits"])
-
-
-def test_context_ceilings_depend_on_the_length() -> None:
-    answers = [Answer("q1", "...", contexts=("tower#0", "tower#1")), Answer("q2", "...")]
-    frame = context_ceilings(DATASET, answers, CHUNKS)
-    assert frame.to_dict("records") == [
-        {"query_id": "q1", "measure": "unique_token_ratio", "value": ceiling(9)}
-    ]
 
 
 def test_nothing_given_is_changed_and_repeats_to_the_last_bit() -> None:
@@ -388,12 +299,13 @@ def test_a_thousand_contexts_take_seconds() -> None:
     chunks = [" ".join(rng.choice(vocabulary, 150)) for _ in range(1500)]
     contexts = [[chunks[i] for i in rng.integers(0, 1500, 10)] for _ in range(1000)]
     start = time.process_time()
-    ngram_redundancies(contexts)
+    for texts in contexts:
+        ngram_redundancy(texts)
     tfidf_redundancies(contexts, chunks[:500])
     assert time.process_time() - start < 20
 
 
 def test_the_pairs_of_very_many_texts_are_sampled() -> None:
     texts = [f"passage number {i} of an endless list" for i in range(20_000)]
-    assert ngram_redundancies([texts]) == ngram_redundancies([texts[::20]])
+    assert ngram_redundancy(texts) == ngram_redundancy(texts[::100])
     assert 0 < tfidf_redundancies([texts], texts)[0] < 1

@@ -9,7 +9,7 @@ import pytest
 from ragbench.errors import DataError
 from ragbench.metrics.groundedness.checks import (
     GROUNDEDNESS_MEASURES,
-    claim_table,
+    check_groundedness,
     score_groundedness,
 )
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
@@ -135,15 +135,14 @@ def test_a_context_without_its_text_is_refused() -> None:
 def test_the_table_lists_every_claim() -> None:
     dataset = Dataset("d", "test", {}, [Case("q", "?")], {})
     text = "The tower was opened in 1889 [1]. It has 12 doors. Please come!"
-    table = claim_table(dataset, [Answer("q", text, contexts=("t#0",))], CHUNKS)
-    assert table.columns.tolist() == [
-        "query_id", "claim", "kind", "supported", "support", "citations", "fabricated_numbers",
-    ]  # fmt: skip
-    assert table["kind"].tolist() == ["assertion", "assertion", "general"]
-    assert table["supported"].tolist() == [True, False, None]
-    assert table["citations"].tolist() == [("t#0",), (), ()]
-    assert table["fabricated_numbers"].tolist() == [(), ("12",), ()]
+    _, table = check_groundedness(dataset, [Answer("q", text, contexts=("t#0",))], CHUNKS)
+    assert table.to_dict("list") == {
+        "query_id": ["q", "q"],
+        "claim": ["The tower was opened in 1889 [1].", "It has 12 doors."],
+        "supported": [True, False],
+        "fabricated_numbers": [(), ("12",)],
+    }
 
 
 def test_the_table_of_nothing_has_its_columns() -> None:
-    assert claim_table(Dataset("d", "test", {}, [], {}), []).shape == (0, 7)
+    assert check_groundedness(Dataset("d", "test", {}, [], {}), [])[1].shape == (0, 4)

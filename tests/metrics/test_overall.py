@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.metrics.overall import LOWER_PARTS, PARTS, WEIGHTS, shortfalls, weighted_overall
+from ragbench.metrics.overall import (
+    LOWER_PARTS,
+    PARTS,
+    WEIGHTS,
+    check_thresholds,
+    check_weights,
+    shortfalls,
+    weighted_overall,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +92,7 @@ def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[s
             ["semantic similarity 0.10 < 0.70", "required keywords 0.50 < 0.60"],
         ),
         ({"hallucination": 1.0}, []),
-        ({"semantic": 0.6999}, ["semantic similarity 0.6999 < 0.7000"]),
+        ({"semantic": 0.6999}, ["semantic similarity 0.699900 < 0.700000"]),
         ({"citation": math.nan}, []),
         ({"expected_document": 0.0}, ["expected document retrieved 0.00 < 1.00"]),
         (
@@ -125,7 +133,7 @@ def test_custom_thresholds_leave_out_other_parts() -> None:
 )
 def test_weights_are_checked(weights: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        weighted_overall({"semantic": 0.5}, weights=weights)
+        check_weights(weights)
 
 
 @pytest.mark.parametrize(
@@ -133,4 +141,4 @@ def test_weights_are_checked(weights: dict[str, Any], message: str) -> None:
 )
 def test_thresholds_are_checked(thresholds: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        shortfalls({"semantic": 0.5}, thresholds=thresholds)
+        check_thresholds(thresholds)

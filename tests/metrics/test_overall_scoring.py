@@ -340,7 +340,7 @@ def test_reasons_name_what_is_missing() -> None:
         case, replace(answer, citations=()), {"expected_claims": 0.0, "expected_citations": 0.0}
     )
     assert none[1:] == [
-        'states none of the expected claims: "It is high.", "It is red."',
+        'states 0% of the expected claims: "It is high.", "It is red."',
         "cites nothing, expected d#0, d#9",
     ]
 

@@ -109,7 +109,6 @@ def test_one_more_warning_never_makes_a_success(
             {"search": 50, "retrieve": 90},
             0.0,
         ),  # the longer time, the lower budget
-        ({"retrieve": 60.0}, {"p95": 10}, math.nan),  # of all questions, not of one
     ],
 )
 def test_budgets_by_hand(latency: dict[str, float], budget: dict[str, float], value: float) -> None:

@@ -26,7 +26,6 @@ DIAGNOSIS = pd.DataFrame(
         "failed": [True, False, True],
         "cause": ["not_used", "", "refused"],
         "evidence": ["it's $5 [here](http://x)", "", "no answer given"],
-        "test": ["right from the gold evidence alone", "", ""],
         "measure": ["token_f1", "token_f1", ""],
         "value": pd.array([0.25, 1.0, None], dtype="Float64"),
         "held": pd.array([1.0, 1.0, None], dtype="Float64"),
@@ -96,7 +95,6 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     assert "- answered: In &lt;i&gt;1900&lt;/i&gt;" in text
     assert "- evidence in d: The tower opened in 1889." in text
     assert "- context 1, d#0: The tower opened in 1889. &#42;Really&#42;." in text
-    assert "- tested: right from the gold evidence alone" in text
     assert "- answered: nothing" in text, "q3 has no answer"
 
 

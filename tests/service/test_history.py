@@ -105,9 +105,9 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
 
 
 def test_scores_come_back_as_they_were(database: str) -> None:
-    import_results(QUICKSTART / "bm25-fixed-512-788a6228", database=database)
+    import_results(QUICKSTART / "bm25-fixed-512-46a26841", database=database)
     [run] = history(database=database)["run"]
-    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-788a6228")
+    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-46a26841")
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
@@ -124,7 +124,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
-    name = "bm25-fixed-512-788a6228"
+    name = "bm25-fixed-512-46a26841"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     config = tmp_path / "sweep" / name / "config.json"
     fields = json.loads(config.read_text())
@@ -162,7 +162,7 @@ def test_drift_is_found_with_its_date_and_another_dataset_starts_an_epoch(databa
     record(more, database=database)
     last = trend("nDCG@10", database=database).iloc[-1]
     assert "dataset" in last["changed"]
-    assert "on the 60 questions shared" in last["note"]
+    assert last["state"] == "first"
 
 
 def test_two_runs_are_compared_on_the_questions_that_both_have(database: str) -> None:
@@ -457,7 +457,7 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
 
 @pytest.mark.benchmark
 def test_recording_and_trends_are_quick(database: str) -> None:
-    """1,000 runs of 75 measures and 97 questions: below 30 CPU ms each; a trend below 10 ms of CPU."""
+    """1,000 runs of 75 measures and 97 questions: below 30 CPU ms each; a trend with its test of drift below 0.5 s."""
     rng = np.random.default_rng(0)
     ids = [f"q{i}" for i in range(97)]
     data = rb.Dataset(
@@ -475,18 +475,14 @@ def test_recording_and_trends_are_quick(database: str) -> None:
         record([(made, None)], database=database)
         spent += time.process_time() - start
     start = time.process_time()
-    rows = trend("nDCG@10", series="s0", database=database, tested=False)
+    rows = trend("nDCG@10", series="s0", database=database)
     first = time.process_time() - start
     again = first
     for _ in range(5):
         start = time.process_time()
-        trend("nDCG@10", series="s0", database=database, tested=False)
+        trend("nDCG@10", series="s0", database=database)
         again = min(again, time.process_time() - start)
-    start = time.process_time()
-    trend("nDCG@10", series="s0", database=database)
-    tested = time.process_time() - start
     print(f"\n{database.partition(':')[0]}: {spent:.1f} ms CPU per run; a trend of {len(rows)} "
-          f"runs {1000 * first:.1f}, then {1000 * again:.1f} ms, {1000 * tested:.0f} ms with "
-          "drift")  # fmt: skip
+          f"runs {1000 * first:.1f}, then {1000 * again:.1f} ms")  # fmt: skip
     assert spent < 30
-    assert again < 0.010
+    assert again < 0.5

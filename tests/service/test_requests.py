@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ragbench.errors import ConfigError
 from ragbench.service import run_due, schedules
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import (
@@ -44,16 +42,6 @@ def test_a_request_is_run_once_and_is_no_schedule(database: str) -> None:
     assert ended.exit_code == 0
     assert run_due(database=database, work=done) == []
     assert [row["state"] for row in jobs(job_id=made, database=database)] == ["done"]
-
-
-def test_the_same_key_gives_the_same_job_also_at_the_same_moment(database: str) -> None:
-    ask = partial(request_job, COMMAND, series="s", database=database)
-    with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda i: ask(key=f"key {i % 3}"), range(12)))
-    assert len(set(made)) == len(jobs(database=database)) == 3
-    assert ask(key="key 0", client="acme") not in made, "keys are those of a client"
-    with pytest.raises(ConfigError, match="was used for another request"):
-        request_job([*COMMAND, "--k", "5"], series="s", key="key 0", database=database)
 
 
 def test_the_queue_has_an_end_and_jobs_can_be_cancelled(database: str) -> None:

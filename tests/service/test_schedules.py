@@ -37,14 +37,11 @@ from ragbench.service import (
     run_due,
     run_of,
     schedules,
-    trend,
 )
-from ragbench.service.fresh import FreshQuestions, fresh_test_set
 from ragbench.service.history_database import connected, timestamp
 from ragbench.service.job_queue import jobs as history_jobs
 from ragbench.service.scheduler import due_before
 from ragbench.service.tables import job
-from ragbench.testsets.loader import load_dataset
 from tests.service.test_history import result
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -319,12 +316,10 @@ def test_an_imported_threshold_is_crossed_by_the_mean(database: str, tmp_path: P
 
 def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path) -> None:
     for client in ("acme", "beta"):
-        (tmp_path / "clients" / client / "documents").mkdir(parents=True)
-    (tmp_path / "clients" / "without").mkdir()
+        (tmp_path / "clients" / client).mkdir(parents=True)
     add_schedule(
-        "nightly", "0 2 * * *", ["eval"], client="*", folder=tmp_path, fresh=FreshQuestions("7d", "documents"),
-        database=database, now=START,
-    )  # fmt: skip
+        "nightly", "0 2 * * *", ["eval"], client="*", folder=tmp_path, database=database, now=START
+    )
     add_alert("failed", client="*", database=database)
     ran = []
 
@@ -403,51 +398,3 @@ def test_without_cronsim_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "cronsim", None)
     with pytest.raises(MissingExtraError, match=r"ragbench-lab\[schedules\]"):
         add_schedule("n", "0 2 * * *", ["eval"], database=str(tmp_path / "runs.sqlite"))
-
-
-def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "6")
-    database, docs = str(tmp_path / "runs.sqlite"), tmp_path / "docs"
-    docs.mkdir()
-    parts = [f"## Part {word} of the manual\n\nThe {word} valve is opened by the {word} lever in "
-             "winter.\n\n"
-             for word in ("amber", "birch", "cobalt", "dahlia", "ember", "fjord", "garnet", "hazel")]  # fmt: skip
-    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts[:6]))
-    versions, questions, now = (
-        tmp_path / "versions",
-        FreshQuestions("7d", "docs"),
-        datetime.now(UTC),
-    )
-    first = fresh_test_set(versions, questions, tmp_path, now)
-    assert fresh_test_set(versions, questions, tmp_path, now + timedelta(days=6)) == first
-    aged = fresh_test_set(versions, questions, tmp_path, now + timedelta(days=8))
-    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts))
-    changed = fresh_test_set(versions, questions, tmp_path, now + timedelta(days=9))
-    assert sorted(versions.iterdir()) == [first, aged, changed]
-    assert len(load_dataset(str(changed)).cases) == 6
-
-    command = ["eval", "--perspective", "retrieval"]
-    for wrong in (
-        FreshQuestions("7d", ""),
-        FreshQuestions("soon", "docs"),
-        FreshQuestions("7d", "dosc"),
-    ):
-        with pytest.raises(ConfigError, match="fresh"):
-            add_schedule("n", "* * * * *", command, database=database, folder=tmp_path, fresh=wrong)
-    start = datetime.now(UTC) - timedelta(days=1)
-    monkeypatch.setenv("RAGBENCH_DATABASE", database)
-    add_schedule("n", "* * * * *", command, folder=tmp_path, fresh=questions, now=start)
-    [ended] = run_due(now=start + timedelta(minutes=5))
-    assert ended.exit_code == 0, ended.output
-    (docs / "a.md").write_text(
-        "# Manual\n\n" + "".join(parts) + "## The end\n\nNothing else follows here.\n"
-    )
-    time.sleep(1)  # versions are named by the second
-    [ended] = run_due(now=start + timedelta(minutes=9))
-    assert ended.exit_code == 0, ended.output
-    assert len(list((tmp_path / "results" / "testsets" / "n").iterdir())) == 2
-    rows = trend("R@5", series="n")
-    assert rows["epoch"].nunique() == 2
-    assert "questions shared" in rows["note"].iloc[-1]

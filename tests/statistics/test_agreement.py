@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kendalltau, spearmanr
+from scipy.stats import spearmanr
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.proportion import proportion_confint
 
@@ -52,13 +52,7 @@ def test_ac1_of_gwet_by_hand() -> None:
     assert value_of(table, "kappa") < 0
 
 
-def test_alpha_of_two_observers_by_hand() -> None:
-    # 3 units, one disagreement: D_o = 2/6; 6 values, four 0 and two 1: D_e = 2 * 4 * 2 / (6 * 5)
-    table = judge_agreement(judged([0.0, 0.0, 1.0]), people([0, 0, 0]))
-    assert value_of(table, "alpha") == pytest.approx(1 - (2 / 6) / (2 * 5 * 1 / 30))
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.tuples(
@@ -69,7 +63,7 @@ def test_alpha_of_two_observers_by_hand() -> None:
 )
 def test_parity_with_scipy_and_scikit_learn(pairs: list[tuple[float, float]]) -> None:
     judge, human = [one for one, _ in pairs], [other for _, other in pairs]
-    if len(set(judge)) < 2 or len(set(human)) < 2:
+    if len(set(judge)) < 2 or len(set(human)) < 2 or set(human) <= {0, 1}:  # which is nominal
         return
     table = judge_agreement(judged(judge, "relevance"), people(human, "relevance"))
     levels = [[int(4 * value) for value in side] for side in (judge, human)]
@@ -80,7 +74,6 @@ def test_parity_with_scipy_and_scikit_learn(pairs: list[tuple[float, float]]) ->
         cohen_kappa_score(*levels, labels=range(5), weights="quadratic")
     )
     assert value_of(table, "spearman") == pytest.approx(spearmanr(judge, human)[0])
-    assert value_of(table, "kendall") == pytest.approx(kendalltau(judge, human)[0])
 
 
 def test_shares_have_an_order_but_no_accuracy() -> None:
@@ -91,8 +84,7 @@ def test_shares_have_an_order_but_no_accuracy() -> None:
         judged(list(judge), "faithfulness"), people(list(human), "faithfulness")
     )
     assert table["scale"].unique().tolist() == ["interval"]
-    assert table["statistic"].tolist() == ["alpha", "spearman", "kendall"]
-    assert value_of(table, "kendall") == pytest.approx(kendalltau(judge, human)[0])
+    assert table["statistic"].tolist() == ["spearman"]
 
 
 def test_a_mean_of_samples_counts_as_the_verdict_it_is_nearest_to() -> None:
@@ -101,12 +93,11 @@ def test_a_mean_of_samples_counts_as_the_verdict_it_is_nearest_to() -> None:
 
 
 def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
-    accuracy, kappa, alpha, _ = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict(
+    accuracy, kappa, _ = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict(
         "records"
     )
     assert accuracy["value"] == 1
     assert pd.isna(kappa["value"])
-    assert pd.isna(alpha["ci_low"])
     assert "undefined beyond chance" in kappa["note"]
 
 
@@ -114,8 +105,8 @@ def test_unscored_judgements_are_counted_and_unrequested_ones_are_not() -> None:
     verdicts = [*judged([1.0, None, 0.0]), Judgement("q3", "correctness", None, state="abstained")]
     with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that were not judged"):
         table = judge_agreement(verdicts, people([1, 1, 0, 1]))
-    assert table["n"].tolist() == [2] * 4
-    assert table["n_unscored"].tolist() == [1] * 4
+    assert table["n"].tolist() == [2] * 3
+    assert table["n_unscored"].tolist() == [1] * 3
 
 
 def test_two_people_give_a_ceiling() -> None:
@@ -139,9 +130,7 @@ def test_intervals_draw_questions_not_labels() -> None:
     ten = judge_agreement(judged(list(judge)), many)
     ten = ten[ten["between"] == "judge-human"].reset_index(drop=True)
     columns = ["statistic", "value", "ci_low", "ci_high"]
-    pd.testing.assert_frame_equal(
-        one.loc[:1, columns], ten.loc[:1, columns]
-    )  # alpha corrects for the number of values
+    pd.testing.assert_frame_equal(one[columns], ten[columns])
 
 
 def test_the_interval_of_accuracy_is_near_that_of_a_proportion() -> None:
@@ -190,8 +179,8 @@ def test_judgements_that_cannot_be_used_are_refused() -> None:
 
 def test_full_agreement_on_a_few_is_not_certainty() -> None:
     values = [0.0, 1.0] * 6
-    accuracy, kappa, alpha, _ = judge_agreement(judged(values), people(values)).to_dict("records")
+    accuracy, kappa, ac1 = judge_agreement(judged(values), people(values)).to_dict("records")
     low, high = proportion_confint(12, 12, method="wilson")
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high))
     assert (kappa["ci_low"], kappa["ci_high"]) == (1.0, 1.0)
-    assert ["no width" in row["note"] for row in (accuracy, kappa, alpha)] == [False, True, True]
+    assert ["no width" in row["note"] for row in (accuracy, kappa, ac1)] == [False, True, True]

@@ -142,10 +142,6 @@ def test_a_sweep_is_split_by_the_parameters_that_vary() -> None:
     assert table["source"].tolist() == [
         "retriever", "k", "interactions of the parameters", "query", "query x configuration",
     ]  # fmt: skip
-    assert (
-        anova_of_results(results(settings), measure="RR", factors=["k"])["source"].tolist()[0]
-        == "k"
-    )
 
 
 def test_parameters_that_vary_together_are_one() -> None:
@@ -194,10 +190,8 @@ def test_refusals() -> None:
     two = results([{"k": 1}, {"k": 5}])
     with pytest.raises(ConfigError, match="unknown measure 'RRR'; did you mean 'RR'"):
         anova_of_results(two, measure="RRR")
-    with pytest.raises(ConfigError, match="none of these parameters varies"):
+    with pytest.raises(ConfigError, match="no parameter varies"):
         anova_of_results(results([{"k": 1}, {"k": 1}]), measure="RR")
-    with pytest.raises(ConfigError, match="unknown parameter 'kk'"):
-        anova_of_results(two, measure="RR", factors=["kk"])
     other = two[1].scores.assign(query_id=[f"x{i}" for i in range(10)])
     with pytest.raises(ComparisonError, match="same queries"):
         anova_of_results([two[0], Result("c1", {"parameters": {"k": 5}}, {}, other)], measure="RR")

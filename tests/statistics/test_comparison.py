@@ -259,3 +259,9 @@ def test_two_sweeps_with_no_query_in_common() -> None:
         ComparisonError, match=r"\(2 and 2, none in common\); only 'baseline' has 0, 1"
     ):
         compare(one, other)
+
+
+def test_a_proven_loss_is_worse_and_a_proven_gain_better() -> None:
+    high, low = [0.9, 1.0, 0.8] * 20, [0.1, 0.2, 0.3] * 20
+    assert row(low, high)["decision"] == "better"
+    assert row(high, low)["decision"] == "worse"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.statistics import pareto_front
 
 FEW = st.integers(0, 3).map(float)
@@ -47,5 +47,3 @@ def test_refusals() -> None:
         pareto_front(table, "RR", "usdd")
     with pytest.raises(ConfigError, match="costs is empty"):
         pareto_front(table, "RR", [])
-    with pytest.raises(DataError, match="without numbers"):
-        pareto_front(table, "RR", "usd")

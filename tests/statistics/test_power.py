@@ -9,11 +9,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, nct, t
 from statsmodels.stats.power import TTestPower
 
 from ragbench.errors import ConfigError
-from ragbench.statistics import compare, required_queries
+from ragbench.statistics import compare, power, required_queries
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import Bounds, mean_intervals
 from ragbench.statistics.power import Pilot
@@ -156,3 +156,11 @@ def test_edges() -> None:
 def test_wrong_settings_are_named(effect: float, power: float, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         required_queries(*UNIT, effect, power)
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 7])
+def test_power_without_bounds_is_that_of_students_test_of_few_pairs(n: int) -> None:
+    _, weights = power._nodes()
+    powers = power._power_of_means(np.array([1.0]), 1.5, n, 0.05, math.inf) @ weights
+    expected = nct.sf(t.isf(0.025, n - 1), n - 1, 1.5 * math.sqrt(n))
+    assert powers[0] == pytest.approx(expected, abs=0.005)

@@ -146,3 +146,10 @@ def test_the_interval_of_equal_values_holds_their_mean_to_the_bit(value: float) 
         )
         row = summarise(frame).iloc[0]
         assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [1.0, 1.0, 0.0, 1.0]])
+def test_values_of_0_and_1_have_wilsons_interval_from_two_on(values: list[float]) -> None:
+    own = summarise(scores(m=values)).iloc[0]
+    expected = binomtest(int(sum(values)), len(values)).proportion_ci(method="wilson")
+    assert (own["ci_low"], own["ci_high"]) == pytest.approx((expected.low, expected.high))

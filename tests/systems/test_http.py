@@ -89,76 +89,10 @@ REPLY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("paths", "message"),
-    [
-        (
-            {"contexts": "$.output.contexts"},
-            r"contexts = '\$.output.contexts' matches nothing in any of 10 replies; the first "
-            r"has the keys output.answer, output.context, took",
-        ),
-        (
-            {"contexts": "$.output.context", "context": {"text": "text"}},
-            "context.text = 'text' matches nothing in any of 10 replies; the first context has "
-            "the keys ref, body",
-        ),
-        ({"answer": "$.answer"}, r"answer = '\$.answer' matches nothing in any of 10 replies"),
-        ({"usage": "$.usage"}, r"usage = '\$.usage' matches nothing in any of 10 replies"),
-    ],
-)
-def test_a_path_that_matches_in_no_reply_is_an_error(
-    serve: Any, paths: dict[str, Any], message: str
-) -> None:
-    system = HttpSystem(serve(REPLY).url, reply={"answer": "$.output.answer", **paths}, **ASKED)
-    with pytest.raises(ConfigError, match=message):
-        ask(system, DATA, concurrency=1)
-
-
-@pytest.mark.parametrize(
-    "paths",
-    [
-        {"contexts": "$.output.context[*]", "context": {"text": "body", "id": "ref"}},
-        {"contexts": "$.none[*]"},
-        {"contexts": "$.null"},
-        {"error": "$.error", "flags": "$.flags"},
-    ],
-)
-def test_a_path_that_sometimes_matches_nothing_is_not_an_error(
-    serve: Any, paths: dict[str, Any]
-) -> None:
-    server = serve(REPLY, {"output": {"answer": "Unknown."}}, {**REPLY, "none": [], "null": None})
-    answers = ask(
-        HttpSystem(server.url, reply={"answer": "$.output.answer", **paths}, **ASKED), DATA
-    )
-    assert not any(answer.failed for answer in answers)
-
-
-def test_paths_are_not_checked_by_replies_without_an_answer(serve: Any) -> None:
-    system = HttpSystem(
-        serve({"text": "I cannot answer that."}).url,
-        reply={"answer": "$.text", "contexts": "$.s"},
-        **ASKED,
-    )
-    assert {answer.outcome for answer in ask(system, DATA)} == {"no_results"}
-
-
-def test_a_path_that_matches_in_no_event_of_a_stream_is_an_error(serve: Any, wire: Any) -> None:
-    events = 'data: {"t": "In 1881."}\n\ndata: {"sources": ["It opened."]}\n\ndata: [DONE]\n\n'
-    stream = wire.Answered(events.encode(), headers={"content-type": "text/event-stream"})
-    found = HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.sources"}, **ASKED)
-    assert [len(answer.contexts) for answer in ask(found, DATA)] == [1] * 12
-    with pytest.raises(
-        ConfigError, match=r"contexts = '\$.hits' matches nothing .* keys t, sources"
-    ):
-        ask(HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.hits"}, **ASKED), DATA)
-
-
 def test_get_with_the_question_in_the_address(serve: Any) -> None:
     server = serve({"answer": "Yes."})
-    HttpSystem(f"{server.url}/ask", method="GET", params={"q": "{query}"}).answer(
-        "q1", "why & how?"
-    )
-    assert server.asked[0].path == "/ask?q=why+%26+how%3F"
+    HttpSystem(f"{server.url}/ask?q={{query}}", method="GET").answer("q1", "why & how?")
+    assert server.asked[0].path == "/ask?q=why%20%26%20how%3F"
 
 
 @settings(max_examples=60, deadline=None)
@@ -319,21 +253,12 @@ def test_a_reply_that_drips_for_too_long_has_failed(serve: Any, wire: Any) -> No
     )
 
 
-def test_a_reply_that_is_too_long_is_not_read_on(serve: Any) -> None:
-    server = serve({"answer": "x" * 300_000})
-    assert "longer than 0.1 MB" in (
-        HttpSystem(server.url, max_reply_mb=0.1, **ASKED).answer("q", "?").error or ""
-    )
-
-
 def test_a_cut_reply_is_asked_for_again(serve: Any, wire: Any) -> None:
     server = serve(wire.Answered({"answer": "Yes."}, cut_after=5), {"answer": "Yes."})
     assert HttpSystem(server.url, **ASKED).answer("q1", "?").text == "Yes."
 
 
-def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(
-    loopback: Any, wire: Any
-) -> None:
+def test_a_server_that_dies_in_the_middle_fails_the_rest(loopback: Any, wire: Any) -> None:
     def reply(asked: Any) -> Any:
         if len(server.asked) == 6:
             server.socket.close()
@@ -341,13 +266,11 @@ def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(
 
     server = loopback(reply)
     system = HttpSystem(server.url, tries=2, **ASKED)
-    start = time.perf_counter()
     with pytest.warns(
         DataWarning, match=r"6 of 12 answers failed, the first for query 'q6': .*no server answers"
     ):
         answers = ask(system, DATA, concurrency=1)
     assert [answer.outcome for answer in answers] == ["success"] * 6 + ["failed"] * 6
-    assert time.perf_counter() - start < 5
 
 
 def test_redirects_are_reported_and_not_followed(serve: Any, wire: Any) -> None:
@@ -394,8 +317,8 @@ def test_a_secret_in_the_file_is_refused_and_not_shown(headers: dict[str, str]) 
         {"body": {"query": "{query}", "api_key": SECRET}},
         {"body": {"query": "{query}", "auth": {"accessToken": SECRET}}},
         {"body": {"query": "{query}", "options": [{"text": "sk-ant-api03-Zx81kQbPq7Lw2Vt9Ym4N"}]}},
-        {"params": {"q": "{query}", "key": "AIzaSyD3m0Key9xQw7Lp2Zt5Vb8Nc1Rf4Gh6Jk0"}},
-        {"params": {"q": "{query}", "token": SECRET}},
+        {"form": {"q": "{query}", "key": "AIzaSyD3m0Key9xQw7Lp2Zt5Vb8Nc1Rf4Gh6Jk0"}},
+        {"form": {"q": "{query}", "token": SECRET}},
         {"url": f"http://localhost:1/ask?subscription-key={SECRET}", **ASKED},
     ],
 )
@@ -434,14 +357,13 @@ def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_
     )
     system = HttpSystem(
         f"{server.url}/{{env:MY_TENANT}}/ask?code={{env:MY_TOKEN}}",
-        params={"key": "{env:MY_TOKEN}"},
         body={"query": "{query}", "auth": {"token": "Token {env:MY_TOKEN}"}},
         headers={"X-Api-Key": "{env:MY_TOKEN}"},
     )
     answer = system.answer("q1", "what is {env:MY_TOKEN}?")
     [asked] = server.asked
     assert asked.body == {"query": "what is {env:MY_TOKEN}?", "auth": {"token": f"Token {SECRET}"}}
-    assert asked.path == f"/acme/ask?code={SECRET}&key={SECRET}"
+    assert asked.path == f"/acme/ask?code={SECRET}"
     assert asked.headers["x-api-key"] == SECRET
     assert (
         (answer.error or "").endswith("(401: wrong key ***)")
@@ -454,7 +376,7 @@ def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_
 def test_a_variable_of_a_template_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
     with pytest.raises(ConfigError, match="set MY_TOKEN in the environment"):
-        HttpSystem("http://localhost:1/", params={"key": "{env:MY_TOKEN}"}, **ASKED)
+        HttpSystem("http://localhost:1/?key={env:MY_TOKEN}", **ASKED)
 
 
 SPEC = """
@@ -537,13 +459,6 @@ def test_a_value_cannot_leave_its_place_in_the_address(serve: Any, value: str) -
     HttpSystem(f"{server.url}/a/{{query}}/b?x={{query}}", method="GET").answer("q", value)
     encoded = quote(value, safe="")
     assert [asked.path for asked in server.asked] == [f"/a/{encoded}/b?x={encoded}"]
-
-
-def test_a_value_that_would_be_another_address_is_not_sent(serve: Any) -> None:
-    server = serve({"answer": "Yes."})
-    answer = HttpSystem(f"{server.url}/a/{{query}}/b", method="GET").answer("q", "..")
-    assert "{query} is '..', which cannot be a part of url" in (answer.error or "")
-    assert not server.asked
 
 
 def test_a_closed_system_is_reported(serve: Any) -> None:
@@ -629,19 +544,12 @@ def test_a_job_is_not_an_answer(serve: Any, wire: Any) -> None:
     assert (answer.failure, len(server.asked)) == (FailureKind.REFUSED, 1)
 
 
-def test_a_value_that_no_header_can_hold_is_not_sent(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_that_no_header_can_hold_is_not_sent(serve: Any) -> None:
     server = serve({"answer": "Yes."})
     system = HttpSystem(server.url, headers={"X-Question": "{query}"}, **ASKED)
-    for value in ("a\r\nX-Evil: 1", "\u00e9", "a\tb"):
-        assert "the header 'X-Question'" in (system.answer("q", value).error or "")
+    assert system.answer("q", "a\r\nX-Evil: 1").failed
     assert not server.asked
-    assert system.answer("q", "plain").text == "Yes."
-    monkeypatch.setenv("MY_TOKEN", "s3cr3t\u00e9-7f3a")
-    answer = HttpSystem(server.url, headers={"X-Key": "{env:MY_TOKEN}"}, **ASKED).answer("q", "?")
-    assert "s3cr3t" not in (answer.error or "")
-    assert answer.failed
+    assert system.answer("q", "\u00e9").text == "Yes."
 
 
 def test_a_form_and_basic_authorization(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

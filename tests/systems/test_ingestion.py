@@ -28,7 +28,6 @@ from ragbench.systems import (
     ingested_ids,
     ingestion,
     match_passages,
-    remove_ingested,
 )
 from ragbench.types import Answer, Dataset, Document, Passage
 
@@ -58,9 +57,6 @@ class Store:
     def find(self, document: Document) -> int | None:
         return next((number for number, note in self.notes.items() if note == document), None)
 
-    def remove(self, number: int) -> None:
-        del self.notes[number]
-
     def held(self) -> Counter[str]:
         return Counter(note.doc_id for note in self.notes.values())
 
@@ -79,7 +75,7 @@ def test_each_document_is_put_there_once_side_by_side(tmp_path: Path) -> None:
 
 def test_new_documents_are_added_and_changed_ones_are_refused(tmp_path: Path) -> None:
     store = Store()
-    target = Target("notes", store.add, remove=store.remove)
+    target = Target("notes", store.add)
     ingest(
         Dataset("half", "test", dict(list(CORPUS.items())[:10]), [], {}),
         target,
@@ -89,32 +85,6 @@ def test_new_documents_are_added_and_changed_ones_are_refused(tmp_path: Path) ->
     changed = Dataset("new", "test", {**CORPUS, "d3": Document("d3", "Another text.")}, [], {})
     with pytest.raises(SystemsError, match="'d3' changed since it was put there"):
         ingest(changed, target, tmp_path / "l.jsonl")
-
-
-def test_out_again_and_the_ledger_with_it(tmp_path: Path) -> None:
-    store = Store()
-    target = Target("notes", store.add, remove=store.remove, concurrency=3)
-    store.notes[1000] = Document("theirs", "Somebody's own note.")
-    ingest(DATA, target, tmp_path / "l.jsonl")
-    assert remove_ingested(target, tmp_path / "l.jsonl") == 20
-    assert list(store.notes) == [1000]
-    assert not (tmp_path / "l.jsonl").exists()
-    with pytest.raises(ConfigError, match="there is no ledger"):
-        remove_ingested(target, tmp_path / "l.jsonl")
-    with pytest.raises(ConfigError, match="give it `remove`"):
-        remove_ingested(Target("notes", store.add), tmp_path / "l.jsonl")
-
-
-def test_what_cannot_be_removed_stays_in_the_ledger(tmp_path: Path) -> None:
-    store = Store()
-    target = Target("notes", store.add, remove=store.remove)
-    ingest(DATA, target, tmp_path / "l.jsonl")
-    gone = store.notes.pop(5)
-    with pytest.raises(KeyError, match="5"):
-        remove_ingested(target, tmp_path / "l.jsonl")
-    store.notes[5] = gone
-    assert remove_ingested(target, tmp_path / "l.jsonl") == len(CORPUS) - 4
-    assert not store.notes
 
 
 # --- interruptions
@@ -159,24 +129,6 @@ def test_where_no_one_can_know_nothing_is_sent(tmp_path: Path) -> None:
     with pytest.raises(SystemsError, match=r"1 documents were on their way to notes .*first 'd7'"):
         ingest(DATA, Target("notes", store.add), tmp_path / "l.jsonl")
     assert len(store.notes) == 8
-
-
-def test_a_target_that_goes_by_our_ids_is_simply_sent_it_again(tmp_path: Path) -> None:
-    kept: dict[str, Document] = {}
-
-    def put(document: Document) -> str:
-        kept[document.doc_id] = document
-        if len(kept) == 8 and not done:
-            done.append(True)
-            raise ConnectionError("cut")
-        return document.doc_id
-
-    done: list[bool] = []
-    target = Target("notes", put, same_ids=True)
-    with pytest.raises(SystemsError):
-        ingest(DATA, target, tmp_path / "l.jsonl")
-    ingest(DATA, target, tmp_path / "l.jsonl")
-    assert kept == CORPUS
 
 
 @pytest.mark.parametrize(
@@ -359,13 +311,11 @@ def notes(notes_command: list[str]) -> Iterator[Any]:
         yield names["notes_target"](system)
 
 
-def test_a_corpus_goes_into_the_notes_application_and_out_again(notes: Any, tmp_path: Path) -> None:
+def test_a_corpus_goes_into_the_notes_application(notes: Any, tmp_path: Path) -> None:
     report = ingest(DATA, notes, tmp_path / "l.jsonl", poll_s=0.01)
     assert (report.n_added, report.index) == (20, IndexStatus(held=20, pending=0))
     assert sorted(ingested_ids(tmp_path / "l.jsonl").values()) == sorted(CORPUS)
     assert (notes.find(CORPUS["d1"]), notes.find(Document("x", "", "nothing"))) != (None, None)
-    assert remove_ingested(notes, tmp_path / "l.jsonl") == 20
-    assert notes.status() == IndexStatus(held=0, pending=0)
 
 
 def test_a_note_that_the_application_refuses_is_not_there(notes: Any, tmp_path: Path) -> None:

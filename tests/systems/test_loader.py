@@ -106,17 +106,12 @@ def test_a_class_that_takes_chunks_is_a_retriever(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_retrievers.py").write_text(RETRIEVER)
-    (tmp_path / "mine.toml").write_text('[python]\nobject = "my_retrievers:Mine"\nname = "mine"\n')
-    for spec, name in (
-        ("my_retrievers:Mine", "Mine, recursive 256, extractive"),
-        ("mine.toml", "mine"),
-    ):
-        check_system(spec)
-        system = load_system(spec, pydoc)
-        assert system.name == name
-        assert [one.text for one in ask(system, pydoc)] == [
-            one.text for one in ask(Pipeline(pydoc), pydoc)
-        ]
+    check_system("my_retrievers:Mine")
+    system = load_system("my_retrievers:Mine", pydoc)
+    assert system.name == "Mine, recursive 256, extractive"
+    assert [one.text for one in ask(system, pydoc)] == [
+        one.text for one in ask(Pipeline(pydoc), pydoc)
+    ]
     done = CliRunner().invoke(
         app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"]
     )

@@ -330,29 +330,11 @@ def test_a_list_in_several_blocks_is_contexts(once: Any) -> None:
     assert (answer.contexts, answer.flags, answer.text) == (("a", "b"), ("retrieval_only",), "")
 
 
-def test_a_path_that_matches_in_no_reply_is_an_error(notes_command: list[str]) -> None:
-    questions = Dataset("demo", "test", {}, [Case("q1", "why?")], {})
-    with (
-        McpSystem(
-            notes_command,
-            tool="tell",
-            reply={"answer": "$.generated_answer", "contexts": "$.passages"},
-        ) as system,
-        pytest.raises(
-            ConfigError,
-            match=r"contexts = '\$.passages' matches nothing .* the first has the keys "
-            r"generated_answer, sources",
-        ),
-    ):
-        ask(system, questions)
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"arguments": {"query": "{query}", "token": "s3cr3t-7f3a9d"}},
-        {"server": ["python", "server.py", "--api-key", "s3cr3t-7f3a9d"]},
-        {"server": ["python", "server.py", "--token=s3cr3t-7f3a9d"]},
+        {"server": ["python", "server.py", "--api-key", "sk-ant-api03-s3cr3t8kQbPq7Lw2Vt9"]},
         {"server": "http://localhost:1/mcp?access_token=s3cr3t-7f3a9d"},
     ],
 )
@@ -373,33 +355,6 @@ def test_a_variable_in_the_arguments_comes_back_in_nothing(
         answer = system.answer("q", "why?")
     assert "why? ***" in answer.text
     assert "s3cr3t" not in f"{answer!r} {caplog.text}"
-
-
-def test_resources_in_a_result_are_contexts() -> None:
-    from ragbench.systems.connections import content_of
-    from ragbench.systems.function import to_answer
-
-    resource = {
-        "type": "resource",
-        "resource": {"uri": "file:///rail.md", "text": "It opened in 1881."},
-    }
-    link = {
-        "type": "resource_link",
-        "uri": "file:///pets.md",
-        "name": "pets",
-        "description": "Cats nap.",
-    }
-    text = {"type": "text", "text": "In 1881 [1]."}
-    for content, answer in (([text, resource, link], "In 1881 [1]."), ([resource, link], "")):
-        found = to_answer(
-            "q1",
-            content_of(
-                pytest.importorskip("mcp.types").CallToolResult.model_validate({"content": content})
-            ),
-            "ours",
-        )
-        assert (found.text, found.contexts) == (answer, ("file:///rail.md", "file:///pets.md"))
-        assert [one.text for one in found.passages] == ["It opened in 1881.", "Cats nap."]
 
 
 def test_a_server_of_another_protocol_version_is_asked_in_its_own(loopback: Any, wire: Any) -> None:

@@ -6,7 +6,6 @@ import random
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,8 +112,6 @@ def test_a_text_in_several_documents_is_credited_to_the_least_relevant_and_count
     )
     assert list(matched.run["q1"]) == run
     assert matched.counts["several"] == sum(passage.text == MILL for passage in passages)
-    found = [next(iter(credited["q1"])) for credited in matched.credits]
-    assert found.count("mill") == found.count("copy") == 3
 
 
 @pytest.mark.parametrize(
@@ -173,12 +170,8 @@ def test_texts_that_are_ids_are_those_documents_and_chunks() -> None:
     assert matched.chunks == [Chunk("rail#4-11", "rail", 4, 11, "way\n\nTh")]
 
 
-def ids_and_texts(
-    data: Dataset, size: int
-) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """The scores of the same chunks given with their ids, and as texts: credited equally, and the
-    lower bound.
-    """
+def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The scores of the same chunks given with their ids, and as texts."""
     judged = [case.query_id for case in data.cases if data.qrels.get(case.query_id)][:150]
     data = data.select(judged)
     pipeline = Pipeline(data, chunk_size=size)
@@ -193,27 +186,21 @@ def ids_and_texts(
     texts = [read_answer(q, {"contexts": [text[i] for i in top]}) for q, top in found.items()]
     measures = ["nDCG@5", "R@5", "R@10", "RR"]
     matched = match_passages(texts, data)
-    runs = ([match_passages(ids, data).run], matched.credits, [matched.run])
     scores = [
-        pd.concat(rb.score_run(data.qrels, run, measures) for run in equal)
-        .groupby("measure")["value"]
-        .mean()
-        for equal in runs
+        rb.score_run(data.qrels, run, measures).groupby("measure")["value"].mean()
+        for run in (match_passages(ids, data).run, matched.run)
     ]
-    first, second, third = (
-        {str(name): float(value) for name, value in means.items()} for means in scores
-    )
-    return first, second, third
+    first, second = ({str(name): float(value) for name, value in means.items()} for means in scores)
+    return first, second
 
 
 @pytest.mark.parametrize("size", [64, 128, 256])
 def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_texts(
     size: int,
 ) -> None:
-    ids, texts, lowest = ids_and_texts(rb.load_dataset("pydoc"), size)
-    for name, value in ids.items():
-        assert abs(texts[name] - value) <= 0.08, name  # a third of the texts is in two documents
-        assert lowest[name] <= min(value, texts[name]) + 1e-9, name
+    ids, texts = ids_and_texts(rb.load_dataset("pydoc"), size)
+    for name, value in ids.items():  # a third of the texts is in two documents
+        assert value - 0.35 <= texts[name] <= value + 1e-9, name
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
@@ -228,11 +215,9 @@ def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_te
 def test_real_collections_score_alike_by_ids_and_by_texts(
     shared_data: Path, name: str, tolerance: float
 ) -> None:
-    ids, texts, lowest = ids_and_texts(rb.load_dataset(str(shared_data / name)), 64)
+    ids, texts = ids_and_texts(rb.load_dataset(str(shared_data / name)), 64)
     for measure, value in ids.items():
-        assert value - tolerance <= lowest[measure] <= texts[measure] + 1e-9 <= value + 0.005, (
-            measure
-        )
+        assert value - tolerance <= texts[measure] <= value + 1e-9, measure
 
 
 def test_a_short_text_is_a_chunk_if_it_borders_on_longer_ones_that_were_returned() -> None:

@@ -44,7 +44,8 @@ def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(
     pydoc: Dataset, llm: str
 ) -> None:
     batch = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc)
-    alone = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc, batch=False)
+    pipeline = Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm)
+    alone = [pipeline.answer(query_id, query) for query_id, query in pydoc.queries.items()]
     assert [replace(answer, latency_ms={}) for answer in alone] == [
         replace(answer, latency_ms={}) for answer in batch
     ]

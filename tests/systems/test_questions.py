@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.systems import FunctionSystem, HttpSystem, ask
-from ragbench.systems.questions import AnswerJournal, JournaledSystem
+from ragbench.systems.questions import JournaledSystem
 from ragbench.types import Answer, Case, Dataset
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", str(i)) for i in range(12)], {})
@@ -44,22 +44,6 @@ def test_no_more_than_concurrency_at_a_time() -> None:
 
     ask(FunctionSystem(count), DATA, concurrency=3)
     assert most == 3
-
-
-def test_who_is_late_has_failed_and_costs_the_others_nothing() -> None:
-    release = threading.Event()
-
-    def hang(question: str) -> str:
-        if int(question) in (0, 1):
-            release.wait(20)
-        return question
-
-    start = time.perf_counter()
-    with pytest.warns(DataWarning, match=r"2 of 12 answers failed.*hang gave no answer within 1 s"):
-        answers = ask(FunctionSystem(hang), DATA, concurrency=2, timeout_s=1.0)
-    assert time.perf_counter() - start < 5
-    release.set()
-    assert [answer.outcome for answer in answers] == ["failed"] * 2 + ["success"] * 10
 
 
 @dataclass
@@ -95,10 +79,8 @@ def test_no_questions_give_no_answers() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ConfigError, match="concurrency 0"):
+    with pytest.raises(ConfigError, match="concurrency is 0"):
         ask(Odd(None), DATA, concurrency=0)
-    with pytest.raises(ConfigError, match="timeout_s -1"):
-        ask(Odd(None), DATA, timeout_s=-1)
     with pytest.raises(ConfigError, match="is not a system"):
         ask("bm25", DATA)  # type: ignore[arg-type]
 
@@ -113,15 +95,15 @@ def test_the_roles_of_a_case_reach_a_system_that_takes_them(
         return f"{question} {'+'.join(user_roles)}".strip()
 
     assert [found.text for found in ask(FunctionSystem(answer), data)] == ["one? admin+hr", "two?"]
-    journaled = JournaledSystem(FunctionSystem(answer), AnswerJournal(tmp_path / "kept.jsonl", "f"))
+    journaled = JournaledSystem(FunctionSystem(answer), tmp_path / "kept.jsonl")
     assert [found.text for found in ask(journaled, data)] == ["one? admin+hr", "two?"]
     server = loopback(lambda asked: wire.Answered({"answer": "Yes."}))
     body = {"q": "{query}", "user": {"roles": "{user_roles}"}, "note": "as {user_roles}"}
-    ask(HttpSystem(server.url, body=body, params={"role": "{user_roles}"}), data, concurrency=1)
+    ask(HttpSystem(f"{server.url}/?role={{user_roles}}", body=body), data, concurrency=1)
     assert server.asked[0].body == {
         "q": "one?",
         "user": {"roles": ["admin", "hr"]},
         "note": "as admin,hr",
     }
     assert server.asked[1].body == {"q": "two?", "user": {"roles": []}, "note": "as "}
-    assert server.asked[0].path.endswith("?role=admin&role=hr")
+    assert server.asked[0].path.endswith("?role=admin%2Chr")

@@ -4,8 +4,6 @@ no more.
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace as Obj
@@ -17,7 +15,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import DataError, DataWarning
-from ragbench.systems import FunctionSystem, load_system
+from ragbench.systems import FunctionSystem
 from ragbench.systems.answer_parser import read_answer
 from ragbench.types import Case, Dataset, Document
 
@@ -46,18 +44,9 @@ RETRIEVED = {
     "Qdrant response": Obj(
         points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]
     ),
-    "Chroma": {
-        "ids": [["rail"]],
-        "documents": [[TEXT]],
-        "metadatas": [[None]],
-        "distances": [[-0.5]],
-        "uris": None,
-    },
     "PyTerrier frame": pd.DataFrame(
         [{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]
     ),
-    "tantivy documents": [Obj(to_dict=lambda: {"body": [TEXT], "id": ["rail"], "title": ["Rail"]})],
-    "tantivy documents as tables": [{"body": [TEXT], "id": ["rail"], "title": ["Rail"]}],
     "nothing found": [],
 }
 ANSWERED = {
@@ -155,40 +144,6 @@ def test_what_a_model_returns_is_an_answer(kind: str) -> None:
     assert kind != "LangChain message" or (found.usage and found.usage.input_tokens == 9)
 
 
-def streamed(question: str) -> Any:
-    """As LlamaIndex's StreamingResponse."""
-    return Obj(
-        response_gen=pieces(question),
-        response_txt=None,
-        source_nodes=[Obj(node=NODE, score=0.5)],
-        metadata={},
-    )
-
-
-def streamed_before(question: str) -> Any:
-    """As a StreamingResponse that was printed."""
-    return Obj(
-        response_gen=iter(()), response_txt="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)]
-    )
-
-
-async def streamed_later(question: str) -> Any:
-    """As LlamaIndex's AsyncStreamingResponse."""
-    return Obj(
-        response_gen=async_pieces(question),
-        response_txt=None,
-        source_nodes=[Obj(node=NODE, score=0.5)],
-    )
-
-
-@pytest.mark.parametrize("function", [streamed, streamed_before, streamed_later])
-def test_a_streamed_response_has_an_answer_and_contexts(function: Callable[[str], Any]) -> None:
-    system = FunctionSystem(function)
-    found = system.answer("q1", "When?")
-    assert (found.text, [p.text for p in found.passages], found.error) == ("In 1881.", [TEXT], None)
-    system.close()
-
-
 @pytest.mark.parametrize("messages", [[], [Obj(type="human", content="?")]])
 def test_a_question_is_no_answer(messages: list[Any]) -> None:
     assert answer_to({"messages": messages, "context": [TEXT]}).text == ""
@@ -196,31 +151,6 @@ def test_a_question_is_no_answer(messages: list[Any]) -> None:
 
 DATA = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?"), Case("q2", "Who?")],
                {"q1": {"rail": 1}, "q2": {}})  # fmt: skip
-
-
-def test_contexts_without_an_answer_among_the_fields_are_one_warning(tmp_path: Path) -> None:
-    reply = {
-        "context": [TEXT],
-        "antwort": "In 1881.",
-        "took": 5,
-        "steps": [{"note": "x"}],
-        "question": "When?",
-    }
-    (tmp_path / "log.jsonl").write_text(
-        "".join(json.dumps({"id": q, **reply}) + "\n" for q in ("q1", "q2"))
-    )
-    for system in (lambda question: reply, str(tmp_path / "log.jsonl")):
-        with pytest.warns(DataWarning, match="'antwort', 'steps'") as warned:
-            result = rb.evaluate(DATA, system)
-        assert len(warned) == 1
-        assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rb.evaluate(
-            DATA,
-            lambda question: {"documents": [{"content": TEXT}], "took": 5},
-            perspectives=["retrieval"],
-        )
 
 
 @pytest.mark.parametrize(
@@ -285,11 +215,8 @@ def test_an_object_with_a_query_method_is_a_system_everywhere(
     (tmp_path / "my_engine.py").write_text(
         "from tests.systems.test_shapes import Engine\nengine = Engine()\n"
     )
-    (tmp_path / "ours.toml").write_text('[python]\nobject = "my_engine:engine"\nname = "mine"\n')
-    named = load_system(tmp_path / "ours.toml", data)
-    assert (named.name, named.answer("q1", "When?").text) == ("mine", "In 1881.")
     monkeypatch.chdir(tmp_path)
-    for system in (Engine(), Engine().query, "my_engine:engine", "ours.toml"):
+    for system in (Engine(), Engine().query, "my_engine:engine"):
         result = rb.evaluate(data, system, perspectives=["retrieval"])  # type: ignore[arg-type]
         assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
 

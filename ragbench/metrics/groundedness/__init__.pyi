@@ -1,25 +1,22 @@
 from .checks import (
     Verdict,
     check_answers,
-    claim_table,
     claims_stated,
     score_groundedness,
 )
-from .claims import Claim, claims
+from .claims import claims
 from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
 from .numbers import Number, numbers, numeric_fabrications, numeric_support
 from .support import claim_support, claim_supports
 
 __all__ = [
     "SUPPORT_MODELS",
-    "Claim",
     "Number",
     "Verdict",
     "check_answers",
     "check_support_model",
     "claim_support",
     "claim_supports",
-    "claim_table",
     "claims",
     "claims_stated",
     "load_support_model",

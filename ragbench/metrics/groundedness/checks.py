@@ -5,71 +5,67 @@ groundedness.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
-from ragbench.metrics.groundedness.claims import Claim, claims
-from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications, numeric_support
+from ragbench.language import NONE
+from ragbench.metrics.groundedness.claims import claims
+from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
+from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import Pairs, claim_supports
 from ragbench.metrics.groundedness.words import polarity_differs, text_states, words
-from ragbench.metrics.tidy import answered_cases, context_ids, context_texts, tidy_cases
+from ragbench.metrics.tidy import (
+    answer_language,
+    answered_cases,
+    context_ids,
+    context_texts,
+    tidy_cases,
+)
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 STRICT = 0.5
-"""The support from which an assertion counts as supported where no calibration gives a threshold:
-an arbitrary value, on either side of which texts of different kinds are supported
-(`ragbench.metrics.calibrate_threshold`)."""
-
-LENIENT = 0.6
-"""The fraction of that support that an inference needs: a conclusion is worded further from what it
-rests on.
-"""
+"""The support from which an assertion counts as supported: an arbitrary value, on either side of which
+texts of different kinds are supported."""
 
 CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
 class Verdict(NamedTuple):
-    """Whether the contexts hold a claim: `supported` is None for a general one, which is not
-    checked.
+    """Whether the contexts support a claim; `fabricated` are its numbers that no context holds."""
 
-    `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no
-    context holds.
-    """
-
-    claim: Claim
-    support: float
-    supported: bool | None
-    fabricated: tuple[Number, ...] = ()
+    claim: str
+    supported: bool
+    fabricated: tuple[str, ...] = ()
 
 
-def check_answers(
-    pairs: Pairs, *, model: str = "minilm", threshold: float = STRICT
-) -> list[list[Verdict]]:
+def check_answers(pairs: Pairs, *, model: str = "minilm") -> list[list[Verdict]]:
     """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
 
-    An assertion is supported with a support of `threshold` at least and no fabricated number, an
-    inference with LENIENT (0.6) times that at least, with any numbers; a general claim is not
-    checked. The default, STRICT (0.5), is uncalibrated: what it means differs by the kind of text.
+    A claim is supported with a support of STRICT (0.5) at least and no fabricated number.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
     >>> (verdicts,) = check_answers([("The tower opened in 1889. The tower opened in 1925.", tower)])
-    >>> [(verdict.supported, [number.text for number in verdict.fabricated]) for verdict in verdicts]
-    [(True, []), (False, ['1925'])]
+    >>> [(verdict.supported, verdict.fabricated) for verdict in verdicts]
+    [(True, ()), (False, ('1925',))]
     """
     claimed = [(claims(answer), contexts) for answer, contexts in pairs]
     supports = iter(
         claim_supports(
-            [(c.text, contexts) for each, contexts in claimed for c in each], model=model
+            [(claim, contexts) for each, contexts in claimed for claim in each], model=model
         )
     )
     return [
-        [_verdict(c, next(supports), contexts, threshold) for c in each]
-        for each, contexts in claimed
+        [_verdict(claim, next(supports), contexts) for claim in each] for each, contexts in claimed
     ]
+
+
+def _verdict(claim: str, support: float, contexts: Sequence[str]) -> Verdict:
+    fabricated = tuple(number.text for number in numeric_fabrications(claim, contexts))
+    return Verdict(claim, support >= STRICT and not fabricated, fabricated)
 
 
 def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
@@ -98,16 +94,6 @@ def _stated(claim: str, text: str, support: float) -> bool:
         and not polarity_differs(claim, text)
         and not numeric_fabrications(claim, [text])
     )
-
-
-def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: float) -> Verdict:
-    fabricated = tuple(numeric_fabrications(claim.text, contexts))
-    supported = {
-        "assertion": support >= threshold and not fabricated,
-        "inference": support >= LENIENT * threshold,
-        "general": None,
-    }[claim.kind]
-    return Verdict(claim, support, supported, fabricated)
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
@@ -158,13 +144,23 @@ GROUNDEDNESS_MEASURES = (
 )
 
 
+_OF_ENGLISH = (
+    "claim_support",
+    "expected_claims",
+    "forbidden_claims_absent",
+    "citation_content",
+    "citation_accuracy",
+)
+"""The measures of `score_groundedness` that read words, so that they are unscored in a language that
+the model does not know."""
+
+
 def score_groundedness(
     dataset: Dataset,
     answers: Sequence[Answer],
     chunks: Sequence[Chunk] = (),
     *,
     model: str = "minilm",
-    threshold: float = STRICT,
 ) -> pd.DataFrame:
     """Score answers by the support of their contexts: columns query_id, measure, value.
 
@@ -180,9 +176,9 @@ def score_groundedness(
     - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction
       in which the context contains the claim's terms;
     - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by
-      themselves (`claim_support` of `threshold` at least); a claim that cites only what was not
+      themselves (`claim_support` of 0.5 at least); a claim that cites only what was not
       retrieved is not;
-    - citation_coverage: claims that cite / claims that are not general remarks.
+    - citation_coverage: claims that cite / claims.
 
     A claim cites what is marked in it. Where a system gives `citations` but no marks in the text,
     each claim cites all of them. Every case has a row for each measure, by measure, then in the
@@ -194,8 +190,6 @@ def score_groundedness(
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
         answers: at most one per case, in any order. chunks: those that the answers' `contexts`
         name; not needed for answers with `passages` of their own. model: see `claim_support`.
-        threshold: the support from which a citation holds, as from `calibrate_threshold`; the
-        default is uncalibrated.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
@@ -209,7 +203,7 @@ def score_groundedness(
         context whose
             text is not there.
     """
-    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[0]
+    return check_groundedness(dataset, answers, chunks, model=model)[0]
 
 
 def check_groundedness(
@@ -218,10 +212,11 @@ def check_groundedness(
     chunks: Sequence[Chunk] = (),
     *,
     model: str = "minilm",
-    threshold: float = STRICT,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `score_groundedness` and `claim_table` of the same claims, checked once."""
-    checked = _check(dataset, answers, chunks, model, threshold)
+    """Return `score_groundedness`, and the claims of all answers: query_id, claim, supported (bool) and
+    fabricated_numbers (a tuple of texts).
+    """
+    checked = _check(dataset, answers, chunks, model)
     supports = claim_supports(
         [(answer_check.text, answer_check.texts) for answer_check in checked.values()], model=model
     )
@@ -232,10 +227,10 @@ def check_groundedness(
         )
         for answer_check in checked.values()
     ]
-    claims = claims_stated(labels, model=model)
+    all_stated = claims_stated(labels, model=model)
     rows = {}
     for (query_id, answer_check), support, stated in zip(
-        checked.items(), supports, claims, strict=True
+        checked.items(), supports, all_stated, strict=True
     ):
         n_expected = len(answer_check.case.expected_claims)
         cited = {
@@ -255,59 +250,31 @@ def check_groundedness(
                 [citation in cited for citation in answer_check.case.expected_citations]
             ),
             "citation_form": citation_form(answer_check.citations, answer_check.ids),
-            **_citation_scores(answer_check, model, threshold),
+            **_citation_scores(answer_check, model),
         }
-    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows), _claims(checked)
-
-
-def claim_table(
-    dataset: Dataset,
-    answers: Sequence[Answer],
-    chunks: Sequence[Chunk] = (),
-    *,
-    model: str = "minilm",
-    threshold: float = STRICT,
-) -> pd.DataFrame:
-    """List every claim of every answer with its verdict (see `check_answers`), in the order of the
-    cases.
-
-    Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or
-    None where it is not checked), support, citations and fabricated_numbers (both tuples).
-
-    >>> from ragbench.types import Answer, Case, Chunk, Dataset
-    >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
-    >>> answer = Answer("q1", "The tower opened in 1889 [1]. It is 400 m high.", contexts=("d#0",))
-    >>> table = claim_table(Dataset("mine", "test", {}, [Case("q1", "?")], {}), [answer], [chunk])
-    >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
-    [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
-    """
-    return check_groundedness(dataset, answers, chunks, model=model, threshold=threshold)[1]
-
-
-def _claims(checked: Mapping[str, _Checked]) -> pd.DataFrame:
-    rows = [
-        (
-            query_id,
-            verdict.claim.text,
-            verdict.claim.kind,
-            verdict.supported,
-            verdict.support,
-            cited,
-            tuple(number.text for number in verdict.fabricated),
-        )
+    if not_supported(dataset, answers, model):
+        for row in rows.values():
+            row |= dict.fromkeys(_OF_ENGLISH, math.nan)
+        checked = {}
+    columns = ["query_id", "claim", "supported", "fabricated_numbers"]
+    table = [
+        (query_id, *verdict)
         for query_id, answer_check in checked.items()
-        for verdict, cited in zip(answer_check.verdicts, answer_check.cited, strict=True)
+        for verdict in answer_check.verdicts
     ]
-    columns = [
-        "query_id",
-        "claim",
-        "kind",
-        "supported",
-        "support",
-        "citations",
-        "fabricated_numbers",
-    ]
-    return pd.DataFrame(rows, columns=columns).astype({"supported": object, "support": float})
+    return (
+        tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows),
+        pd.DataFrame(table, columns=columns),
+    )
+
+
+def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> str:
+    """Return the name of the language of the answers where `model` does not know it, "" where it
+    does: "minilm" and "lexical" know English.
+    """
+    language = answer_language(dataset, answers)
+    is_known = model not in SUPPORT_MODELS or language.code in ("en", NONE)
+    return "" if is_known else language.name
 
 
 class _Checked(NamedTuple):
@@ -329,12 +296,11 @@ def _check(
     answers: Sequence[Answer],
     chunks: Sequence[Chunk],
     model: str,
-    threshold: float,
 ) -> dict[str, _Checked]:
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
     pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
-    all_verdicts = check_answers(pairs, model=model, threshold=threshold)
+    all_verdicts = check_answers(pairs, model=model)
     checked, by_id = {}, chunks_by_id(chunks)
     for (query_id, (case, answer)), verdicts in zip(answered.items(), all_verdicts, strict=True):
         ids = context_ids(answer)
@@ -345,9 +311,7 @@ def _check(
             passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
         }
         # citations apart from the text hold for all of it
-        cited = [
-            parse_citations(v.claim.text, ids) if marked else answer.citations for v in verdicts
-        ]
+        cited = [parse_citations(v.claim, ids) if marked else answer.citations for v in verdicts]
         text = without_citations(answer.text, ids)
         checked[query_id] = _Checked(
             case, text, ids, texts[query_id], citations, documents, verdicts, cited
@@ -355,22 +319,20 @@ def _check(
     return checked
 
 
-def _citation_scores(one: _Checked, model: str, threshold: float) -> dict[str, float]:
-    text_of = dict(zip(one.ids, one.texts, strict=True))
-    pairs = list(zip(one.verdicts, one.cited, strict=True))
+def _citation_scores(answer_check: _Checked, model: str) -> dict[str, float]:
+    text_of = dict(zip(answer_check.ids, answer_check.texts, strict=True))
+    pairs = list(zip(answer_check.verdicts, answer_check.cited, strict=True))
     sources = [
-        (v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited
+        (v.claim, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited
     ]
     return {
         "citation_content": _fraction(
             [cites_content(claim, text) for claim, texts in sources for text in texts]
         ),
         "citation_accuracy": _fraction(
-            [support >= threshold for support in claim_supports(sources, model=model)]
+            [support >= STRICT for support in claim_supports(sources, model=model)]
         ),
-        "citation_coverage": _fraction(
-            [bool(cited) for v, cited in pairs if v.supported is not None]
-        ),
+        "citation_coverage": _fraction([bool(cited) for _, cited in pairs]),
     }
 
 

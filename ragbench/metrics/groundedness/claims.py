@@ -1,42 +1,19 @@
-"""What an answer claims: its sentences and clauses, each with how it is worded."""
+"""What an answer claims: its sentences, without questions, fillers and general remarks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.numbers import numbers
-from ragbench.metrics.groundedness.words import words
-from ragbench.text import sentence_spans, trim
-
-KINDS = ("assertion", "inference", "general")
-"""How a claim is worded: stated as a fact, drawn as a conclusion or supposed, or about nothing in
-particular.
-"""
+from ragbench.metrics.groundedness.words import unwrapped, words
+from ragbench.text import sentence_spans
 
 _FENCE = re.compile(
     r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_MARKER = re.compile(r"[ \t]*(?:>+[ \t]*)*(?:[-*+•][ \t]+|\(?\d{1,3}[.)][ \t]+)?")
-_NO_SENTENCE = re.compile(r"[ \t]*(?:#{1,6}[ \t].*|\|?[ \t:|-]*-[ \t:|-]*|\*\*[^*]+\*\*:?)[ \t]*")
-_CLAUSE = re.compile(
-    r";\s+|,\s+(?:and|but|whereas|while)\s+(?=(?:it|they|he|she|we|there|this|these|those|the|its|their|his|her)\b)"
-)
-_VERB = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|does|do|did|can|could|will|would|may|might|must|shall|should|\w{2,}(?:ed|es|s))\b",
-    re.IGNORECASE,
-)
-_LEAST_WORDS = 4  # of a clause that stands alone
-
-_INFERENCE = re.compile(
-    r"\b(?:may(?! \d)|might|could|perhaps|possibly|probably|likely|unlikely|presumably|apparently|"
-    r"seems?|appears? to|suggest(?:s|ed|ing)?|impl(?:y|ies|ied|ying)|indicat(?:es?|ed|ing) that|"
-    r"therefore|thus|hence|consequently|"
-    r"it follows|as a result|this means|which means|in other words|we can (?:infer|conclude)|"
-    r"one can (?:infer|conclude)|i (?:think|believe|guess|suppose|assume))\b"
-)
+_LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
+_HEADING = re.compile(r"[ \t]*(?:#{1,6}[ \t].*|\*\*[^*]+\*\*:?)[ \t]*")
 _GENERAL = re.compile(
     r"\b(?:in general|generally|typically|usually|as a rule|of course|it is "
     r"(?:important|worth|essential|advisable|recommended|always)|please|feel free|let me know|i "
@@ -53,66 +30,29 @@ _FILLER = re.compile(
 )
 
 
-class Claim(NamedTuple):
-    """A claim of an answer: `text == answer[start:end]`, with the marks of its citations; `kind` is
-    one of KINDS.
+def claims(answer: str) -> list[str]:
+    """Return the claims of an answer in their order, with the marks of their citations.
+
+    A claim is a sentence, or a line of a list. The marks of citations behind a full stop belong to
+    the claim before them. No claims are questions, headings, code blocks, fillers such as "Good
+    question!", and remarks about nothing in particular ("it is important to ...", "please ...")
+    that name neither a number nor a name.
+
+    >>> claims("It opened in 1889. [2] It is important to book early! Why?")
+    ['It opened in 1889. [2]']
     """
-
-    text: str
-    start: int
-    end: int
-    kind: str
-
-
-def claims(answer: str) -> list[Claim]:
-    """Return the claims of an answer in their order.
-
-    A claim is a sentence, or one of its clauses where those are joined by a semicolon or by a comma
-    with "and", "but", "while" or "whereas" before a subject of its own, and each has a verb and
-    four words. Each line of a list counts for itself. The marks of citations behind a full stop
-    belong to the claim before them. No claims are questions, headings, code blocks, and fillers
-    such as "Good question!".
-
-    The kind follows from the wording: "inference" where it concludes or supposes ("therefore",
-    "suggests", "might"), "general" where it speaks of nothing in particular ("it is important to
-    ...", "please ...") and names neither a number nor a name, else "assertion".
-
-    >>> for claim in claims("It opened in 1889; it may close soon [2]. It is important to book early! Why?"):
-    ...     print(claim.kind, repr(claim.text))
-    assertion 'It opened in 1889;'
-    inference 'it may close soon [2].'
-    general 'It is important to book early!'
-    """
-    listed: list[Claim] = []
-    for start, end in _clauses(answer):
-        text = answer[start:end]
-        bare = without_citations(text)
-        if not re.search(r"\w", bare):
-            if listed and not re.search(r"\n\s*\n", answer[listed[-1].end : start]):
-                before = listed.pop()
-                listed.append(Claim(answer[before.start : end], before.start, end, before.kind))
-            continue
-        if no_claim(bare):
-            continue
-        listed.append(Claim(text, start, end, kind_of(bare)))
+    prose = _FENCE.sub("", answer)
+    listed: list[str] = []
+    for start, end in sentence_spans(prose):
+        for line in unwrapped(prose[start:end]):
+            text = _LIST_MARK.sub("", line).strip()
+            bare = without_citations(text)
+            if not words(bare):
+                if listed and bare != text:
+                    listed[-1] += f" {text}"
+            elif not (_HEADING.fullmatch(line) or no_claim(bare) or _is_general(bare)):
+                listed.append(text)
     return listed
-
-
-def kind_of(claim: str) -> str:
-    """Return the kind of a claim by its wording, one of KINDS; see `claims`.
-
-    >>> kind_of("The results suggest a slower growth."), kind_of("Rates grew by 3 %.")
-    ('inference', 'assertion')
-    """
-    lower = claim.casefold().replace("’", "'")
-    if _INFERENCE.search(lower):
-        return "inference"
-    specific = any(word.name for word in words(claim)) or numbers(claim)
-    return (
-        "general"
-        if not specific and (_GENERAL.search(lower) or claim.rstrip().endswith(":"))
-        else "assertion"
-    )
 
 
 def no_claim(sentence: str) -> bool:
@@ -126,47 +66,8 @@ def no_claim(sentence: str) -> bool:
     )
 
 
-def _clauses(answer: str) -> Iterator[tuple[int, int]]:
-    prose = _FENCE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), answer)
-    for start, end in sentence_spans(prose):
-        for first, last in _lines(prose, start, end):
-            yield from _split(prose, first, last)
-
-
-def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines of a sentence that are items of a list, or one piece where it is only
-    wrapped.
-    """
-    begin = start
-    for match in re.finditer(r"\n", text[start:end]):
-        following = text[start + match.end() : end]
-        item = _MARKER.match(following)
-        if (
-            (item and item.group().strip())
-            or following.startswith("\n")
-            or _NO_SENTENCE.match(following.split("\n")[0] or "x")
-        ):
-            yield from _bare(text, begin, start + match.start())
-            begin = start + match.end()
-    yield from _bare(text, begin, end)
-
-
-def _bare(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    marker = _MARKER.match(text[start:end])
-    start, end = trim(text, start + (marker.end() if marker else 0), end)
-    if start < end and not _NO_SENTENCE.fullmatch(text[start:end].split("\n")[0]):
-        yield start, end
-    elif "\n" in text[start:end]:
-        yield from _bare(text, text.index("\n", start) + 1, end)
-
-
-def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    begin = start
-    for match in _CLAUSE.finditer(text, start, end):
-        before, after = text[begin : match.start()], text[match.end() : end]
-        if all(
-            len(part.split()) >= _LEAST_WORDS and _VERB.search(part) for part in (before, after)
-        ):
-            yield trim(text, begin, match.start() + 1)
-            begin = match.end()
-    yield trim(text, begin, end)
+def _is_general(sentence: str) -> bool:
+    lower = sentence.casefold().replace("’", "'")
+    if not (_GENERAL.search(lower) or lower.endswith(":")):
+        return False
+    return not (any(word.name for word in words(sentence)) or numbers(sentence))

@@ -42,7 +42,7 @@ lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-ba
         )
 
 
-def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
+def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
     """Return for each list of sentences and its page, the probability that the page entails each of
     them, in [0, 1].
 
@@ -52,7 +52,7 @@ def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[
     """
     windows = [
         [(_windows(sentence, page), sentence) for sentence in sentences]
-        for sentences, page in asked
+        for sentences, page in requests
     ]
     pairs = sorted(
         {
@@ -102,7 +102,7 @@ def load_support_model(model: str) -> tuple[Any, int | None]:
 
 
 def _entailment_column(encoder: Any, model: str) -> int | None:
-    """Which of the model's outputs is entailment; None for a model with one output, which is a
+    """Return which of the model's outputs is entailment; None for a model with one output, which is a
     probability of it.
     """
     labels = {int(number): str(label) for number, label in encoder.model.config.id2label.items()}

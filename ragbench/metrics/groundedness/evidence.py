@@ -24,7 +24,6 @@ from ragbench.metrics.groundedness.words import (
     words,
 )
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
-from ragbench.text import Recent
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     Vectors = tuple[FloatArray, FloatArray]
 
 _lock = threading.Lock()
-_recent = Recent[str, "Vectors"](96 * 2**20, lambda pair: sum(array.nbytes for array in pair) + 500)
+_recent: dict[str, Vectors] = {}
+_MAX_RECENT = 1_500  # texts, some 60 kB each
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
@@ -41,16 +41,16 @@ def vectors(texts: Sequence[str]) -> list[Vectors]:
 
     The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
     word pieces, in the context of the text. Words beyond the 256 tokens that the model reads have a
-    row of zeros. The bits of a text do not depend on the texts next to it. The last 96 MB are in
-    memory.
+    row of zeros. The bits of a text do not depend on the texts next to it. The last 1,500
+    texts are in memory.
     """
     with _lock:  # of several threads one computes
-        pairs = {text: _recent.get(text) for text in texts}
-        missing = [text for text, pair in pairs.items() if pair is None]
-        for text, pair in zip(missing, _compute(missing), strict=True):
-            pairs[text] = pair
-            _recent.keep(text, pair)
-    return [pairs[text] for text in texts]  # type: ignore[misc]  # all are there now
+        missing = [text for text in dict.fromkeys(texts) if text not in _recent]
+        _recent.update(zip(missing, _compute(missing), strict=True))
+        pairs = [_recent[text] for text in texts]
+        for text in list(_recent)[:-_MAX_RECENT]:
+            del _recent[text]
+    return pairs
 
 
 def _compute(texts: Sequence[str]) -> list[Vectors]:

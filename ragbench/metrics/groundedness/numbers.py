@@ -8,12 +8,16 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import regex
+
 from ragbench.generation.citations import without_citations
+from ragbench.language import NONE, UNSPACED, detect_language
 
 _TABLES = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]
@@ -75,6 +79,11 @@ _LABEL = re.compile(
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
+_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
+_MARKS = str.maketrans("٫٬．，", ".,.,")
+_SWAPPED = str.maketrans(".,", ",.")
+# 1.234,5 and 3,14 in languages with a decimal comma
+_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
 _SIGNS = str.maketrans(_TABLES["signs"])
 
 
@@ -125,13 +134,32 @@ def numbers(text: str) -> list[Number]:
 @lru_cache(maxsize=20_000)
 def _numbers(text: str) -> tuple[Number, ...]:
     """Return those of `numbers`, and those that are not checked."""
-    line = _blank(_NUMBERING, without_citations(text)).translate(_SIGNS)
+    line = _blank(_NUMBERING, _in_english_notation(without_citations(text))).translate(_SIGNS)
     if _INLINE.findall(line)[:2] == ["1", "2"]:
         line = _blank(_INLINE, line)
     dates = [number for match in _DATE.finditer(line) for number in _dates(match)]
     line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, _blank(_DATE, line)))
-    amounts = [number for match in _AMOUNT.finditer(line) for number in _amounts(match)]
+    is_english = detect_language([text]).code in ("en", NONE)
+    amounts = [
+        replace(number, text=text[number.start : number.end].strip())
+        for match in _AMOUNT.finditer(line)
+        if is_english or not match["word"]
+        for number in _amounts(match)
+    ]
     return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
+
+
+def _in_english_notation(text: str) -> str:
+    """Return a text with digits of every script as 0 to 9, with decimal points where its language has
+    decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
+    """
+    if text.isascii() and "," not in text and not re.search(r"\d\.\d{3}", text):
+        return text
+    line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text).translate(_MARKS)
+    line = UNSPACED.sub(lambda sign: "、" * len(sign[0]), line)
+    if detect_language([text]).comma:
+        line = _COMMA.sub(lambda number: number[0].translate(_SWAPPED), line)
+    return str(line)
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:

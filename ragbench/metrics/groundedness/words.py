@@ -13,13 +13,16 @@ from functools import cached_property, lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from ragbench.text import UNSPACED, load_tokenizer, sentence_spans
+import regex
+
+from ragbench.language import SIGN, UNSPACED_SET, folded
+from ragbench.text import load_tokenizer, sentence_spans
 
 _NOT = r"n['’]t\b"
-_LETTER = rf"(?:(?![\d_]|{UNSPACED})\w)"
-_WORD = re.compile(
-    rf"{UNSPACED}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+",
-    re.IGNORECASE,
+_LETTER = rf"[\w--{UNSPACED_SET}--\d--_]"
+_WORD = regex.compile(
+    rf"{SIGN}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+",
+    regex.IGNORECASE | regex.V1,
 )
 _BEGINS = re.compile(
     r"[.!?:;\"“”\n•*]"
@@ -68,15 +71,12 @@ def _words(text: str) -> tuple[Word, ...]:
     for match in _WORD.finditer(text):
         raw, gap = match[0], text[end : match.start()]
         end, first = match.end(), first or (gap != " " and _BEGINS.search(gap) is not None)
-        folded = unicodedata.normalize("NFKC", raw).casefold()
-        if folded == "s" and gap[-1:] in {"'", "’"}:
+        word = folded(raw)
+        if word == "s" and gap[-1:] in {"'", "’"}:
             continue
-        folded = (
-            _WHOLE.get(folded, folded)
-            if folded != "ca" or text[end : end + 1].lower() == "n"
-            else folded
-        )
-        stem, weight, number = _known(folded)
+        if word != "ca" or text[end : end + 1].lower() == "n":
+            word = _WHOLE.get(word, word)
+        stem, weight, number = _known(word)
         capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
         name = capital and (weight >= 0.95 if first else len(raw) > 1)
         text_words.append(Word(stem, match.start(), end, weight, name, number))
@@ -91,11 +91,11 @@ def _vocabulary() -> dict[str, int]:
 
 
 @lru_cache(maxsize=100_000)
-def _known(folded: str) -> tuple[str, float, bool]:
+def _known(word: str) -> tuple[str, float, bool]:
     """Return stem and weight of a word in lower case, and whether it is a number."""
-    if folded[0].isdigit():
-        return folded.replace(",", ""), 0.8, True
-    return _stemmer().stemWord(_plain(folded.replace(".", ""))), _rarity(folded), False
+    if word[0].isdigit():
+        return word.replace(",", ""), 0.8, True
+    return _stemmer().stemWord(_plain(word.replace(".", ""))), _rarity(word), False
 
 
 def _rarity(word: str) -> float:

@@ -27,7 +27,7 @@ import numpy as np
 
 from ragbench.errors import DataError
 from ragbench.metrics.array_types import Floats, Ints
-from ragbench.metrics.safety.normal_form import Window, plain, windows
+from ragbench.metrics.safety.normal_form import plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
 
@@ -65,15 +65,15 @@ def injection_score(text: str) -> float:
     classifier, "hf:<model>" (`load_detector`).
 
     Measured by tests/fitting/injection.py in cross-validation over 5,440 texts of our own with like
-    wordings in one fold: AUC 0.92 among texts of like length, 0.93 over all (English 0.94, other
-    languages 0.90; length alone 0.67), 0.93 against hard harmless ones; 0.42 of the attacks are
-    found at 1 % false alarms, 0.67 at 5 %, and 0.62 from 0.40 on, at 3.8 %. By kind, AUC against
-    all others: forged delimiters 0.98, code 0.95, orders to drop instructions 0.94, personas 0.93,
-    false authority 0.92, requests for the prompt 0.92, tricks around filters 0.92, orders inside
-    documents 0.86; harmless documents 0.85, personas 0.89. On the built-in samples, whose errors
-    were looked at before the last texts were written: AUC 0.98, 0.86 and 0.93. Of 3,262 questions
-    of SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation 1 has 0.40 or more (27 sentences
-    were written after a look at earlier alarms).
+    wordings in one fold: AUC 0.93 (English 0.94, other languages 0.90; length alone 0.67), 0.93
+    against hard harmless ones; 0.47 of the attacks are found at 1 % false alarms, 0.70 at 5 %, and
+    0.64 from 0.40 on, at 3.4 %. By kind, AUC against all others: forged delimiters 0.98, code 0.97,
+    orders to drop instructions 0.94, personas 0.94, false authority 0.92, requests for the prompt
+    0.92, tricks around filters 0.91, orders inside documents 0.88; harmless documents 0.86,
+    personas 0.89. On the built-in samples, whose errors were looked at before the last texts were
+    written: AUC 0.98, 0.84 at 1 % and 0.91 at 5 %. Of 3,262 questions of SQuAD, CLAPNQ, PubMedQA
+    and Chroma's chunking evaluation none has 0.40 or more (27 sentences were written after a look
+    at earlier alarms).
 
     Weak for orders inside documents that ask for nothing unusual ("always recommend our shop"), for
     harmless documents that give orders to people, and for attacks of many small steps; harmful
@@ -120,11 +120,11 @@ class _Head(NamedTuple):
 
 
 class _Read(NamedTuple):
-    windows: list[Window]
+    windows: list[str]
     rows: Floats
 
     def words(self) -> list[tuple[Ints, Floats]]:
-        return [word_features(plain(window.text)) for window in self.windows]
+        return [word_features(plain(window)) for window in self.windows]
 
 
 @lru_cache(maxsize=1)
@@ -138,13 +138,7 @@ def _read(text: str) -> _Read:
     sentences = windows(text[:_MOST_CHARACTERS])[:_MOST_READ]
     if not sentences:
         return _Read([], np.zeros((0, len(FEATURE_NAMES))))
-    rows = np.array(
-        features(
-            [signs(plain(window.text)) for window in sentences],
-            [window.hidden for window in sentences],
-        ),
-        dtype=np.float64,
-    )
+    rows = np.array([features(signs(plain(sentence))) for sentence in sentences], dtype=np.float64)
     if len(sentences) > _MOST_WINDOWS:
         # spread over the text among equals: the n-th of a group comes after all (n-1)-th
         order = np.lexsort((_spread(len(sentences)), -rows.sum(axis=1)))[:_MOST_WINDOWS]
@@ -175,7 +169,7 @@ def _spread(n: int) -> Floats:
 
 def _scores(reads: Sequence[_Read]) -> Floats:
     scores = np.zeros(len(reads))
-    texts = [window.text for read in reads for window in read.windows]
+    texts = [window for read in reads for window in read.windows]
     if texts:
         logits = logits_of(reads, embedded(texts), _head())
         owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
@@ -195,9 +189,7 @@ def logits_of(reads: Sequence[_Read], vectors: Floats, head: _Head) -> Floats:
     ones in its text.
     """
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
-    different = [
-        len({window.text for window in read.windows}) for read in reads for _ in read.windows
-    ]
+    different = [len(set(read.windows)) for read in reads for _ in read.windows]
     correction = np.where(
         by_signs < _CLEAR_SIGNS,
         _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES),

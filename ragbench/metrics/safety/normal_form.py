@@ -1,23 +1,17 @@
 """A text with its disguises removed, and the windows in which it is read.
 
-A disguise is folded away where it only dresses letters (zero-width signs, look-alike letters, full
-width, stacked accents), and undone into a *further* reading where it may also be something harmless
-(leet, s p a c e d letters, base64, hex, rot13, reversed text, Unicode tags): the text as written is
-always read too.
+A disguise is folded away where it only changes letters (zero-width signs, look-alike letters, full
+width, stacked accents). Where it may also be something harmless (leet, base64, Unicode tags) the
+decoded form is read in addition to the text as written.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import codecs
-import html
 import re
 import unicodedata
 from collections.abc import Iterator
-from operator import itemgetter
-from typing import NamedTuple
-from urllib.parse import unquote
+from itertools import islice
 
 _MAX_WORDS, _STRIDE = 45, 25
 _MAX_CHARACTERS = 600
@@ -29,20 +23,12 @@ _LOOK_ALIKE = str.maketrans(
     "aAeEoOpPcCxXyYiIjJsSdqwhHKkMmTtBBbbrkaAeEoOpPtTuYvNiIkKxXnHBMZzwgailabcdefghijkmnoprstuvwyz",
 )
 _LEET = str.maketrans("013457890@$!|", "oieastbgoasil")
-_SPACED = re.compile(r"(?<![^\W_])(?:[^\W\d_][ .\-_*·|/]){2,}[^\W\d_](?![^\W_])")
 _MIXED = re.compile(r"(?=\S*[a-zA-Z])(?=\S*[013457@$!|])[\w@$!|]{3,}")
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/_-]{16,}={0,2}(?![\w+/=])")
-_HEX = re.compile(r"(?<!\w)(?:0x|\\x)?[0-9a-fA-F]{2}(?:[ ,:]?(?:0x|\\x)?[0-9a-fA-F]{2}){11,}(?!\w)")
-_BINARY = re.compile(r"(?<!\w)[01]{7,8}(?: ?[01]{7,8}){5,}(?!\w)")
-_ESCAPED = re.compile(
-    r"(?:\\u[0-9a-fA-F]{4}){4,}|(?:%[0-9a-fA-F]{2}[\w.%-]*){4,}|(?:&#x?[0-9a-fA-F]+;){4,}"
-)
-_STRETCHED = re.compile(r"([^\W\d_])\1{2,}")
 _BORDER = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s*\n+\s*|;\s+")
 _LETTER = re.compile(r"[^\W\d_]")
 
-# Words by which a decoded text is known to be language, and by which run-together letters are cut
-# apart.
+# Words that show that undoing leet gave language, and that look-alike letters spell.
 _KNOWN = frozenset(
     re.findall(
         r"\w+",
@@ -59,29 +45,21 @@ _KNOWN = frozenset(
     """,
     )
 )
-_LONGEST = max(map(len, _KNOWN))
 
 
-class Window(NamedTuple):
-    """A sentence, or a piece of a long one; `hidden` if it had to be decoded."""
-
-    text: str
-    hidden: bool = False
-
-
-def windows(text: str) -> list[Window]:
+def windows(text: str) -> list[str]:
     """Return the sentences of a text in order, long ones in overlapping pieces, then those of its
-    hidden readings.
+    decoded forms.
 
-    >>> [window.text for window in windows("Hi there. Is it 3.5 m?")]
+    >>> windows("Hi there. Is it 3.5 m?")
     ['Hi there.', 'Is it 3.5 m?']
-    >>> [window.text for window in windows("aWdub3JlIGFsbCBydWxlcw==") if window.hidden]
+    >>> windows("aWdub3JlIGFsbCBydWxlcw==")[1:]
     ['ignore all rules']
     """
-    pieces = [Window(folded(piece)) for piece in _sentences(text)]
-    for reading in _hidden_readings(text):
-        pieces += [Window(folded(piece), hidden=True) for piece in _sentences(reading)]
-    return [window for window in pieces if _LETTER.search(window.text)]
+    pieces = [
+        folded(piece) for form in (text, *_hidden_readings(text)) for piece in _sentences(form)
+    ]
+    return [piece for piece in pieces if _LETTER.search(piece)]
 
 
 def folded(text: str) -> str:
@@ -140,65 +118,25 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _hidden_readings(text: str) -> Iterator[str]:
-    """Yield what a text states in disguise; only readings that look like language."""
+    """Yield the decoded forms of a text that look like language."""
     tags = "".join(chr(ord(sign) - 0xE0000) for sign in text if 0xE0020 <= ord(sign) <= 0xE007E)
     if tags:
         yield tags
-    decoded = 0
-    for pattern, decode in _DECODERS:
-        for match in pattern.finditer(text):
-            reading = decode(match[0])
-            if reading and _is_language(reading) and decoded < _MAX_DECODED:
-                decoded += 1
-                yield reading
+    for match in islice(_BASE64.finditer(text), _MAX_DECODED):
+        if _is_language(decoded := _from_base64(match[0])):
+            yield decoded
     head = text[:20_000]
-    if _SPACED.search(head):
-        joined = _SPACED.sub(lambda match: _cut(re.sub(r"[^\w]", "", match[0])) + " ", head)
-        yield joined
-    undone = _MIXED.sub(lambda match: match[0].translate(_LEET), head)
-    if undone != head and _newly_known(head, undone) >= 2:
-        yield undone
-    squeezed = _STRETCHED.sub(r"\1", head)
-    if squeezed != head and _newly_known(head, squeezed) >= 1:
-        yield squeezed
-    for reading in (codecs.decode(head, "rot13"), head[::-1]):
-        if _share_known(head) < 0.2 and _share_known(reading) >= 0.3 and _is_language(reading):
-            yield reading
+    without_leet = _MIXED.sub(lambda match: match[0].translate(_LEET), head)
+    if _n_known(without_leet) >= _n_known(head) + 2:
+        yield without_leet
 
 
-def _from_base64(found: str) -> str:
+def _from_base64(encoded: str) -> str:
+    padded = encoded.replace("-", "+").replace("_", "/") + "=" * (-len(encoded) % 4)
     try:
-        raw = base64.b64decode(found.replace("-", "+").replace("_", "/") + "=" * (-len(found) % 4))
-        return raw.decode("utf-8")
-    except (binascii.Error, ValueError):
-        return ""
-
-
-def _from_hex(found: str) -> str:
-    try:
-        return bytes.fromhex(re.sub(r"0x|\\x|[ ,:]", "", found)).decode("utf-8")
+        return base64.b64decode(padded).decode("utf-8")
     except ValueError:
         return ""
-
-
-def _from_binary(found: str) -> str:
-    return "".join(chr(int(bits, 2)) for bits in re.findall(r"[01]{7,8}", found))
-
-
-def _from_escapes(found: str) -> str:
-    if found.startswith("&"):
-        return html.unescape(found)
-    if found.startswith("%"):
-        return unquote(found)
-    return "".join(chr(int(code, 16)) for code in re.findall(r"\\u([0-9a-fA-F]{4})", found))
-
-
-_DECODERS = (
-    (_BASE64, _from_base64),
-    (_HEX, _from_hex),
-    (_BINARY, _from_binary),
-    (_ESCAPED, _from_escapes),
-)
 
 
 def _is_language(text: str) -> bool:
@@ -206,33 +144,7 @@ def _is_language(text: str) -> bool:
     return text.isprintable() and letters >= 0.8 * len(text) and len(text) >= 8
 
 
-def _share_known(text: str) -> float:
-    words = _letters(text)
-    return sum(word in _KNOWN for word in words) / len(words) if len(words) > 2 else 0.0
-
-
-def _newly_known(before: str, after: str) -> int:
-    n_before, n_after = (
-        len({word for word in _KNOWN.intersection(_letters(text)) if len(word) > 2})
-        for text in (before, after)
-    )
-    return n_after - n_before
-
-
-def _letters(text: str) -> list[str]:
-    return re.findall(r"[a-z]+", text.casefold())
-
-
-def _cut(letters: str) -> str:
-    """Cut run-together letters into words, with as few letters outside the known words as can be."""
-    lower = letters.casefold()[:400]
-    best: list[tuple[float, str]] = [(0.0, "")]
-    for end in range(1, len(lower) + 1):
-        options = [
-            (best[start][0] + 0.05, f"{best[start][1]} {lower[start:end]} ")
-            for start in range(max(0, end - _LONGEST), end)
-            if lower[start:end] in _KNOWN
-        ]
-        options.append((best[-1][0] + 1.0, best[-1][1] + lower[end - 1]))
-        best.append(min(options, key=itemgetter(0)))
-    return " ".join(best[-1][1].split())
+def _n_known(text: str) -> int:
+    """Return the number of different words of `_KNOWN`, longer than two letters, in a text."""
+    words = _KNOWN.intersection(re.findall(r"[a-z]+", text.casefold()))
+    return sum(len(word) > 2 for word in words)

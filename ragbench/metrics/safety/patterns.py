@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 _TABLES = tomllib.loads(Path(__file__).with_name("signs.toml").read_text(encoding="utf-8"))
 _USE = _TABLES["use"]
-_PART_OF: dict[str, str] = {
-    name: whole for whole, names in _USE["within"].items() for name in names
-}
+_PART_OF: dict[str, str] = {name: part for part, names in _USE["within"].items() for name in names}
 _ALONE: tuple[str, ...] = tuple(name for name in _TABLES["signs"] if name not in _USE["not_alone"])
 _TOGETHER: tuple[tuple[str, str], ...] = tuple(tuple(pair.split("+")) for pair in _USE["together"])
 
 FEATURE_NAMES = (
     *_ALONE,
     *(f"{a}+{b}" for a, b in _TOGETHER),
-    *(f"near:{a}+{b}" for a, b in _TOGETHER),
-    "hidden",
 )
-"""The signs in the order of `features`; "near:" are pairs of signs within a sentence and its two
-neighbours.
-"""
+"""The signs and pairs of signs in the order of `features`."""
 
 
 @cache
@@ -38,7 +31,7 @@ def _compiled() -> dict[str, re.Pattern[str]]:
     for name, text in (_TABLES["words"] | _TABLES["signs"]).items():
         joined = " ".join(text.split()).replace(" | ", "|")
         written[name] = (
-            "(?:" + re.sub(r"\{\{(\w+)\}\}", lambda found: written[found[1]], joined) + ")"
+            "(?:" + re.sub(r"\{\{(\w+)\}\}", lambda match: written[match[1]], joined) + ")"
         )
     return {name: re.compile(written[name]) for name in _TABLES["signs"]}
 
@@ -59,24 +52,7 @@ def signs(sentence: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def features(found: Sequence[frozenset[str]], hidden: Sequence[bool]) -> list[list[float]]:
-    """Return a row of 0 and 1 per sentence, as `FEATURE_NAMES` has it, from the signs of the
-    sentences of one text.
-    """
-    rows = []
-    for i, sentence_signs in enumerate(found):
-        near = sentence_signs.union(*found[max(0, i - 1) : i + 2])
-        rows.append(
-            [
-                *(float(name in sentence_signs) for name in _ALONE),
-                *(float(a in sentence_signs and b in sentence_signs) for a, b in _TOGETHER),
-                # one of the two must be in the sentence itself, or its neighbour alone would count
-                # twice
-                *(
-                    float((a in sentence_signs or b in sentence_signs) and a in near and b in near)
-                    for a, b in _TOGETHER
-                ),
-                float(hidden[i]),
-            ]
-        )
-    return rows
+def features(names: frozenset[str]) -> list[float]:
+    """Return a row of 0 and 1, as `FEATURE_NAMES` has it, from the signs of a sentence."""
+    pairs = (a in names and b in names for a, b in _TOGETHER)
+    return [float(sign) for sign in (*(name in names for name in _ALONE), *pairs)]

@@ -7,14 +7,12 @@ The patterns are in leaks.toml next to this file.
 from __future__ import annotations
 
 import base64
-import logging
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from ragbench.metrics.groundedness.words import words
 
@@ -28,22 +26,11 @@ RULES = {
 
 _SECRETS = RULES["secrets"]
 
-# Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its
-# keyword detector expects source code; the last two are found here by the same form.
-_LEFT_OUT = {
-    "Base64 High Entropy String",
-    "Hex High Entropy String",
-    "Public IP (ipv4)",
-    "Secret Keyword",
-    "Private Key",
-    "Basic Auth Credentials",
-}
-
 
 @cache
 def missing_extra() -> str:
     """Return what to install where a package of the extra `safety` is missing; else ""."""
-    for package in ("detect_secrets", "phonenumbers", "stdnum"):
+    for package in ("phonenumbers", "stdnum"):
         if find_spec(package) is None:
             return f"{package} is not installed; run: pip install 'ragbench-lab[safety]'"
     return ""
@@ -52,8 +39,6 @@ def missing_extra() -> str:
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, what it is known by) of every key, token or password; the same place may
     come twice.
-
-    Without the extra `safety` the forms of detect-secrets are not looked for.
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
@@ -73,8 +58,6 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _SECRETS["basic_authentication"].finditer(text):
         if _is_user_and_password(match[1]):
             yield *match.span(1), "user and password of basic authentication"
-    if not missing_extra():
-        yield from _forms_of_services(text)
     for match in _SECRETS["named"].finditer(text):
         value = _named_value(match)
         first = (value.split() or [""])[0]
@@ -109,29 +92,6 @@ def _is_phrase(match: re.Match[str], value: str) -> bool:
         and not _SECRETS["template"].search(value)
         and not any(map(_SECRETS["no_value"].fullmatch, (parts[0], parts[-1])))
     )
-
-
-def _forms_of_services(text: str) -> Iterator[tuple[int, int, str]]:
-    offset = 0
-    for line in text.splitlines(keepends=True):
-        if len(line) < 20_000 and re.search(r"[\w+/=-]{12}", line):
-            for plugin in _plugins():
-                for value in plugin.analyze_string(line):
-                    start = line.find(value) if isinstance(value, str) and value else -1
-                    if start >= 0 and _is_varied(value):
-                        start += offset
-                        yield start, start + len(value), f"the form of: {plugin.secret_type}"
-        offset += len(line)
-
-
-@cache
-def _plugins() -> list[Any]:
-    from detect_secrets.core.log import log
-    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-
-    log.setLevel(logging.CRITICAL)
-    kinds: dict[str, Any] = get_mapping_from_secret_type_to_class()
-    return [kinds[kind]() for kind in sorted(kinds.keys() - _LEFT_OUT)]
 
 
 def _is_varied(value: str) -> bool:

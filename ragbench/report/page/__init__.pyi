@@ -1,54 +1,21 @@
-from .forest import CHANGE_SIGNS, axis_end, forest_line, forest_lines, shown_changes
+from .forest import axis_end, forest_line
 from .html import report_html
 from .markdown import report_markdown
 from .report_files import check_output, is_report_file, report_texts, write_report
-from .sentences import (
-    NEEDED,
-    SIGNS,
-    aim,
-    banner,
-    brief_measures,
-    change_sentence,
-    doubtful_claims,
-    failed_cases,
-    figures,
-    flip_counts,
-    interval,
-    needed,
-    number,
-    plural,
-    shown_measures,
-    signed,
-    sureness,
-)
+from .sentences import banner, doubtful_claims, interval, number, plural
 
 __all__ = [
-    "CHANGE_SIGNS",
-    "NEEDED",
-    "SIGNS",
-    "aim",
     "axis_end",
     "banner",
-    "brief_measures",
-    "change_sentence",
     "check_output",
     "doubtful_claims",
-    "failed_cases",
-    "figures",
-    "flip_counts",
     "forest_line",
-    "forest_lines",
     "interval",
     "is_report_file",
-    "needed",
     "number",
     "plural",
     "report_html",
     "report_markdown",
     "report_texts",
-    "shown_changes",
-    "shown_measures",
-    "signed",
-    "sureness",
     "write_report",
 ]

@@ -21,9 +21,9 @@ _FLIPS = 20
 _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 
 
-def report_markdown(result: Result) -> str:
+def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
-    cases.
+    cases; what fits on a screen where it `is_brief`.
     """
     word, sentence = sentences.banner(result)
     depths, changes = sentences.depth_table(result), shown_changes(result)
@@ -33,12 +33,14 @@ def report_markdown(result: Result) -> str:
         f"ragbench {version}" if version else "",
         result.made_at,
     ]
-    return _template().render(
+    return _template("summary.md.j2" if is_brief else "report.md.j2").render(
         result=result,
         word=word,
         sentence=sentence,
         figures=sentences.figures(result),
         measures=sentences.shown_measures(result),
+        brief=sentences.brief_measures(result),
+        main_changes=shown_changes(result, every=False),
         notes=_notes(result),
         depths=depths,
         depth_heads=[f"k = {k}" for k in depths[0]],
@@ -71,9 +73,10 @@ def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printable(text))
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@lru_cache(maxsize=2)
+def _template(name: str) -> Template:
     environment = sentences.templates()
     environment.filters["text"] = _text
     environment.globals |= {"change_signs": CHANGE_SIGNS, "most": _MOST, "most_flips": _FLIPS}
-    return environment.get_template("report.md.j2")
+    environment.tests["sureness"] = sentences.sureness
+    return environment.get_template(name)

@@ -14,7 +14,6 @@ from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
     BUILT_IN,
     CaseResult,
-    Change,
     Cost,
     MeasureResult,
     PassFail,
@@ -172,11 +171,7 @@ def figures(result: Result) -> list[tuple[str, str]]:
         rows.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
-        limit = result.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
-        scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
-        claims.append(
-            f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}"
-        )
+        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below 0.5")
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
@@ -330,17 +325,6 @@ def sureness(row: MeasureResult) -> str:
     return "" if row.sure else "not sure: the target lies in the interval"
 
 
-def change_sentence(change: Change) -> str:
-    """Describe a difference in words: by how much, how sure, on how many cases."""
-    bounds = interval(change.ci_low, change.ci_high)
-    p = "" if change.p_adjusted is None else f", p {p_text(change.p_adjusted, '= ')} (Holm)"
-    return (
-        f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
-        f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse "
-        f"of {change.n})"
-    )
-
-
 def flip_counts(flips: PassFail) -> str:
     """Return how many cases newly fail and how many are fixed, with the p-value of their
     difference.
@@ -356,23 +340,6 @@ def signed(difference: float | None) -> str:
     ('+0.250', '-0.250', '0.000')
     """
     return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
-
-
-def needed(change: Change) -> str:
-    """Return how many questions would show the observed difference, as a table has it.
-
-    >>> from dataclasses import replace
-    >>> change = Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.3, 0.4, 0.2, 20, 5, 3, "", n_needed=1_250)
-    >>> needed(change), needed(replace(change, n_needed=None))
-    ('1,250', '–')
-    """
-    return "–" if change.n_needed is None else f"{change.n_needed:,}"
-
-
-NEEDED = (
-    "n needed: how many questions would show a true difference as large as the observed one, in "
-    "a single test, with a probability of 0.8"
-)
 
 
 def at_a_time(concurrency: int | None) -> str:
@@ -425,7 +392,6 @@ def templates(**options: Any) -> Environment:
         at_a_time,
         flip_counts,
         interval,
-        needed,
         number,
         p_text,
         plural,
@@ -433,5 +399,5 @@ def templates(**options: Any) -> Environment:
         sureness,
     )
     environment.filters |= {function.__name__: function for function in shared}
-    environment.globals |= {"signs": SIGNS, "needed_note": NEEDED, "cost_heads": COST_HEADS}
+    environment.globals |= {"signs": SIGNS, "cost_heads": COST_HEADS}
     return environment

@@ -5,32 +5,19 @@ a page.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from ragbench.registry import bounds_of
 from ragbench.service.responses import records
 
-
-class Frame(NamedTuple):
-    """Width and height of a view box, and what is kept free at its left, right, top and bottom for
-    labels.
-    """
-
-    width: float
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
+WIDTH, HEIGHT = 640.0, 210.0
+LEFT, RIGHT, ABOVE, BELOW = 46.0, 12.0, 24.0, 24.0
+"""What is kept free for labels, in the units of the view box."""
 
 
-SPARKLINE = Frame(132, 40, 4, 5, 4, 4)
-PANEL = Frame(640, 210, 46, 12, 24, 24)
-
-
-def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]:
+def line_chart(runs: pd.DataFrame, measure: str) -> dict[str, Any]:
     """Return the lines, bands, points and ticks of the values of a measure.
 
     A line ends where the runs stop being comparable: at another `epoch`. The axis shows every
@@ -40,7 +27,6 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
     Args:
         runs: in order of time, at least one: made_at, mean, ci_low, ci_high, epoch.
         measure: its bounds limit the axis.
-        frame: the view box.
     """
     low, high = axis(runs, measure)
     times = [at.timestamp() for at in runs["made_at"]]
@@ -48,13 +34,11 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
 
     def x(at: float) -> float:
         part = (at - times[0]) / span if span else 0.5
-        return round(frame.left + part * (frame.width - frame.left - frame.right), 1)
+        return round(LEFT + part * (WIDTH - LEFT - RIGHT), 1)
 
     def y(value: float) -> float:
         part = (value - low) / (high - low)
-        return round(
-            frame.height - frame.bottom - part * (frame.height - frame.top - frame.bottom), 1
-        )
+        return round(HEIGHT - BELOW - part * (HEIGHT - ABOVE - BELOW), 1)
 
     def marks(rows: pd.DataFrame, column: str) -> list[str]:
         return [f"{at},{y(value)}" for at, value in zip(rows["x"], rows[column], strict=True)]
@@ -70,7 +54,6 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
     days = {x(at): f"{day:%d %b %Y}" for at, day in zip(times, runs["made_at"], strict=True)}
     ends = [*days.items()]
     return {
-        "frame": frame,
         "lines": lines,
         "points": points,
         "ticks": ticks,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Depends, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 
 from ragbench.errors import RagbenchError
 from ragbench.report.page import interval
 from ragbench.report.page.html import visible
 from ragbench.report.page.sentences import templates
-from ragbench.service.access import Session, csrf_token, needs
+from ragbench.service.access import Session, needs
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -37,16 +37,8 @@ def _template(name: str) -> Template:
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a page with what its template shows; `visitor` is the key of who sees it."""
     visitor = getattr(request.state, "key", None)
-    text = _template(template).render(
-        visitor=visitor, csrf=csrf_token(request), path=request.url.path, **values
-    )
+    text = _template(template).render(visitor=visitor, path=request.url.path, **values)
     return HTMLResponse(text, status)
-
-
-def redirect(path: str, **query: str) -> RedirectResponse:
-    """Lead to another page, after a form was sent."""
-    query = {name: value for name, value in query.items() if value}
-    return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
 
 
 async def form_of(request: Request) -> dict[str, str]:
@@ -65,7 +57,7 @@ FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 
 class PageRoute(APIRoute):
-    """Errors of a page are pages, too; who has no key is sent to the login, and from there back."""
+    """Errors of a page are pages, too; the browser asks who has no key for it, as a password."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of requests."""
@@ -78,10 +70,10 @@ class PageRoute(APIRoute):
             except RequestValidationError:
                 text = "The address or the form is not complete."
             except HTTPException as exc:
-                if exc.status_code == 401 and request.method == "GET":
-                    query = f"?{request.url.query}" if request.url.query else ""
-                    return redirect(f"/login?to={quote(request.url.path + query)}")
                 status, text, headers = exc.status_code, exc.detail, dict(exc.headers or {})
+                if status == 401:
+                    text = "Log in with your key as the password; the user name does not matter."
+                    headers["WWW-Authenticate"] = 'Basic realm="ragbench: key as password"'
             except RagbenchError as exc:
                 text = str(exc).replace(f"{request.app.state.root}/", "")
             response = page(request, "error", status, text=text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ragbench.metrics.groundedness import Verdict, check_answers, claims_stated
-from ragbench.metrics.groundedness.checks import LENIENT, STRICT
 
 TOWER = [
     "The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower "
@@ -13,8 +12,8 @@ TOWER = [
 ]
 
 
-def check_claims(answer: str, contexts: list[str], threshold: float = STRICT) -> list[Verdict]:
-    return check_answers([(answer, contexts)], threshold=threshold)[0]
+def check_claims(answer: str, contexts: list[str]) -> list[Verdict]:
+    return check_answers([(answer, contexts)])[0]
 
 
 def states(answer: str, claim: str) -> bool:
@@ -25,8 +24,8 @@ def test_each_claim_has_its_verdict() -> None:
     verdicts = check_claims(
         "The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER
     )
-    assert [verdict.supported for verdict in verdicts] == [True, False, None]
-    assert [verdict.claim.text for verdict in verdicts if verdict.supported is False] == [
+    assert [verdict.supported for verdict in verdicts] == [True, False]
+    assert [verdict.claim for verdict in verdicts if not verdict.supported] == [
         "Picasso painted it green."
     ]
 
@@ -34,23 +33,7 @@ def test_each_claim_has_its_verdict() -> None:
 def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:
     (verdict,) = check_claims("The tower is 335 metres tall.", TOWER)
     assert verdict.supported is False
-    assert [number.text for number in verdict.fabricated] == ["335 metres"]
-
-
-def test_an_inference_needs_less() -> None:
-    assert LENIENT < 1
-    (verdict,) = check_claims("Therefore, the tower might be closed to visitors in storms.", TOWER)
-    assert verdict.claim.kind == "inference"
-    assert verdict.supported is (verdict.support >= LENIENT * STRICT)
-
-
-def test_a_calibrated_threshold_decides() -> None:
-    answer = "The tower was opened in 1889. Therefore, it might be closed in storms."
-    verdicts = check_claims(answer, TOWER)
-    assert [verdict.supported for verdict in check_claims(answer, TOWER, threshold=1.0)] == [
-        verdict.support >= limit for verdict, limit in zip(verdicts, (1.0, LENIENT), strict=True)
-    ]
-    assert all(verdict.supported for verdict in check_claims(answer, TOWER, threshold=0.0))
+    assert verdict.fabricated == ("335 metres",)
 
 
 def test_many_answers_at_once_are_the_same() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc, tpr_at_fpr
+from ragbench.metrics.rates import wilson_interval
+from ragbench.metrics.safety.detection import auc_interval, roc_auc, tpr_at_fpr
 
 SIX = [True, True, True, False, False, False]
 
@@ -80,9 +81,9 @@ def test_wilson_by_hand() -> None:
     z2 = 1.959963984540054**2
     centre = (0.25 + z2 / 8) / (1 + z2 / 4)
     half = math.sqrt(z2) / (1 + z2 / 4) * math.sqrt(0.25 * 0.75 / 4 + z2 / 64)
-    assert rate_interval(1, 4) == pytest.approx((centre - half, centre + half))
-    assert rate_interval(0, 5)[0] == 0.0
-    assert all(math.isnan(end) for end in rate_interval(0, 0))
+    assert wilson_interval(1, 4) == pytest.approx((centre - half, centre + half))
+    assert wilson_interval(0, 5)[0] == 0.0
+    assert all(math.isnan(end) for end in wilson_interval(0, 0))
 
 
 def test_wilson_as_statsmodels_has_it() -> None:
@@ -91,7 +92,7 @@ def test_wilson_as_statsmodels_has_it() -> None:
     for n in (1, 2, 7, 40, 1000):
         for count in {0, 0.3, 1, n / 3, n / 2, n - 0.5, n}:
             expected = proportion_confint(count, n, method="wilson")
-            assert rate_interval(count, n) == pytest.approx(expected, abs=1e-12), (count, n)
+            assert wilson_interval(count, n) == pytest.approx(expected, abs=1e-12), (count, n)
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError
 from ragbench.metrics.safety import leakage_findings
 
 # put together here so that no scanner of repositories takes them for real
@@ -169,12 +168,6 @@ def test_the_examples_of_the_iban_registry_are_found(iban: str) -> None:
         ("he connected from 5.39.82.11 at night", "5.39.82.11"),
         ("http://5.39.82.11/x", "5.39.82.11"),
         ("(5.39.82.11:8080)", "5.39.82.11"),
-        ("my ip: 684D:1111:222:3333:4444:5555:6:77", "684D:1111:222:3333:4444:5555:6:77"),
-        ("2345:0425:2CA1:0000:0000:0567:5673:23b5", "2345:0425:2CA1:0000:0000:0567:5673:23b5"),
-        ("2345:0425:2CA1::0567:5673:23b5", "2345:0425:2CA1::0567:5673:23b5"),
-        ("my ip is 2400:c401::5054:ff:fe1b:b031.", "2400:c401::5054:ff:fe1b:b031"),
-        ("Connect to [2606:4700:4700::1111]:8080", "2606:4700:4700::1111"),
-        ("mapped ::ffff:84.23.11.9 here", "::ffff:84.23.11.9"),
     ],
 )
 def test_public_addresses_are_found(text: str, found: str) -> None:
@@ -200,16 +193,6 @@ def test_private_addresses_and_versions_stay_calm(text: str) -> None:
     assert leakage_findings(text) == []
 
 
-@pytest.mark.parametrize(
-    "word", ["internal-001", "internal-001-child-002-001", "internal-001#0-330"]
-)
-def test_ids_that_continue_the_id_of_a_document_are_internal(word: str) -> None:
-    ids = ["internal-001", "guide", "2024"]
-    assert [one.kind for one in leakage_findings(f"See {word} for it", ids=ids)] == ["document_id"]
-    assert leakage_findings(f"It is so [{word}], guide-1, 2024-01.", ids=ids) == []
-    assert leakage_findings("See internal-0012 and my-internal-001", ids=ids) == []
-
-
 def test_private_key_is_one_finding() -> None:
     key = "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIabc\n-----END " + "RSA PRIVATE KEY-----"
     (finding,) = leakage_findings(f"here: {key} ok")
@@ -224,12 +207,6 @@ def test_a_long_copy_is_found_and_a_quotation_is_not() -> None:
     (finding,) = leakage_findings(f"So: {thirty} end.", [CONTEXT])
     assert (finding.kind, finding.masked, finding.start) == ("verbatim", "[30 words]", 4)
     assert leakage_findings(" ".join(f"word{i}" for i in range(29)), [CONTEXT]) == []
-    assert kinds_copied(29, 20) == ["verbatim"]
-
-
-def kinds_copied(words: int, min_words: int) -> list[str]:
-    text = " ".join(f"word{i}" for i in range(words))
-    return [finding.kind for finding in leakage_findings(text, [CONTEXT], copied_words=min_words)]
 
 
 def test_a_whole_short_context_is_a_copy() -> None:
@@ -242,11 +219,6 @@ def test_overlapping_copies_of_two_contexts_are_one() -> None:
     words = CONTEXT.split()
     found = leakage_findings(CONTEXT, [" ".join(words[:40]), " ".join(words[20:])])
     assert [finding.masked for finding in found] == ["[60 words]"]
-
-
-def test_wrong_parameters_are_named() -> None:
-    with pytest.raises(ConfigError, match="copied_words is 2"):
-        leakage_findings("x", copied_words=2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -278,40 +250,6 @@ def test_text_around_does_not_hide_a_leak(before: str, after: str) -> None:
 )
 def test_ids_that_are_called_so_are_found_without_knowing_them(text: str, found: list[str]) -> None:
     assert [text[one.start : one.end] for one in leakage_findings(text)] == found
-
-
-IDS = {
-    "internal-001",
-    "internal-001#3",
-    "rail#0",
-    "cats",
-    "guide.md",
-    "docs/faq-2.html",
-    "12377809",
-    "1994",
-    "mcp_guide",
-}
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("As internal-001 says, it is 30 days.", ["internal-001"]),
-        ("It is 30 days (internal-001#3).", ["internal-001#3"]),
-        ("Look at rail#0.", ["rail#0"]),
-        ("Number 12377809 shows that.", ["12377809"]),
-        ("That is so [12377809][3]; see PMID: 12377809.", []),
-        ("It is so [as internal-001 says].", ["internal-001"]),
-        ("It opened in 1994 and cats sleep [1]; see mcp_guide, guide.md and docs/faq-2.html.", []),
-        ("30 days [internal-001], [rail#0, internal-001#3] and 【internal-001】.", []),
-        ("It is 30 days.\nSources: internal-001, rail#0", []),
-        ("It is 30 days (source: internal-001).", []),
-        ("It is 30 days ([leave](internal-001)).", []),
-        ("internal-0011 and xinternal-001 are other ones", []),
-    ],
-)
-def test_known_ids_are_found_where_they_are_not_citations(text: str, found: list[str]) -> None:
-    assert [text[one.start : one.end] for one in leakage_findings(text, ids=IDS)] == found
 
 
 GUARD = (

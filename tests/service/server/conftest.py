@@ -73,7 +73,7 @@ def keys(database: str) -> dict[str, str]:
 @pytest.fixture
 def client(root: Path, database: str) -> Iterator[TestClient]:
     queue = Queue(database, work=in_this_process)
-    with TestClient(create_app(root, database, rate=100_000, queue=queue)) as client:
+    with TestClient(create_app(root, database, queue=queue)) as client:
         yield client
 
 

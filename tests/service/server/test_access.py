@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from fastapi import Depends
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from ragbench.cli import app as command
-from ragbench.service.access import COOKIE, Session, csrf_token, needs
+from ragbench.service.access import Session, needs
 from ragbench.service.app import create_app
 
 
@@ -55,36 +54,16 @@ def test_a_reader_changes_nothing(client: TestClient, keys: dict[str, str]) -> N
     assert client.post("/change", headers={"X-API-Key": keys["acme runner"]}).json() == "changed"
 
 
-def test_with_the_cookie_a_form_needs_its_token(client: TestClient, keys: dict[str, str]) -> None:
-    @client.app.get("/token")  # type: ignore[attr-defined]
-    def token(found: Annotated[str, Depends(csrf_token)]) -> str:
-        return found
-
-    client.cookies.set(COOKIE, keys["acme runner"])
-    assert client.get("/who").json() == "acme runner"
-    assert client.post("/change").status_code == 403
-    assert client.post("/change", data={"csrf_token": "0"}).status_code == 403
-    assert (
-        client.post("/change", data={"csrf_token": client.get("/token").json()}).json() == "changed"
-    )
-
-
-def test_too_many_requests_are_429_with_the_time_to_wait(
-    root: Path, database: str, keys: dict[str, str]
+def test_a_browser_sends_the_key_as_a_password_and_no_form_of_another_site(
+    client: TestClient, keys: dict[str, str]
 ) -> None:
-    client = TestClient(create_app(root, database, rate=3))
-
-    @client.app.get("/who")  # type: ignore[attr-defined]
-    def who(session: Annotated[Session, needs("reader")]) -> str:
-        return session.key.client_id
-
-    headers = {"X-API-Key": keys["other"]}
-    answers = [client.get("/who", headers=headers) for _ in range(4)]
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-    assert 1 <= int(answers[3].headers["retry-after"]) <= 21
-    assert client.get("/who", headers={"X-API-Key": keys["*"]}).status_code == 200, (
-        "limits are those of a key"
-    )
+    client.auth = ("any name", keys["acme runner"])
+    assert client.get("/who").json() == "acme runner"
+    for origin in ("https://evil.example", "null", ""):
+        assert client.post("/change", headers={"Origin": origin}).status_code == 403
+    assert client.post("/change").status_code == 403
+    same = {"Origin": str(client.base_url)}
+    assert client.post("/change", headers=same).json() == "changed"
 
 
 def test_long_bodies_are_refused_also_without_a_length(client: TestClient) -> None:

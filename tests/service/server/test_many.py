@@ -107,8 +107,6 @@ def serving(
         str(root),
         "--database",
         database,
-        "--rate",
-        "100000",
         *options,
     ]
     process = subprocess.Popen(

@@ -1,0 +1,203 @@
+"""The words of texts in every language; which language texts are in, its stemmer and function words.
+
+The languages are listed in languages.toml.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, pairwise
+from pathlib import Path
+
+import regex
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.types import Chunk
+
+UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+"""The set of characters of scripts that are written without spaces between words (package regex)."""
+
+SIGN = rf"[\w&&{UNSPACED_SET}]\p{{M}}*"
+WORD = regex.compile(rf"{SIGN}|[\w--{UNSPACED_SET}]+", regex.V1)
+"""A word: letters with their marks, digits, underscores; a single letter with its marks in a script
+that is written without spaces.
+"""
+
+_RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
+_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
+UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
+_SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
+
+
+def folded(text: str) -> str:
+    """Return a text as words are compared: NFKC and case folding (also of a Turkish capital I with a
+    dot), digits of every script as 0 to 9.
+
+    >>> folded("Ｓtraße İzmir ٣٥")
+    'strasse izmir 35'
+    """
+    return _fold_case(unicodedata.normalize("NFKC", text))
+
+
+def _fold_case(text: str) -> str:
+    cased = text.casefold().replace("i\u0307", "i")
+    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, folded: what every search and comparison compares.
+
+    >>> words("Don't use f(x_1)!"), words("हिन्दी भाषा"), words("在Paris")
+    (['don', 't', 'use', 'f', 'x_1'], ['हिन्दी', 'भाषा'], ['在', 'paris'])
+    """
+    return list(WORD.findall(folded(text)))
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text as a search compares them: of two letters or more; in scripts that
+    are written without spaces each two neighbouring letters, also in Korean, whose particles are
+    written next to nouns.
+
+    >>> terms("東京都2024"), terms("서울은")
+    (['東京', '京都', '2024'], ['서울', '울은'])
+    """
+    if text.isascii():
+        return [word for word in words(text) if len(word) > 1]
+    pieces: list[str] = []
+    for run in _RUN.findall(unicodedata.normalize("NFKC", text)):
+        if signs := _SIGNS.findall(_fold_case(run)):
+            pieces += [a + b for a, b in pairwise(signs)] or signs
+        elif len(run) > 1:
+            pieces.append(_fold_case(run))
+    return pieces
+
+
+def n_words(text: str) -> float:
+    """Return about how many words a text has; in scripts that are written without spaces two letters
+    are one, in those of South-East Asia three.
+
+    >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ")
+    (5.0, 1.5, 1.3333333333333335)
+    """
+    letters = UNSPACED.findall(text)
+    n_long = sum("\u0e00" <= letter < "\u1800" for letter in letters)
+    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6)
+
+
+NONE = "none"
+"""The language of texts in none of the known languages: nothing is stemmed or left out."""
+
+_SAMPLED_TEXTS = 400
+_SAMPLED_CHARACTERS = 1_000  # of each
+_MIN_FRACTION = 0.08  # of the words of a text are function words of its language
+_FEW_WORDS = 50  # with fewer different ones, texts in ASCII are taken for English
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
+    where there is none.
+
+    `words` are its function words; a word worth searching for has `letters` letters; `comma`
+    states that decimals follow a comma. By
+    `negations`, `documents`, `tell`, `unknown` and `but` abstentions are recognised
+    (`ragbench.llms.reply_text`).
+    """
+
+    code: str
+    name: str
+    script: str = "Latin"
+    stemmer: str = ""
+    words: str = ""
+    negations: str = ""
+    letters: int = 4
+    comma: bool = False
+    documents: str = ""
+    tell: str = ""
+    unknown: str = ""
+    but: str = ""
+
+    @cached_property
+    def function_words(self) -> frozenset[str]:
+        """Return the function words as the segmenter gives them."""
+        return frozenset(words(self.words))
+
+    @cached_property
+    def common_words(self) -> frozenset[str]:
+        """Return the words by which the language is detected."""
+        return self.function_words.union(words(self.negations))
+
+
+_FILE = Path(__file__).with_name("languages.toml")
+LANGUAGES = {
+    code: Language(code, **fields)
+    for code, fields in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+}
+_NO_LANGUAGE = Language(NONE, "an unknown language", script="")
+_SCRIPTS = {language.script for language in LANGUAGES.values()}
+
+
+def find_language(code: str) -> Language:
+    """Return the language of an ISO 639-1 code, or of "none".
+
+    >>> find_language("de").name
+    'German'
+
+    Raises:
+        ConfigError: there is no such language.
+    """
+    if code == NONE:
+        return _NO_LANGUAGE
+    if code not in LANGUAGES:
+        raise ConfigError(f"{unknown('language', code, LANGUAGES)}, {NONE}; '' detects it")
+    return LANGUAGES[code]
+
+
+_SCRIPT = regex.compile("|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS))
+
+
+def detect_language(texts: Iterable[str]) -> Language:
+    """Return the language that most of the texts are in, by the script of their letters and by
+    function words; of the first 400 texts, 1,000 characters of each.
+
+    A few words in ASCII are English; more of them without function words are in no known language.
+
+    >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
+    'German'
+    >>> detect_language(["塔于1889年开放。"]).code, detect_language(["qwx zzt"]).code
+    ('zh', 'en')
+    """
+    sample = "\n".join(text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS))
+    letters: Counter[str] = Counter()
+    for match in _SCRIPT.finditer(sample):
+        letters[match.lastgroup or ""] += len(match[0])
+    if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
+        letters["Hiragana"] += letters.pop("Han", 0)
+    script = max(letters, key=lambda name: letters[name], default="Latin")
+    candidates = [language for language in LANGUAGES.values() if language.script == script]
+    if len(candidates) == 1:
+        return candidates[0]
+    counts = Counter(terms(sample))  # single letters are names in code
+    total = counts.total()
+    n_function_words = {
+        language: sum(counts[word] for word in language.common_words)
+        + (language.code == "en" and sample.isascii())
+        for language in candidates
+    }
+    best = max(candidates, key=lambda language: n_function_words[language])
+    if n_function_words[best] > _MIN_FRACTION * total:
+        return best
+    return LANGUAGES["en"] if len(counts) < _FEW_WORDS and sample.isascii() else _NO_LANGUAGE
+
+
+def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:
+    """Return the language of a code, or, where it is "", the one that chunks spread over all of
+    them are in.
+    """
+    spread = chunks[:: max(1, len(chunks) // _SAMPLED_TEXTS)]
+    return find_language(code) if code else detect_language(chunk.text for chunk in spread)

@@ -1,0 +1,110 @@
+"""The cheapest within a margin: statsmodels, error rates, and what is never
+claimed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+from statsmodels.stats.multitest import multipletests
+
+from ragbench.errors import ComparisonError, ConfigError
+from ragbench.statistics import within_margin
+from ragbench.statistics.intervals import p_above
+
+
+def scores(values: object, measure: str = "RR") -> pd.DataFrame:
+    return pd.DataFrame({"measure": measure, "value": values}).rename_axis("query_id").reset_index()
+
+
+def test_identical_configurations_on_six_questions_are_not_proven_equal() -> None:
+    frames = {name: scores([0.0, 0.5, 1.0, 1.0, 0.25, 1.0]) for name in "abcd"}
+    found = within_margin(frames, dict.fromkeys(frames, 1.0), 0.02, measure="RR")
+    assert found.chosen is None
+    assert not found.table["proven"].any()
+    assert "a proof of this takes 217 queries or more" in found.sentence
+
+
+@pytest.mark.parametrize(("lost", "n"), [(0, 58), (0, 59), (1, 92), (1, 93)])
+def test_for_0_and_1_the_proof_is_that_of_the_exact_binomial_test(lost: int, n: int) -> None:
+    frames = {"dear": scores([1.0] * n), "cheap": scores([0.0] * lost + [1.0] * (n - lost))}
+    table = within_margin(frames, {"dear": 9.0, "cheap": 1.0}, 0.05, measure="RR").table
+    exact = binomtest(lost, n, 0.05, alternative="less").pvalue
+    assert table.set_index("name").loc["cheap", "p_value"] == pytest.approx(exact, rel=0.02)
+
+
+def three() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(3)
+    good = 0.2 + 0.6 * rng.random(200)
+    return {
+        "dear": scores(good),
+        "cheap": scores(good + rng.normal(-0.005, 0.05, 200)),
+        "bad": scores(good * 0.5),
+    }
+
+
+def test_the_cheapest_that_is_proven_is_chosen_and_not_the_cheapest() -> None:
+    found = within_margin(three(), {"dear": 10.0, "cheap": 1.0, "bad": 0.1}, 0.06, measure="RR")
+    assert found.chosen == "cheap"
+    assert found.table["name"].tolist() == ["bad", "cheap", "dear"]
+    assert found.table["proven"].tolist() == [False, True, True]
+    assert (
+        "The cheapest of 3 configurations proven to be within 0.06 of the best by RR is cheap"
+        in found.sentence
+    )
+    expected = multipletests(found.table["p_value"].to_numpy(dtype=float), method="holm")[1]
+    assert found.table["p_adjusted"].tolist() == pytest.approx(expected.tolist())
+
+
+def test_p_is_that_against_the_strongest_rival() -> None:
+    frames = three()
+    found = within_margin(frames, dict.fromkeys(frames, 1.0), 0.06, measure="RR")
+    values = {name: frame["value"].to_numpy() for name, frame in frames.items()}
+    rivals = p_above(
+        [values["cheap"] - values[other] for other in ("dear", "bad")], [-1.0, -1.0], -0.06
+    )
+    own = found.table.set_index("name").loc["cheap", "p_value"]
+    assert own == pytest.approx(max(rivals), rel=1e-9)
+
+
+def test_no_proof_is_reported_and_is_not_equality() -> None:
+    frames = {name: scores(np.random.default_rng(i).random(10)) for i, name in enumerate("abc")}
+    found = within_margin(
+        frames, {"a": 1.0, "b": 2.0, "c": 3.0}, 0.01, measure="RR", word="fastest"
+    )
+    assert found.chosen is None
+    assert "That does not prove them worse" in found.sentence
+    assert "significant" not in found.sentence
+
+
+def test_an_unknown_cost_is_compared_with_and_not_chosen() -> None:
+    frames = three()
+    found = within_margin(frames, {"dear": 10.0, "cheap": None, "bad": 0.1}, 0.06, measure="RR")  # type: ignore[dict-item]
+    assert found.chosen == "dear"
+    assert found.table["name"].iloc[-1] == "cheap"
+    with pytest.raises(ConfigError, match="costs has no entry for 'bad'"):
+        within_margin(frames, {"dear": 1.0, "cheap": 1.0}, 0.06, measure="RR")
+
+
+def test_lower_is_better_turns_best_around() -> None:
+    rng = np.random.default_rng(4)
+    frames = {
+        "slow": scores(rng.normal(30, 1, 50), "latency_total_ms"),
+        "fast": scores(rng.normal(10, 1, 50), "latency_total_ms"),
+    }
+    found = within_margin(frames, {"slow": 1.0, "fast": 2.0}, 2.0, measure="latency_total_ms")
+    assert (found.best, found.chosen) == ("fast", "fast")
+
+
+def test_refusals() -> None:
+    with pytest.raises(ConfigError, match="1 configurations; this needs"):
+        within_margin({"a": scores([1.0])}, {"a": 1.0}, 0.1, measure="RR")
+    frames = {"a": scores([1.0, None]), "b": scores([None, 1.0])}
+    with pytest.raises(ComparisonError, match="no query that all 2 configurations have scored"):
+        within_margin(frames, {"a": 1.0, "b": 1.0}, 0.1, measure="RR")
+    with pytest.raises(ConfigError, match="unknown measure 'R'"):
+        within_margin(
+            {"a": scores([1.0]), "b": scores([1.0])}, {"a": 1.0, "b": 1.0}, 0.1, measure="R"
+        )

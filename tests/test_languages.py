@@ -1,0 +1,182 @@
+"""Every language: one segmenter, the corpus' language, search, drafts, abstentions, numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ragbench as rb
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.language import detect_language, find_language, n_words, terms, words
+from ragbench.llms.reply_text import read_outcome
+from ragbench.metrics import score_answers
+from ragbench.metrics.answers import keyword_coverage
+from ragbench.metrics.groundedness.checks import check_groundedness
+from ragbench.metrics.groundedness.numbers import numbers
+from ragbench.retrieval.retrievers import BM25, make_retriever
+from ragbench.testsets.known_items import draft_known_items
+from ragbench.text import sentence_spans
+from ragbench.types import Answer, Case, Chunk, Dataset, Passage
+
+XQUAD = Path(__file__).parents[2] / "shared/data/xquad"
+TEXTS = {
+    "de": "Die Brücke wurde im Jahr 1889 eröffnet und ist seit dem Krieg nicht mehr offen.",
+    "es": "El puente se abrió en el año 1889 y desde la guerra no está abierto al público.",
+    "fr": "Le pont a été ouvert en 1889 et il est fermé au public depuis la guerre.",
+    "it": "Il ponte è stato aperto nel 1889 e dalla guerra non è più aperto al pubblico.",
+    "pt": "A ponte foi aberta em 1889 e desde a guerra não está mais aberta ao público.",
+    "nl": "De brug werd in het jaar 1889 geopend en is sinds de oorlog niet meer open.",
+    "pl": "Most został otwarty w 1889 roku i od wojny nie jest już dostępny dla ludzi.",
+    "ru": "Мост был открыт в 1889 году и после войны он не работает для публики.",
+    "tr": "Köprü 1889 yılında açıldı ve savaştan sonra bir daha halk için açık olarak kalmadı.",
+    "vi": "Cây cầu được khánh thành vào năm 1889 và không còn mở cửa cho công chúng.",
+    "zh": "这座桥于1889年开放，战后不再对公众开放。",
+    "ja": "この橋は1889年に開通しましたが、戦後は公開されていません。",
+    "ko": "이 다리는 1889년에 개통되었으며 전쟁 이후 일반에 공개되지 않았다.",
+    "ar": "افتتح الجسر في عام 1889 ولم يعد مفتوحا أمام الجمهور بعد الحرب.",
+    "hi": "यह पुल 1889 में खुला था और युद्ध के बाद से जनता के लिए बंद है।",
+    "th": "สะพานนี้เปิดในปี 1889 และไม่เปิดให้ประชาชนเข้าชมหลังสงคราม",
+    "el": "Η γέφυρα άνοιξε το 1889 και από τον πόλεμο δεν είναι ανοιχτή για το κοινό.",
+    "ro": "Podul a fost deschis în anul 1889 și de la război nu este deschis pentru public.",
+    "en": "The bridge was opened in 1889 and is not open to the public since the war.",
+}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_language_is_detected_by_its_own_words(code: str) -> None:
+    assert detect_language([TEXTS[code]]).code == code
+
+
+def test_texts_in_no_known_language_are_not_stemmed() -> None:
+    unknown = " ".join(f"qx{chr(97 + i % 26)}{chr(97 + i // 26)}z" for i in range(80))
+    assert detect_language([unknown]).code == "none"
+    assert detect_language(["for x in range(n): total += x"]).code == "en"
+    with pytest.raises(ConfigError, match="'german'"):
+        find_language("german")
+
+
+def test_letters_keep_their_marks_and_unspaced_scripts_are_bigrams() -> None:
+    assert words("हिन्दी में") == ["हिन्दी", "में"]
+    assert words("東京都") == ["東", "京", "都"]
+    assert terms("在Paris住了3年") == ["在", "paris", "住了", "年"]
+    assert terms("ที่นี่") == ["ที่นี่"]
+    assert terms("ｶﾞﾗｽ") == terms("ガラス")
+    assert words("İSTANBUL ١٢") == ["istanbul", "12"]
+    assert n_words("東京都庁") == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "query"),
+    [
+        (["Die Häuser sind sehr alt.", "Der Baum ist nicht groß."], "Wie alt ist das Haus?"),
+        (["北京是中国的首都。", "巴黎是法国的首都。"], "中国的首都在哪里？"),
+        (["부산의 다리는 길다.", "서울의 탑은 높다."], "다리가 얼마나 긴가?"),
+    ],
+)
+def test_bm25_finds_inflected_and_unspaced_words(texts: list[str], query: str) -> None:
+    chunks = [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+    assert next(iter(BM25(chunks).search({"q": query})["q"])) == "d0#0"
+
+
+def test_an_english_embedder_warns_of_another_language() -> None:
+    chunks = [Chunk("d#0", "d", 0, len(TEXTS["de"]), TEXTS["de"])]
+    for name in ("dense:wordllama", "hybrid:wordllama"):
+        with pytest.warns(DataWarning, match="German"):
+            make_retriever(name, chunks)
+
+
+@pytest.mark.parametrize("code", ["zh", "ja", "hi", "ar", "ko", "de"])
+def test_sentences_end_by_the_rules_of_the_language(code: str) -> None:
+    text = f"{TEXTS[code]} {TEXTS[code]}" if code in ("hi", "ar", "ko", "de") else 2 * TEXTS[code]
+    assert [text[start:end] for start, end in sentence_spans(text)] == 2 * [TEXTS[code]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Die Dokumente enthalten keine Angaben dazu.",
+        "Los documentos no mencionan la fecha.",
+        "Le contexte ne précise pas la date.",
+        "I documenti non contengono la risposta.",
+        "Os documentos não mencionam isso.",
+        "De documenten vermelden dit niet.",
+        "Dokumenty nie zawierają odpowiedzi.",
+        "В документах не указано, когда это было.",
+        "文档中没有提到这个问题。",
+        "文書には記載されていません。",
+        "문서에 언급되어 있지 않습니다.",
+        "لا تذكر المستندات تاريخ الافتتاح.",
+        "दस्तावेज़ों में इसका उल्लेख नहीं है।",
+        "Belgelerde bu bilgi yer almıyor.",
+        "Tài liệu không đề cập đến điều này.",
+    ],
+)
+def test_abstentions_are_recognised(text: str) -> None:
+    assert read_outcome(text) == "no_results"
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_denial_is_an_answer(code: str) -> None:
+    assert read_outcome(TEXTS[code]) == "success"
+
+
+def test_a_partial_answer_in_another_language_is_an_answer() -> None:
+    assert read_outcome("Das Dokument nennt den Tag nicht, aber es war 1881.") == "success"
+
+
+def test_numbers_have_the_notation_of_their_language() -> None:
+    german = (
+        "Der Turm ist 1.234,5 Meter hoch und wurde von 1.500 Menschen und 3,141 Tieren besucht."
+    )
+    assert [number.bare for number in numbers(german)] == [1234.5, 1500, 3.141]
+    assert [number.value for number in numbers("在1889年有٣٥٠人。")] == [1889, 350]
+    assert [number.value for number in numbers("It has 1,500 rooms and 3.141 doors.")] == [
+        1500,
+        3.141,
+    ]
+    dutch = "De brug is ten noorden van de stad en werd in 1889 geopend."
+    assert [number.value for number in numbers(dutch)] == [1889]
+
+
+def test_keywords_are_matched_in_every_script() -> None:
+    assert keyword_coverage("東京タワーは1958年に完成。", ["東京", "1958"]) == 1
+    assert keyword_coverage("यह हिन्दी है", ["हिन्दी", "हिन"]) == 0.5
+
+
+def test_what_reads_english_is_unscored_elsewhere() -> None:
+    case = Case("q", TEXTS["de"], reference_answer=TEXTS["de"])
+    answer = Answer("q", TEXTS["de"], passages=(Passage("p", TEXTS["de"]),))
+    data = Dataset("mine", "test", {}, [case], {})
+    scores, claims = check_groundedness(data, [answer])
+    values = scores.set_index("measure")["value"]
+    assert values["claim_support"] != values["claim_support"]
+    assert values["numeric_support"] == 1
+    assert claims.empty
+    similar = score_answers(data, [answer]).set_index("measure")["value"]
+    assert similar["semantic_similarity"] != similar["semantic_similarity"]
+    assert similar["token_f1"] == 1
+
+
+@pytest.mark.parametrize(("code", "minimum"), [("de", 0.93), ("ar", 0.92), ("th", 0.93)])
+def test_bm25_in_memory_and_on_disk_on_xquad(code: str, minimum: float) -> None:
+    if not (XQUAD / code).is_dir():
+        pytest.skip("XQuAD is not here")
+    data = rb.load_dataset(str(XQUAD / code))
+    chunks = rb.chunk(data, "document")
+    means = []
+    for name in ("bm25", "bm25@disk"):
+        run = rb.retrieve(make_retriever(name, chunks), data.queries, chunks)
+        scores = rb.score_run(data.qrels, rb.to_documents(run, chunks), ["nDCG@10"])
+        means.append(scores["value"].mean())
+    assert means[0] > minimum
+    assert abs(means[0] - means[1]) < 0.005
+
+
+@pytest.mark.parametrize("code", ["de", "ar", "th"])
+def test_most_sections_have_a_draft(code: str) -> None:
+    if not (XQUAD / code).is_dir():
+        pytest.skip("XQuAD is not here")
+    corpus = dict(list(rb.load_dataset(str(XQUAD / code)).corpus.items())[:40])
+    drafted = draft_known_items(Dataset("x", "test", corpus, [], {}), 40)
+    assert len({case.evidence[0].doc_id for case in drafted.cases}) >= 30
