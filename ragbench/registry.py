@@ -53,6 +53,9 @@ ALIASES = {
     "Recall": "R",
     "HitRate": "Success",
     "Hit Rate": "Success",
+    "ndcg_cut": "nDCG",
+    "map_cut": "AP",
+    "recip_rank": "RR",
 }
 """What others call the ranking measures; results carry the name on the right. The mean of RR over
 queries is MRR.
@@ -136,6 +139,7 @@ def _read(table: str) -> Iterator[Measure]:
 _TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
+_TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)_(\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
@@ -244,8 +248,8 @@ def declaration(measure: Measure) -> dict[str, Any]:
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Measures of a user: as they are, or named "package.module:attribute" (several with commas
-    between).
+    """Return measures by name ("nDCG@10", also as trec_eval and ir_measures have it), and those of a
+    user: as they are, or named "package.module:attribute" (several names with commas between).
 
     A module is looked for where Python finds it, then in the working directory. A function is the
     measure of its name.
@@ -262,12 +266,13 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     )
     loaded: list[Measure] = []
     for item in items:
-        candidate = (
-            imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
-        )
-        if isinstance(candidate, Measure) and candidate.function is not None:
+        candidate: Any = item if isinstance(item, Measure) else find_measure(str(item).strip())
+        if candidate is None and isinstance(item, str) and item.strip():
+            candidate = imported(item, "measure") if ":" in item else measure_of(item)
+        candidate = candidate or item
+        if isinstance(candidate, Measure):
             loaded.append(candidate)
-        elif callable(candidate) and not isinstance(candidate, Measure):
+        elif callable(candidate):
             doc = (candidate.__doc__ or "").strip().partition("\n")[0]
             loaded.append(
                 Measure(
@@ -350,7 +355,7 @@ def find_measure(name: str) -> Measure | None:
             name=f"{head}({','.join(kept)}){at}{depth}",
             meaning=f"{base.meaning}; {', '.join(kept)}",
         )
-    level, colon, rest = name.rpartition(":")
+    level, colon, rest = _TREC.sub(r"\1@\2", name).rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
     folded = text.casefold()

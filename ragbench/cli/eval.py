@@ -134,9 +134,9 @@ def eval_command(
 def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-    if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
+    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
         raise ConfigError(
-            "--query is one question: neither --baseline nor --suite nor --sample goes with it"
+            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
         )
 
 

@@ -52,7 +52,7 @@ class SweepResult:
 
 
 def sweep(
-    grid_file: str | Path,
+    grid_file: str | Path | Mapping[str, Any],
     *,
     jobs: int | None = None,
     force: bool = False,
@@ -71,7 +71,8 @@ def sweep(
     on standard error.
 
     Args:
-        grid_file: a TOML file such as notebooks/quickstart.toml.
+        grid_file: a TOML file such as notebooks/quickstart.toml, or its tables:
+            {"fixed": {...}, "axes": {...}}.
         jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory
             for each.
         force: run finished configurations again too.

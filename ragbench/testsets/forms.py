@@ -190,9 +190,9 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "jsonl":
         return _read_lines(path)
     if form in OTHER_FORMS:
-        from ragbench.testsets.other_tools import read_other
+        from ragbench.testsets.other_tools import read_records, records
 
-        return read_other(path, form, corpus)
+        return read_records(records(path, form), path, corpus)
     return _read_file(path)
 
 

@@ -113,7 +113,7 @@ def test_a_class_that_takes_chunks_is_a_retriever(
         one.text for one in ask(Pipeline(pydoc), pydoc)
     ]
     done = CliRunner().invoke(
-        app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"]
+        app, ["eval", "--system", "my_retrievers:Mine", "--limit", "4", "--output", "out"]
     )
     assert done.exit_code in (0, 1), done.output
     assert rb.load_results("results/eval/out").leaderboard()["nDCG@10"].notna().all()
