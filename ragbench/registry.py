@@ -175,18 +175,13 @@ are wanted.
 BRIEF = (
     "nDCG@5",
     "R@5",
-    "RR",
-    "Success@5",
     "chunk:nDCG@5",
     "chunk:R@5",
     "span_recall@5",
     "claim_support",
-    "citation_accuracy",
+    "citation_content",
     "answered",
-    "semantic_similarity",
     "gold_fact_coverage",
-    "outcome_correct",
-    "overall",
     "pass_rate",
 )
 """The measures that the console shows without -v, in addition to those with a target."""

@@ -66,7 +66,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
         )
     if folder.resolve() != Path.cwd():
         typer.echo(f"Next: cd {shlex.quote(str(folder))}")
-    typer.echo(f"      ragbench testset draft --docs {shlex.quote(corpus)} --out tests.yaml")
+    typer.echo(f"      ragbench testset draft --docs {shlex.quote(corpus)} --output tests.yaml")
     typer.echo("      ragbench sweep")
 
 

@@ -173,7 +173,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
                 "retriever's name such as 'bm25' stands for; set it in your system"
             )
         return Pipeline(dataset, system, **of_pipeline)
-    if isinstance(system, list):
+    if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):
         return RecordedSystem(system)
     return system if isinstance(system, str | Path | Sequence | System) else FunctionSystem(system)
 

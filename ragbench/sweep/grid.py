@@ -207,7 +207,7 @@ def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
 def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
     if named := [name for name in WHERE if name in values]:
         raise ConfigError(
-            f"{where} sets {named[0]}, which the sweep sets itself; use --out to choose where "
+            f"{where} sets {named[0]}, which the sweep sets itself; use --output to choose where "
             "results go"
         )
     try:

@@ -192,7 +192,7 @@ class _Session:
                 raise SweepError(
                     f"{self.folder.path} holds {name}, which is not in this grid and was measured "
                     f"on other data (fingerprint {str(other)[:12]}); delete it, or use another "
-                    "--out or another name"
+                    "--output or another name"
                 )
         names = ", ".join(others)
         note = f"compared too, though not in this grid: {names}; delete what should not be"

@@ -103,7 +103,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         if not dataset.corpus:
             raise DataError(
                 f"{dataset.name} has no documents, which a BEIR folder needs; give them "
-                "(corpus=, --corpus)"
+                "(corpus=, --docs)"
             )
         extra = {}
         if dataset.name != target.resolve().name:

@@ -203,7 +203,7 @@ def read_records(
     flaw = (
         "are in no document of the corpus: they are metadata, not evidence"
         if documents
-        else "become evidence only with the documents (corpus=, --corpus)"
+        else "become evidence only with the documents (corpus=, --docs)"
     )
     warn(str(path), f"reference contexts {flaw}", lost)
     expected = "name what is expected reference and reference_contexts"

@@ -362,7 +362,7 @@ def test_a_schedule_for_every_client_evaluates_the_files_of_each(
         ]
         (folder / "set.json").write_text(json.dumps(cases))
     monkeypatch.chdir(tmp_path)
-    command = ("eval", "--test-set", "set.json", "--corpus", "docs", "--perspective", "retrieval")
+    command = ("eval", "--test-set", "set.json", "--docs", "docs", "--perspective", "retrieval")
     printed("schedule", "add", "nightly", "* * * * *", "--client", "*", "--", *command)
     assert len(run_due(now=datetime.now(UTC) + timedelta(minutes=2))) == 2
     runs = history()
