@@ -13,7 +13,7 @@ from rich.pretty import pretty_repr
 
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
-from ragbench.errors import ConfigError, printable
+from ragbench.errors import ConfigError, FailureKind, printable
 from ragbench.files import write_durably
 from ragbench.types import Answer, Dataset
 
@@ -111,7 +111,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                 reply = system.ask_raw(question)
             except RequestError as exc:
                 refusals.append(str(exc))
-                if exc.status in _WRONG_FORM:
+                if exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED:
                     continue
                 raise ConfigError(str(exc)) from None
         typer.echo(f"Taken: {json.dumps(table)}")
