@@ -1,7 +1,6 @@
 from .agreement import agreement, spread
 from .audit import AUDIT_BOUNDS, judge_audit
 from .criteria import SAMPLING_TEMPERATURE, judge
-from .pairwise import pairwise
 from .parser import rank_weighted_precision
 
 __all__ = [
@@ -10,7 +9,6 @@ __all__ = [
     "agreement",
     "judge",
     "judge_audit",
-    "pairwise",
     "rank_weighted_precision",
     "spread",
 ]
