@@ -8,15 +8,14 @@ is the suspect.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from ragbench.errors import DataError, unknown_chunk
-from ragbench.metrics.answers import stated_facts
-from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
+from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
 from ragbench.metrics.tidy import wording
@@ -55,7 +54,7 @@ _FALSE = (
 )  # a false answer does more harm than none
 _DISPUTED = ("judge_suspected", "label_in_doubt")
 
-_DECISIVE = ("llm_correctness", "correctness_estimate", "gold_fact_coverage")
+_DECISIVE = ("llm_correctness", "gold_fact_coverage")
 CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
 """Measures of how right an answer is, the most reliable first; the last two decide nothing alone."""
 
@@ -73,9 +72,9 @@ SUPPORTED = 0.5
 RELEVANT = 0.75
 """From this relevance by the judge on, an answer addresses the question."""
 
-_CONFLICT = (
-    0.5  # half of the numbers and names of either text are others, or one text negates the other
-)
+_CONFLICT = 0.5  # half of the numbers and names of either text are others, or one negates the other
+_DETAIL = re.compile(r"\d[\w.,]*|(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
+_NEGATION = re.compile(r"(?i)\b(?:not?|never|none|neither|nor|without|cannot)\b|n['’]t\b")
 _SAME_WORDS = 0.8  # token F1 with the reference
 _FAITHFUL = {
     "llm_faithfulness": SUPPORTED,
@@ -160,10 +159,9 @@ def diagnose(
 
     A question has failed if it has no answer and was answered, or if it has one and the answer is
     wrong, was refused, or its request failed. Whether an answer is wrong is decided by the first of
-    these that is known: the judge (llm_correctness below 0.5);
-    `ragbench.metrics.correctness_estimate` below 0.5, for answers and references of less than 15
-    words; gold_fact_coverage below 0.5. Where nothing decides whether an answer is right (no
-    reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+    these that is known: the judge (llm_correctness below 0.5); gold_fact_coverage below 0.5. Where
+    neither is known, a question has failed only if retrieval lost its evidence: how similar an answer
+    is to its reference does not tell whether it is right.
 
     The cause is the first that holds, in the order of `CAUSES`, but for three that come first.
     "judge_suspected": a judge calls it wrong although all gold facts are stated (or token F1 with
@@ -177,8 +175,7 @@ def diagnose(
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
     is "fabricated" where the evidence is not known to be in the context; where it is, the answer
     "contradicts" it if other numbers or names, or a negation, take the place of those of the
-    reference, the gold facts or the evidence (`ragbench.metrics.correctness.overlaps`), or if it
-    makes a forbidden claim. What is left, with the evidence in the context, is "refused" or
+    reference, the gold facts or the evidence, or if it makes a forbidden claim. What is left, with the evidence in the context, is "refused" or
     "not_used".
 
     Where documents only are labelled, a list of chunks that has any chunk of a relevant document is
@@ -237,7 +234,6 @@ def diagnose(
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(case.query_id, missing)
         measures = values.get(case.query_id, {})
-        measures |= _estimate(case, answer, measures)
         decisive = next((name for name in _DECISIVE if name in measures), None)
         deep = ranking(run.get(case.query_id, {}))[:depth]
         reach = _reach(dataset, case, answer, deep, by_id, by_document)
@@ -520,20 +516,33 @@ def _conflict(question: _Question) -> str:
         "the evidence": " ".join(_text_of(dataset, span) for span in spans),
     }
     for name, text in texts.items():
-        differs = overlaps(wording(question.answer), text)
-        if max(differs["other_details"], differs["negation_differs"]) >= _CONFLICT:
+        if _difference(wording(question.answer), text) >= _CONFLICT:
             return f"it differs from {name} in a detail"
     return ""
 
 
-def _estimate(case: Case, answer: Answer, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the correctness_estimate of an answer; {} of long texts."""
-    signals = {name: scores[name] for name in SIGNALS if name in scores}
-    if signals.keys().isdisjoint(("token_f1", "semantic_similarity")):
-        return {}
-    reference, text = case.reference_answer or "", wording(answer)
-    if reference:
-        signals |= overlaps(text, reference)
-    length = max(len(reference.split()), len(text.split()))
-    estimate = correctness_estimate(signals, words=length)
-    return {} if math.isnan(estimate) else {"correctness_estimate": estimate}
+def _difference(answer: str, text: str) -> float:
+    """Return how much of a text an answer replaces, in [0, 1], the larger of two.
+
+    Of the numbers and capitalised words, the fraction of the text's that the answer lacks or the
+    fraction of the answer's that the text lacks, whichever is smaller: high where one replaces
+    another. And token F1 where one has an odd number of negations and the other an even one.
+
+    >>> _difference("It opened in May 1881.", "in May 1900")
+    0.5
+    """
+    differs, (ours, theirs) = 0.0, (_details(answer), _details(text))
+    if ours and theirs:
+        differs = min(
+            len(theirs.difference(squad_words(answer))) / len(theirs),
+            len(ours.difference(squad_words(text))) / len(ours),
+        )
+    odd = (len(_NEGATION.findall(answer)) + len(_NEGATION.findall(text))) % 2
+    return max(differs, token_f1(answer, text) if odd else 0.0)
+
+
+def _details(text: str) -> set[str]:
+    """Return the numbers and, except at the start of a sentence, the capitalised words, as of
+    `squad_words`.
+    """
+    return {word for detail in _DETAIL.findall(text) for word in squad_words(detail)}

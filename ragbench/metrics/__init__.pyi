@@ -14,9 +14,6 @@ from .chunks import (
 from .context import (
     score_context,
 )
-from .correctness import (
-    correctness_estimate,
-)
 from .groundedness import (
     claim_support,
     numeric_support,
@@ -53,7 +50,6 @@ __all__ = [
     "abstention_table",
     "ceilings",
     "claim_support",
-    "correctness_estimate",
     "gold_fact_coverage",
     "injection_score",
     "latency_table",
