@@ -26,7 +26,7 @@ from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
-from ragbench.metrics.overall import WEIGHTS, case_reasons, score_overall
+from ragbench.metrics.overall import WEIGHTS, decide_overall
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -86,7 +86,7 @@ def decide(
     for perspective, labels in _LABELS.items():
         if perspective not in frames:
             dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
-    overall = score_overall(
+    overall, reasons = decide_overall(
         dataset, answered.answers, scores, thresholds=thresholds, weights=weights
     )
     of_passing, open_ = (
@@ -96,7 +96,6 @@ def decide(
     overall.loc[open_ & (of_passing | (overall["measure"] == "overall")), "value"] = math.nan
     rates = overall[of_passing].set_index("query_id")["value"]
     passed = {str(one): None if math.isnan(value) else bool(value) for one, value in rates.items()}
-    reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
     return CaseVerdicts(
         passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True)
     )

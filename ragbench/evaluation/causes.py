@@ -18,7 +18,7 @@ from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import wording
+from ragbench.metrics.tidy import values_by_query, wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
@@ -175,8 +175,8 @@ def diagnose(
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
     is "fabricated" where the evidence is not known to be in the context; where it is, the answer
     "contradicts" it if other numbers or names, or a negation, take the place of those of the
-    reference, the gold facts or the evidence, or if it makes a forbidden claim. What is left, with the evidence in the context, is "refused" or
-    "not_used".
+    reference, the gold facts or the evidence, or if it makes a forbidden claim. What is left, with
+    the evidence in the context, is "refused" or "not_used".
 
     Where documents only are labelled, a list of chunks that has any chunk of a relevant document is
     not lost; but generation is blamed only if the contexts hold every relevant document as a whole,
@@ -222,12 +222,7 @@ def diagnose(
     by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         by_document.setdefault(chunk.doc_id, []).append(chunk)
-    values: dict[str, dict[str, float]] = {}
-    known = scores.dropna(subset=["value"])
-    for query_id, measure, value in zip(
-        known["query_id"], known["measure"], known["value"], strict=True
-    ):
-        values.setdefault(str(query_id), {})[str(measure)] = float(value)
+    values = values_by_query(scores.dropna(subset=["value"]))
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
     rows = []
     for case in dataset.cases:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ragbench.datasets.beir import testset_record
 from ragbench.errors import printable
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import Timings, environment
+from ragbench.evaluation.provenance import environment
 from ragbench.evaluation.records import (
     MAX_FAILED_JUDGEMENTS,
     CaseResult,
@@ -322,8 +323,8 @@ def new_result(
     name: str = "",
     answers: Sequence[Answer] = (),
     judgements: Sequence[Judgement] = (),
-    timings: Timings | Mapping[str, float] | None = None,
-    facts: Mapping[str, Any] | None = None,
+    timings: Mapping[str, float] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
     diagnosis: pd.DataFrame | None = None,
     system: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -363,11 +364,10 @@ def new_result(
         },
         **({"system": dict(system)} if system else {}),
         **({"settings": dict(settings)} if settings else {}),
-        "facts": shortened(facts or {}),
+        "facts": shortened(facts),
         "environment": environment(),
         "questions": dataset.queries,
     }
-    seconds = timings.seconds if isinstance(timings, Timings) else dict(timings or {})
     return Result(
         name,
         config,
@@ -375,7 +375,7 @@ def new_result(
         scores,
         tuple(answers),
         tuple(judgements),
-        seconds,
+        dict(timings),
         diagnosis,
         rows=decisions.pop("rows", None) or tuple(rows_of(scores)),
         **decisions,

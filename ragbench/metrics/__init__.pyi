@@ -24,7 +24,6 @@ from .overall import (
 )
 from .pipeline import (
     latency_table,
-    outcome_table,
     score_pipeline,
 )
 from .retrieval_scores import (
@@ -56,7 +55,6 @@ __all__ = [
     "leakage_findings",
     "load_detector",
     "numeric_support",
-    "outcome_table",
     "read_qrels",
     "read_run",
     "score_ablations",

@@ -234,35 +234,6 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     return tidy_cases(cases, (measure for measure, has in has_rows.items() if has), rows)
 
 
-def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Count how many cases of each expected outcome (rows) had which outcome (columns, as
-    `outcome_of` has them).
-
-    Cases without an expected outcome are in the row "not stated", those without an answer in the
-    column "failed". Rows without any case are left out, and so are columns without any that have no
-    row; the sum is the number of cases.
-
-    >>> from ragbench.types import Answer, Case, Dataset
-    >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
-    >>> answers = [Answer("q1", "Yes [1].", ("d#0",), ("d#0",)), Answer("q2", "Yes [1].", ("d#0",), ("d#0",))]
-    >>> outcome_table(Dataset("mine", "test", {}, cases, {}), answers)
-                success  no_results
-    success           1           0
-    no_results        1           0
-    """
-    by_query = answers_by_query(dataset, answers)
-    answered = [by_query.get(case.query_id) for case in dataset.cases]
-    outcomes = [outcome_of(answer) if answer else "failed" for answer in answered]
-    expected = [case.expected_outcome or "not stated" for case in dataset.cases]
-    counts = pd.crosstab(pd.Series(expected, dtype="str"), pd.Series(outcomes, dtype="str"))
-    ordered = [*OUTCOMES, *sorted({*expected} - {*OUTCOMES, "not stated"}), "not stated"]
-    rows = [name for name in ordered if name in counts.index]
-    columns = [name for name in OUTCOMES if name in counts.index or name in counts.columns]
-    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(
-        index=None, columns=None
-    )
-
-
 def latency_table(
     answers: Sequence[Answer], budgets: Mapping[str, float] | None = None
 ) -> pd.DataFrame:

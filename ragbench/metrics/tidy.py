@@ -47,6 +47,15 @@ def tidy_cases(
     return tidy(ids, names, values)
 
 
+def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Return query_id -> measure -> value of tidy scores."""
+    values: dict[str, dict[str, float]] = {}
+    rows = scores[["query_id", "measure", "value"]].itertuples(index=False, name=None)
+    for query_id, measure, value in rows:
+        values.setdefault(query_id, {})[measure] = float(value)
+    return values
+
+
 # "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 

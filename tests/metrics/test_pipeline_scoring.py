@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics import latency_table, outcome_table, score_pipeline
+from ragbench.metrics import latency_table, score_pipeline
 from ragbench.types import Answer, Case, Completion, Dataset
 
 CASES = [
@@ -98,23 +98,6 @@ def test_without_labels_there_is_nothing_to_score() -> None:
     bare = Dataset("bare", "test", {}, [Case("q1", "?")], {})
     assert score_pipeline(bare, [Answer("q1", "Yes.")]).empty
     assert list(score_pipeline(bare, []).columns) == ["query_id", "measure", "value"]
-
-
-def test_outcomes_expected_and_given() -> None:
-    table = outcome_table(DATASET, ANSWERS)
-    assert table.to_dict("index") == {
-        "success": {"success": 1, "no_results": 0, "failed": 1},
-        "no_results": {"success": 1, "no_results": 0, "failed": 0},
-        "not stated": {"success": 0, "no_results": 0, "failed": 1},
-    }
-    assert int(table.to_numpy().sum()) == len(CASES)
-
-
-def test_an_expectation_that_no_rule_gives_keeps_its_row() -> None:
-    odd = Dataset("odd", "test", {}, [Case("q1", "?", expected_outcome="partial")], {})
-    assert outcome_table(odd, [Answer("q1", "Yes [1].", ("d#0",), ("d#0",))]).to_dict("index") == {
-        "partial": {"success": 1}
-    }
 
 
 def test_latencies_by_hand() -> None:
