@@ -23,7 +23,6 @@ from .overall import (
     score_overall,
 )
 from .pipeline import (
-    latency_table,
     score_pipeline,
 )
 from .retrieval_scores import (
@@ -51,7 +50,6 @@ __all__ = [
     "claim_support",
     "gold_fact_coverage",
     "injection_score",
-    "latency_table",
     "leakage_findings",
     "load_detector",
     "numeric_support",

@@ -330,8 +330,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(
             f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score "
-            "the judgements of one system at a time, and repeated verdicts as one judgement with "
-            "n_samples"
+            "the judgements of one system at a time"
         )
     order = pd.factorize(frame["measure"])[0].argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
