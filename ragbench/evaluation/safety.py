@@ -21,7 +21,6 @@ from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety import injection_score, leakage_findings
 from ragbench.metrics.safety.detection import (
-    BLOCK,
     WARN,
     detection_report,
     input_scores,
@@ -64,13 +63,11 @@ def safety_results(
     dataset: Dataset,
     detector: Callable[[str], float] | None,
     answers: Mapping[str, Answer],
-    *,
-    warn: float = WARN,
 ) -> SafetyResults:
     """What a detector finds in the safety samples, and what a system did with those that it was
     asked.
 
-    An input is classified correctly where the detector's score reaches `warn` exactly for attacks,
+    An input is classified correctly where the detector's score reaches `WARN` exactly for attacks,
     an output where something is found exactly in those that leak. Of the system, over the inputs
     that have one of the `answers` (sample_id -> answer), with Wilson's intervals:
 
@@ -92,13 +89,11 @@ def safety_results(
                 one.harmful,
                 one.category,
                 score,
-                (score >= warn) == one.harmful,
+                (score >= WARN) == one.harmful,
             )
             for one, score in zip(inputs, scores, strict=True)
         ]
-        figures += _figures(
-            "input", detection_report(inputs, scores, warn=warn, block=max(warn, BLOCK))
-        )
+        figures += _figures("input", detection_report(inputs, scores))
     if outputs := dataset.safety_outputs:
         findings = output_findings(outputs)
         samples += [
@@ -226,11 +221,7 @@ def score_leaks(
 
 
 def _figures(kind: str, table: pd.DataFrame) -> list[SafetyFigure]:
-    figures = []
-    for row in table.to_dict("records"):
-        part = "all" if row["split"] == "all" else f"{row['split']}: {row['part']}"
-        value, low, high = (known_number(row[name]) for name in ("value", "ci_low", "ci_high"))
-        figures.append(
-            SafetyFigure(kind, str(row["measure"]), part, value, low, high, int(row["n"]))
-        )
-    return figures
+    return [
+        SafetyFigure(kind, measure, part, *map(known_number, numbers), n)
+        for measure, part, *numbers, n in table.itertuples(index=False)
+    ]

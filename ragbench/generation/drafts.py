@@ -24,14 +24,12 @@ from ragbench.files import expanded
 from ragbench.generation.prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
-    QUESTIONS_SCHEMA,
     SUPPORT,
-    SUPPORT_SCHEMA,
     ask_for_questions,
     ask_for_support,
 )
 from ragbench.language import terms
-from ragbench.llms.reply_text import UnreadableError, json_objects, without_thoughts
+from ragbench.llms.reply_text import UnreadableError, json_objects, plain_schema, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
@@ -182,6 +180,8 @@ class Draft:
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
 
+# The order of the fields is the order in which a model writes them: evidence before question,
+# reason before verdict.
 class _Case(BaseModel):
     quote: str
     question: str
@@ -238,7 +238,7 @@ def generate_drafts(
         ],
         system=LABELLING_SYSTEM,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
-        schema=QUESTIONS_SCHEMA,
+        schema=plain_schema(_Cases),
         concurrency=concurrency,
         timeout_s=_TIMEOUT_S,
         label="questions",
@@ -343,7 +343,7 @@ def _supported(
         ],
         system=LABELLING_SYSTEM,
         max_tokens=_CHECK_TOKENS,
-        schema=SUPPORT_SCHEMA,
+        schema=plain_schema(_Support),
         concurrency=concurrency,
         timeout_s=_TIMEOUT_S,
         label="checks",

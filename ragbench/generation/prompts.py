@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms.fences import fence, fence_code, numbered
@@ -193,25 +192,6 @@ Answer:
 
 Reply with one JSON object and nothing else, in this form:
 {{"reason": "<one or two sentences>", "clear": <true or false>, "supported": <true or false>}}"""
-
-_TEXT: Mapping[str, Any] = {"type": "string"}
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-# The order of the fields is the order in which a model writes them: evidence before question,
-# reason before verdict.
-QUESTIONS_SCHEMA = _object(
-    cases={"type": "array", "items": _object(quote=_TEXT, question=_TEXT, answer=_TEXT)}
-)
-SUPPORT_SCHEMA = _object(reason=_TEXT, clear={"type": "boolean"}, supported={"type": "boolean"})
 
 
 def ask_for_questions(passage: str, count: int, title: str = "") -> str:

@@ -22,7 +22,7 @@ from ragbench.judges.criteria import (
     judgeable,
     verdicts,
 )
-from ragbench.judges.parser import Preference, UnreadableError, form_schema, read_verdicts
+from ragbench.judges.parser import Preference, UnreadableError, read_verdicts
 from ragbench.judges.prompts import (
     AUTHOR,
     CRITERIA,
@@ -32,6 +32,7 @@ from ragbench.judges.prompts import (
     ask_for_preference,
     repair_preference,
 )
+from ragbench.llms.reply_text import plain_schema
 from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, LLMLike
 
 AUDIT_BOUNDS: Mapping[str, float] = {
@@ -202,7 +203,7 @@ def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[fl
             prompts,
             system=JUDGE_SYSTEM,
             max_tokens=_REPLY_TOKENS,
-            schema=form_schema("preference"),
+            schema=plain_schema(Preference),
             concurrency=concurrency,
             timeout_s=TIMEOUT_S,
             label=label,
