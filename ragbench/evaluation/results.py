@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, printable, unknown
+from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
@@ -57,8 +57,7 @@ class Results(Sequence[Result]):
             return Results(self._results[key], baseline=self.baseline)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
-            if key not in by_name:
-                raise ConfigError(unknown("result", key, by_name))
+            check_known("result", by_name, key)
             return by_name[key]
         return self._results[key]
 
@@ -173,8 +172,8 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
         ConfigError: if no configuration has this name.
     """
     names = sorted(result.name for result in results)
-    if baseline and baseline not in names:
-        raise ConfigError(unknown("baseline", baseline, names))
+    if baseline:
+        check_known("baseline", names, baseline)
     stored = getattr(results, "baseline", "")
     return baseline or (stored if stored in names else names[0])
 

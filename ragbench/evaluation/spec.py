@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
@@ -68,16 +68,12 @@ def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
         ConfigError: one that does not exist.
     """
     names = [_ALIASES.get(name, name) for name in names]
-    for name in names:
-        if name not in MEASURED:
-            raise ConfigError(unknown("perspective", name, MEASURED))
+    check_known("perspective", MEASURED, *names)
     return tuple(name for name in MEASURED if name in names)
 
 
 def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in ALL_CRITERIA:
-            raise ConfigError(unknown("criterion", name, ALL_CRITERIA))
+    check_known("criterion", ALL_CRITERIA, *names)
     return tuple(dict.fromkeys(names))
 
 
@@ -102,8 +98,7 @@ def _check_depths(depths: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _check_suite(name: str) -> str:
-    if name not in SUITES:
-        raise ConfigError(unknown("suite", name, SUITES))
+    check_known("suite", SUITES, name)
     return name
 
 
@@ -288,9 +283,7 @@ class EvaluationSpec(BaseModel):
     else:
 
         def __init__(self, **options: Any) -> None:
-            fields = type(self).model_fields
-            if strange := [name for name in options if name not in fields]:
-                raise ConfigError(unknown("option", strange[0], fields))
+            check_known("option", type(self).model_fields, *options)
             try:
                 super().__init__(**options)
             except ValidationError as exc:

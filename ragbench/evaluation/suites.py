@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import SUITES, EvaluationSpec
 from ragbench.types import Case, Dataset, SafetySample
 
@@ -42,8 +42,7 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     Raises:
         ConfigError: an unknown suite.
     """
-    if suite not in SUITES:
-        raise ConfigError(unknown("suite", suite, SUITES))
+    check_known("suite", SUITES, suite)
     if suite == "full":
         return dataset
     chosen = select_sample(dataset, SMOKE_QUESTIONS)
@@ -92,12 +91,10 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
         *dataset.safety_inputs,
         *dataset.safety_outputs,
     ]
-    known = dict.fromkeys(one.category for one in labelled if one.category)
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                unknown("category", name, known) if known else f"{dataset.name!r} has no categories"
-            )
+    categories = dict.fromkeys(item.category for item in labelled if item.category)
+    if not categories:
+        raise ConfigError(f"{dataset.name!r} has no categories")
+    check_known("category", categories, *names)
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
     inputs, outputs = (
         tuple(one for one in own if one.category in names)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import llms, store
-from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
+from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.embedders import load_embedder
@@ -43,10 +43,7 @@ def choose_queries(
     Raises:
         ConfigError: an id that is not there.
     """
-    known = {case.query_id for case in dataset.cases}
-    for query_id in query_ids:
-        if query_id not in known:
-            raise ConfigError(unknown("query", query_id, sorted(known)))
+    check_known("query", dataset.queries, *query_ids)
     wanted = [
         case.query_id
         for case in dataset.cases

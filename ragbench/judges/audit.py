@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, check_known
 from ragbench.judges.agreement import spread
 from ragbench.judges.criteria import (
     MAX_ANSWER,
@@ -160,9 +160,8 @@ def judge_audit(
 
 
 def _check(criterion: str, n: int) -> None:
+    check_known("criterion", CRITERIA, criterion)
     suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
-    if criterion not in CRITERIA:
-        raise ConfigError(unknown("criterion", criterion, suited))
     if criterion not in suited:
         raise ConfigError(
             f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, check_known
 from ragbench.judges.parser import (
     UnreadableError,
     read_verdicts,
@@ -162,13 +162,10 @@ def judge(
         DataError: an answer to a question, or from a chunk, that is not there.
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
-    for name in criteria or ("",):
-        if name not in CRITERIA:
-            raise ConfigError(unknown("criterion", name, CRITERIA))
+    check_known("criterion", CRITERIA, *(criteria or ("",)))
     if concurrency < 1:
         raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
-    if mode not in MODES:
-        raise ConfigError(unknown("mode", mode, MODES))
+    check_known("mode", MODES, mode)
     materials = materials_of(
         answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
     )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
@@ -121,11 +121,10 @@ def check_thresholds(thresholds: Mapping[str, float]) -> None:
 
 
 def _check(
-    values: Mapping[str, float], what: str, parts: Iterable[str], high: float, expected: str
+    values: Mapping[str, float], what: str, parts: Collection[str], high: float, expected: str
 ) -> None:
+    check_known("part of the overall", parts, *values)
     for name, value in values.items():
-        if name not in parts:
-            raise ConfigError(unknown("part of the overall", name, parts))
         if not is_number(value) or not 0 <= value <= high:
             raise ConfigError(f"the {what} of {name!r} is {value!r}; expected a number {expected}")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     adjusted_p_values,
@@ -187,9 +187,7 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
     columns = [quality, *([costs] if isinstance(costs, str) else costs)]
     if len(columns) < 2:
         raise ConfigError("costs is empty: name at least one column of what the quality costs")
-    for name in columns:
-        if name not in table:
-            raise ConfigError(unknown("column", name, map(str, table)))
+    check_known("column", list(table), *columns)
     less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     if higher_is_better(quality):
         less[:, 0] *= -1

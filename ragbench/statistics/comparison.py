@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
@@ -176,8 +176,7 @@ def compare_all(
     1   none      -0.125      1.0         1.0
     """
     check_alpha(alpha)
-    if baseline not in scores_by_name:
-        raise ConfigError(unknown("baseline", baseline, map(str, scores_by_name)))
+    check_known("baseline", scores_by_name, baseline)
     if len(scores_by_name) < 2:
         raise ConfigError(
             f"nothing to compare {baseline!r} with: give the scores of at least one other "
