@@ -20,7 +20,6 @@ from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import (
-    JudgeFailures,
     Result,
     judge_failures,
     name_of,
@@ -189,7 +188,7 @@ def _check_gates(plan: EvaluationPlan) -> None:
                 f"--fail-under names {gate}, which this test set cannot show: {reason}"
             )
     best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
-    best |= views.document_ceilings(dataset, targets.named)
+    best |= views.ceilings_of(dataset, targets.named)
     check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
 
 
@@ -214,11 +213,6 @@ class PerspectiveScores:
     def measured(self) -> dict[str, pd.DataFrame]:
         """Return the frames of the perspectives that were measured."""
         return {one.name: self.frames[one.name] for one in self.states if one.measured}
-
-    @property
-    def judge_failures(self) -> JudgeFailures:
-        """Return how often the judge failed."""
-        return judge_failures(self.output.judgements or ())
 
 
 def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
@@ -268,9 +262,8 @@ def decide(
     deciding = plan.deciding
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    verdicts = cases.decide(
-        output, measured, plan.targets.cases, deciding.weights, scored.judge_failures.lost
-    )
+    lost = judge_failures(output.judgements or ()).lost
+    verdicts = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
     passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
     frames = {**scored.frames, "overall": verdicts.scores}
@@ -288,7 +281,7 @@ def _rows(
     plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets
 ) -> list[MeasureResult]:
     """Return a row for each measure, and one for each named measure of which there is no score."""
-    best = views.ceilings_of(scored.output, plan.named)
+    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
     there = {state.name for state in scored.states if state.measured}
     rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
@@ -380,15 +373,11 @@ def _diagnosed(
     )
 
 
-def _name(model: Any) -> str:
-    return model if isinstance(model, str) else str(model.name)
-
-
 def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
     """Return the settings in which an evaluation and its baseline should agree."""
     return {
         "perspectives": list(plan.spec.perspective_names),
-        "embedder": _name(plan.embedder),
+        "embedder": plan.embedder_name,
         "support_model": plan.support_model,
         "judge": plan.judge_name,
         "targets": dict(targets.measures),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -108,7 +107,8 @@ def save(
     if result.diagnosis is not None:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
     if result.rows:
-        texts[VERDICTS] = _verdicts_json(result)
+        decisions = json.dumps(plain(result.decisions), ensure_ascii=False, allow_nan=False)
+        texts[VERDICTS] = f"{decisions}\n"
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
         texts[JOURNAL] = (folder / JOURNAL).read_text(
@@ -133,16 +133,6 @@ def _counts(result: Result) -> dict[str, int]:
         "judgements": len(result.judgements),
         "rows": len(result.rows),
     }
-
-
-def _verdicts_json(result: Result) -> str:
-    parts = {one.name: getattr(result, one.name) for one in fields(Decisions)}
-    return json.dumps(plain(parts), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _decisions(text: str) -> dict[str, Any]:
-    read = _DECISIONS.validate_json(text)
-    return {one.name: getattr(read, one.name) for one in fields(Decisions)}
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -193,7 +183,8 @@ def load_result(path: str | Path) -> Result:
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     diagnosis = None
     if "diagnosis" in counts:
-        diagnosis = _diagnosis(path / DIAGNOSIS, config, counts["diagnosis"])
+        diagnosis = _diagnosis(path / DIAGNOSIS, config["questions"], counts["diagnosis"])
+    decisions = _read(path / VERDICTS, _DECISIONS.validate_json) if counts.get("rows") else None
     result = Result(
         name=path.resolve().name,
         config=config,
@@ -203,7 +194,7 @@ def load_result(path: str | Path) -> Result:
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
         diagnosis=diagnosis,
-        **(_read(path / VERDICTS, _decisions) if counts.get("rows") else {}),
+        **(decisions.decisions if decisions else {}),
     )
     for kind, count in _counts(result).items():
         if counts.get(kind, 0) != count:
@@ -284,15 +275,7 @@ def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
         return parse(path.read_bytes().decode("utf-8"))
     except FileNotFoundError as exc:
         raise DataError(_damaged(path, "it is missing")) from exc
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OSError,
-        RecursionError,
-    ) as exc:
+    except (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError) as exc:
         raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
 
 
@@ -303,36 +286,23 @@ def _damaged(path: Path, reason: str) -> str:
     )
 
 
-def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
-    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in
-    the file.
+def _diagnosis(path: Path, questions: Mapping[str, str], count: int) -> pd.DataFrame:
+    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
+    not in the file.
     """
-    failed: dict[str, dict[str, Any]] = _read(
-        path,
-        lambda text: {
-            row["query_id"]: _with_numbers(row) for row in map(parse_json, text.splitlines())
-        },
+    failed = _read(
+        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     )
-    if len(failed) != count or not set(failed) <= set(config["questions"]):
+    if len(failed) != count or not failed.keys() <= questions.keys():
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
     empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
     rows = [
-        {
-            "query_id": query_id,
-            "question": text,
-            "failed": query_id in failed,
-            **empty,
-            **failed.get(query_id, {}),
-        }
-        for query_id, text in config["questions"].items()
+        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty}
+        | failed.get(query_id, {})
+        for query_id, text in questions.items()
     ]
     columns = ["query_id", "question", "failed", *empty]
-    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
-
-
-def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {
-        name: None if row[name] is None else float(row[name])
-        for name in ("value", "held")
-        if name in row
-    }
+    try:
+        return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
+    except (TypeError, ValueError) as exc:
+        raise DataError(_damaged(path, str(exc))) from exc

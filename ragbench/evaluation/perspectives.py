@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,7 @@ _REACHED = (
     "context_evidence_recall",
     "context_chunk_recall",
 )
+_ANSWER_LABELS = ("reference_answer", "gold_facts", "required_keywords")
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
 _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
 _MANY_CHUNKS = 5_000
@@ -215,30 +216,23 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     )
 
 
-def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, float]:
-    """measure -> the mean of the best values that any system could reach, over the judged
-    questions.
+def ceilings_of(
+    dataset: Dataset, named: Sequence[str] = (), answered: SystemOutput | None = None
+) -> dict[str, float]:
+    """Return measure -> the mean of the best values that any system could reach, over the judged
+    questions; before a system `answered`, those of documents.
     """
-    measures = ranking_measures(levels_of(answered), named)
-    if not measures:
+    levels = levels_of(answered) if answered else retrieval_levels(dataset)
+    if not (measures := ranking_measures(levels, named)):
         return {}
-    ceilings = retrieval_ceilings(
-        answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks, measures=measures
+    best = retrieval_ceilings(
+        dataset,
+        chunk_run=answered.ranking if answered else None,
+        chunks=answered.chunks if answered else (),
+        measures=measures,
     )
-    best = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
-    return {str(name): float(value) for name, value in best.items()}
-
-
-def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, float]:
-    """The ceilings that are known before a system is asked: those of documents."""
-    if not any(map(bool, dataset.qrels.values())):
-        return {}
-    best = (
-        retrieval_ceilings(dataset, measures=ranking_measures(["document"], named))
-        .groupby("measure")["value"]
-        .mean()
-    )
-    return {str(name): float(value) for name, value in best.dropna().items()}
+    means = best.groupby("measure", sort=False)["value"].mean().dropna()
+    return {str(name): float(value) for name, value in means.items()}
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
@@ -253,7 +247,7 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
             _gave(given.get(case.query_id)) if case.answerable else math.nan,
         )
         for case in answered.dataset.cases
-        if _answer_label(case) or not case.answerable
+        if _has_label(case, _ANSWER_LABELS) or not case.answerable
     ]
     return pd.concat(
         [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
@@ -270,21 +264,11 @@ def _gave(answer: Answer | None) -> float:
     return float(bool(answer.text.strip()))
 
 
-def _wanted(case: Case) -> bool:
-    return bool(case.evidence or case.relevant_chunks or case.expected_chunks)
-
-
-def _answer_label(case: Case) -> bool:
-    return bool((case.reference_answer or "").strip() or case.gold_facts or case.required_keywords)
-
-
-def _pipeline_label(case: Case) -> bool:
-    return bool(
-        case.expected_outcome
-        or case.required_flags
-        or case.forbidden_flags
-        or case.min_citations is not None
-        or case.latency_budget_ms
+def _has_label(case: Case, names: Iterable[str]) -> bool:
+    """Return True if a case has one of these labels; 0 is one, and a blank text none."""
+    values = (getattr(case, name) for name in names)
+    return any(
+        value == 0 or bool(value.strip() if isinstance(value, str) else value) for value in values
     )
 
 
@@ -393,16 +377,17 @@ def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 class PerspectiveKind:
     """One way of looking at a system: what it needs of a system's output, and what it measures.
 
-    `needs` are names in `_NEEDS`. `is_labelled` states whether a dataset has the labels, with the
-    measures that the user named; `labels` names them. Perspectives `of_answers` decide whether a
-    question passes; one `of_samples` also looks at safety samples.
+    `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording`
+    describes, but where a dataset and the measures that the user named do `without`. Perspectives
+    `of_answers` decide whether a question passes; one `of_samples` also looks at safety samples.
     """
 
     name: str
     measure: Callable[[EvaluationPlan, SystemOutput], Measurement]
     needs: tuple[str, ...] = ()
-    is_labelled: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: True
-    labels: str = ""
+    labels: tuple[str, ...] = ()
+    wording: str = ""
+    without: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: False
     of_answers: bool = False
     of_samples: bool = False
 
@@ -416,7 +401,10 @@ class PerspectiveKind:
             self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
         ):
             return "no labels: the test set has no questions"
-        return "" if self.is_labelled(dataset, named) else f"no labels: no question {self.labels}"
+        if not self.labels or self.without(dataset, named):
+            return ""
+        is_labelled = any(_has_label(case, self.labels) for case in dataset.cases)
+        return "" if is_labelled else f"no labels: no question {self.wording}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
@@ -426,20 +414,8 @@ class PerspectiveKind:
         )
 
 
-def _ranks(dataset: Dataset, named: Sequence[str]) -> bool:
-    return any(map(bool, dataset.qrels.values())) or any(map(_wanted, dataset.cases))
-
-
-def _corrects(dataset: Dataset, named: Sequence[str]) -> bool:
-    return any(map(_answer_label, dataset.cases))
-
-
-def _expects(dataset: Dataset, named: Sequence[str]) -> bool:
-    """Return True if there are labels, or a target of the user names latency or cost, which need
-    none.
-    """
-    free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
-    return free or any(map(_pipeline_label, dataset.cases))
+def _needs_no_label(measure: str) -> bool:
+    return measure == "cost_usd" or is_latency_measure(measure)
 
 
 _NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
@@ -456,8 +432,9 @@ KINDS = {
             "retrieval",
             _retrieval,
             ("contexts", "documents"),
-            _ranks,
+            ("evidence", "relevant_chunks", "expected_chunks"),
             "names a relevant document, passage or chunk",
+            lambda dataset, named: any(map(bool, dataset.qrels.values())),
         ),
         PerspectiveKind("context", _context, ("texts",)),
         PerspectiveKind("groundedness", _groundedness, ("answers", "texts"), of_answers=True),
@@ -465,7 +442,7 @@ KINDS = {
             "answer",
             _answer,
             ("answers",),
-            _corrects,
+            _ANSWER_LABELS,
             "has a reference answer, gold facts or required keywords",
             of_answers=True,
         ),
@@ -473,8 +450,15 @@ KINDS = {
             "pipeline",
             _pipeline,
             ("answers",),
-            _expects,
+            (
+                "expected_outcome",
+                "required_flags",
+                "forbidden_flags",
+                "min_citations",
+                "latency_budget_ms",
+            ),
             "has an expected outcome, flags, citations or a latency budget",
+            lambda dataset, named: any(map(_needs_no_label, named)),
             of_answers=True,
         ),
         PerspectiveKind("safety", _safety, of_samples=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
@@ -88,16 +88,16 @@ class CaseResult:
 
     query_id: str
     question: str
-    category: str
-    query_type: str
-    passed: bool | None
-    reasons: tuple[str, ...]
-    outcome: str | None
-    expected_outcome: str | None
-    answer: str
-    retrieved: tuple[str, ...]
-    relevant: tuple[str, ...]
-    scores: Mapping[str, float | None]
+    category: str = ""
+    query_type: str = ""
+    passed: bool | None = None
+    reasons: tuple[str, ...] = ()
+    outcome: str | None = None
+    expected_outcome: str | None = None
+    answer: str = ""
+    retrieved: tuple[str, ...] = ()
+    relevant: tuple[str, ...] = ()
+    scores: Mapping[str, float | None] = field(default_factory=dict)
     unsupported_claims: tuple[str, ...] = ()
     fabricated_numbers: tuple[str, ...] = ()
     invented_claims: tuple[str, ...] = ()
@@ -292,3 +292,8 @@ class Decisions:
     comparison: Comparison | None = None
     latency: tuple[Latency, ...] = ()
     costs: tuple[Cost, ...] = ()
+
+    @property
+    def decisions(self) -> dict[str, Any]:
+        """Return what was decided by name: the fields of `Decisions`."""
+        return {each.name: getattr(self, each.name) for each in fields(Decisions)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -60,12 +61,10 @@ class JudgeFailures(NamedTuple):
     @property
     def warning(self) -> str:
         """How much failed and why; "" where nothing did."""
+        if not self.failed:
+            return ""
         part = f"{self.failed} of {self.requested} judgements failed"
-        return (
-            f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}"
-            if self.failed
-            else ""
-        )
+        return f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}"
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
@@ -75,18 +74,13 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
     """
     requested = [judgement for judgement in judgements if judgement.samples]
-    failed = [
-        judgement for judgement in requested if judgement.state in ("judge_failed", "unreadable")
-    ]
+    failed = [each for each in requested if each.state in ("judge_failed", "unreadable")]
     if not failed:
         return JudgeFailures(len(requested))
-    worst = max((one.criterion for one in failed), key=[one.criterion for one in failed].count)
-    lost = frozenset(
-        one.query_id for one in failed if one.criterion in ("correctness", "faithfulness")
-    )
-    n_requested, n_failed = (
-        sum(one.criterion == worst for one in some) for some in (requested, failed)
-    )
+    [(worst, n_failed)] = Counter(each.criterion for each in failed).most_common(1)
+    n_requested = sum(each.criterion == worst for each in requested)
+    decisive = ("correctness", "faithfulness")
+    lost = frozenset(each.query_id for each in failed if each.criterion in decisive)
     return JudgeFailures(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
 
 
@@ -182,24 +176,15 @@ class Result(Decisions):
             scores.setdefault(query_id, {})[name] = known_number(value)
         cases = []
         for query_id, values in scores.items():
-            answer = answers.get(query_id) or Answer(
-                query_id, "", outcome="failed", error="no answer"
-            )
-            decided: dict[str, Any] = {
-                "passed": None,
-                "category": "",
-                "query_type": "",
-                "expected_outcome": None,
-                "reasons": (),
-                "relevant": (),
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in self.verdicts.get(query_id, {}).items()
-                },
+            missing = Answer(query_id, "", outcome="failed", error="no answer")
+            answer = answers.get(query_id) or missing
+            decided = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in self.verdicts.get(query_id, {}).items()
             }
             case = CaseResult(
-                query_id=query_id,
-                question=self.queries.get(query_id, ""),
+                query_id,
+                self.queries.get(query_id, ""),
                 outcome=outcome_of(answer),
                 answer=masked(answer.text),
                 retrieved=tuple(map(masked_id, answer.contexts)),

@@ -67,14 +67,12 @@ class Results(Sequence[Result]):
     @property
     def scores(self) -> pd.DataFrame:
         """All scores, tidy: name (of the result), query_id, measure, value."""
-        parts = {result.name: result.scores for result in self._results}
-        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+        return _together({result.name: result.scores for result in self._results})
 
     @property
     def questions(self) -> pd.DataFrame:
         """One row per question and result: name, then the columns of `Result.questions`."""
-        parts = {result.name: result.questions for result in self._results}
-        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+        return _together({result.name: result.questions for result in self._results})
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
@@ -101,6 +99,10 @@ class Results(Sequence[Result]):
         scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
         return compare_all(scores, baseline_name(self, baseline), measures=chosen)
+
+
+def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
 
 
 def main_measure(scores: pd.DataFrame) -> str:
@@ -189,9 +191,7 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
     if measure:
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
-    if len(results) < 2 or not any(
-        with_language_model(result.config["parameters"]) for result in results
-    ):
+    if len(results) < 2 or not any(map(with_language_model, results)):
         return main
     first = _values(results[0], main)
     if any(_values(result, main) != first for result in results[1:]):
@@ -311,30 +311,26 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
-    facts = result.config.get("facts", {})
+    facts = result.facts
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
-    standing |= {
-        "search_ms": facts.get("search_ms"),
-        "with_llm": with_language_model(result.config["parameters"]),
-    }
+    standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result)}
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
     return standing | {name: facts.get(name) for name in costs} | per_question(result)
 
 
 def per_question(result: Result) -> dict[str, float | None]:
     """Return what a user waits and pays for, None where that is not known."""
-    cost_usd = result.config.get("facts", {}).get("generator_cost_usd")
-    total = next((one for one in result.latency if one.stage == "total"), None)
+    cost_usd = result.facts.get("generator_cost_usd")
+    total = next((each for each in result.latency if each.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
-    known = cost_usd is not None and (
-        is_ours or any(answer.usage is not None for answer in result.answers)
-    )
+    is_known = is_ours or any(answer.usage is not None for answer in result.answers)
+    cost = None
+    if cost_usd is not None and is_known:
+        cost = 1000 * cost_usd / max(1, len(result.queries))
     return {
         "latency_p50_ms": total.p50 if total else None,
         "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": 1000 * cost_usd / max(1, len(result.queries))
-        if known and cost_usd is not None
-        else None,
+        "cost_per_1000_usd": cost,
     }
 
 
@@ -368,6 +364,6 @@ def mean_of(scores: pd.DataFrame, measure: str) -> float:
     return round(float(only(scores, measure)["value"].mean()), 12)
 
 
-def with_language_model(parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration's answers come from a language model."""
-    return str(parameters.get("llm", "extractive")) != "extractive"
+def with_language_model(result: Result) -> bool:
+    """Return True if a configuration's answers come from a language model."""
+    return str(result.parameters.get("llm", "extractive")) != "extractive"

@@ -410,4 +410,13 @@ class EvaluationPlan:
     @property
     def judge_name(self) -> str:
         """The name of the judge, "" for none."""
-        return self.spec.judge if isinstance(self.spec.judge, str) else self.spec.judge.name
+        return _name(self.spec.judge)
+
+    @property
+    def embedder_name(self) -> str:
+        """The name of what measures likeness."""
+        return _name(self.embedder)
+
+
+def _name(model: Any) -> str:
+    return model if isinstance(model, str) else str(model.name)
