@@ -1,11 +1,9 @@
-from .agreement import agreement, spread
 from .audit import AUDIT_BOUNDS, judge_audit
-from .criteria import judge
+from .criteria import judge, spread
 from .parser import rank_weighted_precision
 
 __all__ = [
     "AUDIT_BOUNDS",
-    "agreement",
     "judge",
     "judge_audit",
     "rank_weighted_precision",

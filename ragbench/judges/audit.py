@@ -13,13 +13,13 @@ from scipy.stats import beta
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, check_known
-from ragbench.judges.agreement import spread
 from ragbench.judges.criteria import (
     MAX_ANSWER,
     NEEDS,
     TIMEOUT_S,
     Material,
     judgeable,
+    spread,
     verdicts,
 )
 from ragbench.judges.parser import Preference, UnreadableError, read_verdicts

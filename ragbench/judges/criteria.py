@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, check_known
@@ -31,6 +32,8 @@ from ragbench.types import (
     Passage,
     chunks_by_id,
 )
+
+_T = TypeVar("_T")
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
@@ -150,8 +153,7 @@ def judge(
         dataset: the questions and reference answers. chunks: what the answers' contexts name; not
         used by "correctness" and "relevance". concurrency: maximum number of requests at a time.
         mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by
-            itself, which costs more and keeps the judgements independent. `agreement` compares the
-            two.
+            itself, which costs more and keeps the judgements independent.
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:
@@ -194,6 +196,18 @@ def judge(
                 stacklevel=2,
             )
     return judgements
+
+
+def spread(answers: Sequence[_T], n: int) -> list[_T]:
+    """Return `n` of the answers, evenly spread over the list; all where there are fewer.
+
+    For a second judgement of a sample: the first ones of a dataset are often all of one kind.
+
+    >>> from ragbench.types import Answer
+    >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]
+    ['q0', 'q2', 'q4']
+    """
+    return [answers[i * len(answers) // n] for i in range(n)] if n < len(answers) else list(answers)
 
 
 def write_request(
