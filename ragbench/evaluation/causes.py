@@ -223,6 +223,7 @@ def diagnose(
     for chunk in chunks:
         by_document.setdefault(chunk.doc_id, []).append(chunk)
     values = values_by_query(scores.dropna(subset=["value"]))
+    texts = _Texts(dataset, by_id, by_document)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
     rows = []
     for case in dataset.cases:
@@ -231,7 +232,7 @@ def diagnose(
         measures = values.get(case.query_id, {})
         decisive = next((name for name in _DECISIVE if name in measures), None)
         deep = ranking(run.get(case.query_id, {}))[:depth]
-        reach = _reach(dataset, case, answer, deep, by_id, by_document)
+        reach = texts.reach(case, answer, deep)
         cause, evidence = _cause(_Question(dataset, case, answer, measures, decisive, reach, depth))
         criterion = "correctness" if cause in _DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
@@ -389,60 +390,89 @@ def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chu
             raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 
-def _reach(
-    dataset: Dataset,
-    case: Case,
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-    by_document: Mapping[str, Sequence[Chunk]],
-) -> _Reach | None:
-    """Return how far the evidence came; None where no label names the evidence."""
-    spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
-    if spans and not answer.passages:
-        return _reach_of_spans(dataset, spans, answer, deep, by_id, by_document)
-    return _reach_of_documents(dataset, case, spans, answer, deep, by_id)
+class _Texts(NamedTuple):
+    """The documents, and the chunks by their ids and their documents."""
 
+    dataset: Dataset
+    by_id: Mapping[str, Chunk]
+    by_document: Mapping[str, Sequence[Chunk]]
 
-def _reach_of_spans(
-    dataset: Dataset,
-    spans: Sequence[Span],
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-    by_document: Mapping[str, Sequence[Chunk]],
-) -> _Reach:
-    passages: dict[str, list[Span]] = {}  # the same words twice are one passage: either will do
-    for span in spans:
-        passages.setdefault(_text_of(dataset, span), []).append(span)
-    length = sum(map(len, passages))
+    def reach(self, case: Case, answer: Answer, deep: Sequence[str]) -> _Reach | None:
+        """Return how far the evidence came; None where no label names the evidence."""
+        spans = [span for span in case.evidence if span.doc_id in self.dataset.corpus]
+        if spans and not answer.passages:
+            return self._of_spans(spans, answer, deep)
+        return self._of_documents(case, spans, answer, deep)
 
-    def fraction(ids: Sequence[str]) -> float:
-        chunks = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
-        best = {
-            text: max(evidence_recall(chunks, [span]) for span in copies)
-            for text, copies in passages.items()
-        }
-        return sum(len(text) * best[text] for text in passages) / length
+    def _of_spans(self, spans: Sequence[Span], answer: Answer, deep: Sequence[str]) -> _Reach:
+        passages: dict[str, list[Span]] = {}  # the same words twice are one passage
+        for span in spans:
+            passages.setdefault(_text_of(self.dataset, span), []).append(span)
+        length = sum(map(len, passages))
 
-    inside = [by_id[i] for i in answer.contexts if i in by_id]
-    split = any(
-        not any(
-            chunk.start <= span.start and span.end <= chunk.end
-            for chunk in by_document.get(span.doc_id, ())
+        def fraction(ids: Sequence[str]) -> float:
+            chunks = [self.by_id[i] for i in dict.fromkeys(ids) if i in self.by_id]
+            best = {
+                text: max(evidence_recall(chunks, [span]) for span in copies)
+                for text, copies in passages.items()
+            }
+            return sum(len(text) * best[text] for text in passages) / length
+
+        inside = [self.by_id[i] for i in answer.contexts if i in self.by_id]
+        split = any(
+            not any(
+                chunk.start <= span.start and span.end <= chunk.end
+                for chunk in self.by_document.get(span.doc_id, ())
+            )
+            and any(
+                chunk.doc_id == span.doc_id and chunk.start < span.end and span.start < chunk.end
+                for chunk in inside
+            )
+            for span in spans
         )
-        and any(
-            c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside
+        return _Reach(
+            1.0,
+            fraction((*deep, *answer.contexts)),
+            fraction((*answer.contexts, *answer.cut)),
+            fraction(answer.contexts),
+            split,
         )
-        for span in spans
-    )
-    return _Reach(
-        1.0,
-        fraction((*deep, *answer.contexts)),
-        fraction((*answer.contexts, *answer.cut)),
-        fraction(answer.contexts),
-        split,
-    )
+
+    def _of_documents(
+        self, case: Case, spans: Sequence[Span], answer: Answer, deep: Sequence[str]
+    ) -> _Reach | None:
+        contexts = answer.contexts
+        document_of = {chunk_id: chunk.doc_id for chunk_id, chunk in self.by_id.items()}
+        document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages}
+        grades = self.dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
+        relevant |= {span.doc_id for span in case.evidence}
+        if not relevant:
+            return None
+
+        def fraction(ids: Sequence[str]) -> float:
+            return len({document_of.get(i) for i in ids} & relevant) / len(relevant)
+
+        pieces = sorted((self.by_id[i] for i in contexts if i in self.by_id), key=_place)
+        texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
+        joined = _folded(" ".join(texts))
+        documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]
+        whole = all(
+            document is not None and _folded(document.full_text) in joined for document in documents
+        )
+        stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
+        quotes = [_text_of(self.dataset, span) for span in spans]
+        quoted = sum(len(text) for text in quotes if text in joined)
+        # A system with documents of its own has no corpus here: then the corpus cannot be checked.
+        is_foreign = not self.dataset.corpus and bool(answer.passages)
+        return _Reach(
+            float(is_foreign or bool(relevant & set(self.dataset.corpus))),
+            fraction((*deep, *contexts)),
+            fraction((*contexts, *answer.cut)),
+            fraction(contexts),
+            documents=len(relevant),
+            located=whole or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
+        )
 
 
 def _text_of(dataset: Dataset, span: Span) -> str:
@@ -451,46 +481,6 @@ def _text_of(dataset: Dataset, span: Span) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.split())
-
-
-def _reach_of_documents(
-    dataset: Dataset,
-    case: Case,
-    spans: Sequence[Span],
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-) -> _Reach | None:
-    contexts = answer.contexts
-    document_of = {chunk_id: chunk.doc_id for chunk_id, chunk in by_id.items()}
-    document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages}
-    grades = dataset.qrels.get(case.query_id, {})
-    relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
-    relevant |= {span.doc_id for span in case.evidence}
-    if not relevant:
-        return None
-
-    def fraction(ids: Sequence[str]) -> float:
-        return len({document_of.get(i) for i in ids} & relevant) / len(relevant)
-
-    pieces = sorted((by_id[i] for i in contexts if i in by_id), key=_place)
-    texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
-    joined = _folded(" ".join(texts))
-    documents = [dataset.corpus.get(doc_id) for doc_id in relevant]
-    whole = all(one is not None and _folded(one.full_text) in joined for one in documents)
-    stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
-    quotes = [_text_of(dataset, span) for span in spans]
-    quoted = sum(len(text) for text in quotes if text in joined)
-    # A system with documents of its own has no corpus here: then the corpus cannot be checked.
-    is_foreign = not dataset.corpus and bool(answer.passages)
-    return _Reach(
-        float(is_foreign or bool(relevant & set(dataset.corpus))),
-        fraction((*deep, *contexts)),
-        fraction((*contexts, *answer.cut)),
-        fraction(contexts),
-        documents=len(relevant),
-        located=whole or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
-    )
 
 
 def _place(chunk: Chunk) -> tuple[str, int]:

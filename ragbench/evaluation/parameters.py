@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,13 @@ _MINIMUM = {
 }
 
 
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "chunker": check_chunker,
+    "retriever": check_retriever,
+    "language": find_language,
+    "prompt": check_prompt,
+    "measures": load_measures,
+}
 _WORDS = {
     str: "text",
     int: "a whole number",
@@ -240,20 +247,13 @@ def check_parameters(
     parameters = configuration(parameters)
     if system := parameters.get("system"):
         check_system(system, folder=folder, settings=settings)
-    if "chunker" in parameters:
-        check_chunker(parameters["chunker"])
+    for name, check in _CHECKS.items():
+        if name in parameters:
+            check(parameters[name])
     if parameters.get("reranker"):
         check_reranker(parameters["reranker"])
-    if "retriever" in parameters:
-        check_retriever(parameters["retriever"])
-    if "language" in parameters:
-        find_language(parameters["language"])
     if "llm" in parameters:
         check_generator(parameters["llm"], settings)
-    if "prompt" in parameters:
-        check_prompt(parameters["prompt"])
-    if parameters.get("measures"):
-        load_measures(parameters["measures"])
     if judge := spec_of(parameters).judge:
         check_llm(judge, settings)
     for name, least in _MINIMUM.items():
