@@ -127,7 +127,7 @@ def compare(
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference for which as many queries lead to a decision (uncorrected)
         with a probability of
-            0.8; the same as `detectable` of `required_queries`. A smaller difference that matters
+            0.8. A smaller difference that matters
             needs more queries, for any p. pd.NA where there is none, and where all queries differ
             by the same.
         n_tests, n_unpaired: see above.
