@@ -323,13 +323,13 @@ def _cause(question: _Question) -> tuple[str, str]:
     cause = "refused" if answer.abstained else "not_used"
     if reach is None:
         return cause, verdict
-    held = reach.shown(reach.context)
+    in_context = reach.shown(reach.context)
     if not reach.located:
         return "unknown_chunk", (
-            f"{verdict}; the context has chunks of {held} ({reach.shown(reach.deep)} in the best "
+            f"{verdict}; the context has chunks of {in_context} ({reach.shown(reach.deep)} in the best "
             f"{question.depth}), and no label says whether they hold what the answer needs"
         )
-    return cause, f"{verdict} although the context holds {held}"
+    return cause, f"{verdict} although the context holds {in_context}"
 
 
 def _disputed(question: _Question) -> tuple[str, str] | None:
@@ -383,10 +383,12 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
 
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
     """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
-    known = by_id.keys() | {passage.passage_id for one in answers for passage in one.passages}
+    ids_with_text = by_id.keys() | {
+        passage.passage_id for answer in answers for passage in answer.passages
+    }
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, ids in (*run.items(), *contexts.items()):
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in known]:
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in ids_with_text]:
             raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 
@@ -457,7 +459,7 @@ class _Texts(NamedTuple):
         texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
         joined = _folded(" ".join(texts))
         documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]
-        whole = all(
+        has_all = all(
             document is not None and _folded(document.full_text) in joined for document in documents
         )
         stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
@@ -471,7 +473,7 @@ class _Texts(NamedTuple):
             fraction((*contexts, *answer.cut)),
             fraction(contexts),
             documents=len(relevant),
-            located=whole or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
+            located=has_all or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
         )
 
 

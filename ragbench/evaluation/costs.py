@@ -16,7 +16,7 @@ def costs_of(
     judgements: Sequence[Judgement] = (),
     ablations: Sequence[Answer] = (),
 ) -> tuple[Cost, ...]:
-    """What was asked of language models and what that costs, one `Cost` per part and model.
+    """Return what was asked of language models and what that costs, one `Cost` per part and model.
 
     The cost is that of a run where no reply is stored yet, so it does not depend on what this
     machine asked before.
@@ -57,8 +57,8 @@ def costs_of(
 
 
 def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a
-    result.
+    """Return what a configuration costs and how long a reply takes, as plain numbers for the facts
+    of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
     parts. Each is 0 without a language model and None where a price is unknown. `generate_ms` is

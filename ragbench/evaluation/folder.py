@@ -93,7 +93,7 @@ def save(
     counts = _counts(result)
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
-    found_nothing = sorted(query_id for query_id, found in result.run.items() if not found)
+    found_nothing = sorted(query_id for query_id, ranked in result.run.items() if not ranked)
     config = {**result.config, "counts": counts, "found_nothing": found_nothing}
     texts = {
         "config.json": _json(config),
@@ -123,8 +123,8 @@ def save(
 
 
 def _counts(result: Result) -> dict[str, int]:
-    """The number of entries in the files that are named so, by which a file that was cut short is
-    found.
+    """Return the number of entries in the files that are named so, by which a file that was cut
+    short is found.
     """
     return {
         "run": sum(map(len, result.run.values())),
@@ -202,14 +202,14 @@ def load_result(path: str | Path) -> Result:
             raise DataError(
                 _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
             )
-    for own in result.settings.get("measures", ()):
-        if find_measure(own["name"]) is None:
-            declare(Measure(**{**own, "bounds": tuple(own["bounds"])}))
+    for declared in result.settings.get("measures", ()):
+        if find_measure(declared["name"]) is None:
+            declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
 
 
 def load_results(folder: str | Path) -> Results:
-    """Every result in a folder, by name; all on the same data and the same questions.
+    """Read every result in a folder, by name; all on the same data and the same questions.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result.
@@ -236,9 +236,9 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     first = results[0]
-    asked = set(first.scores["query_id"])
+    query_ids = set(first.scores["query_id"])
     for other in results[1:]:
-        difference = asked ^ set(other.scores["query_id"])
+        difference = query_ids ^ set(other.scores["query_id"])
         if difference:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same "
@@ -255,12 +255,12 @@ def save_baseline(folder: Path, name: str) -> None:
 
 
 def _stored_baseline(folder: Path) -> str:
-    found = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
-    return str(found.get("baseline", "")) if isinstance(found, dict) else ""
+    record = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
+    return str(record.get("baseline", "")) if isinstance(record, dict) else ""
 
 
 def result_folders(folder: Path) -> list[Path]:
-    """The folders in a sweep's folder that hold a result, whole or damaged, by name."""
+    """Return the folders in a sweep's folder that hold a result, whole or damaged, by name."""
     return sorted(
         path
         for path in folder.iterdir()

@@ -69,7 +69,7 @@ _NO_TEXTS = "the system does not report which texts it answered from"
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataFrame:
-    """Ranking measures at every level that the labels allow, evidence found, and what reached the
+    """Score rankings at every level that the labels allow, the evidence found, and what reached the
     context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
@@ -84,25 +84,27 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
             judged = {
                 name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")
             }
-            measures = [one for name in measures for one in (name, judged.get(name)) if one]
-        found = score_retrieval(
+            measures = [
+                measure for name in measures for measure in (name, judged.get(name)) if measure
+            ]
+        scores = score_retrieval(
             dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures
         )
         complete = {
-            name for name, part in found.groupby("measure") if part["value"].min() == 1
+            name for name, part in scores.groupby("measure") if part["value"].min() == 1
         } - set(named)
         frames.append(
-            found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))]
+            scores[~(scores["measure"].isin(complete) & scores["measure"].str.startswith("Judged"))]
         )
     context = score_context(dataset, answers, answered.texts)
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
-        known = {chunk.chunk_id for chunk in answered.chunks}
-        held = {
-            query: {i: s for i, s in found.items() if i in known}
-            for query, found in answered.ranking.items()
+        ids = {chunk.chunk_id for chunk in answered.chunks}
+        run_of_chunks = {
+            query: {i: s for i, s in scores.items() if i in ids}
+            for query, scores in answered.ranking.items()
         }
-        usual = score_spans(dataset, held, answered.chunks, tokenizer=answered.tokenizer)
+        usual = score_spans(dataset, run_of_chunks, answered.chunks, tokenizer=answered.tokenizer)
         usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
         if more := [
@@ -117,7 +119,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
             }
             extra = score_spans(
                 dataset,
-                held,
+                run_of_chunks,
                 answered.chunks,
                 ks=depths[""],
                 budgets=depths["tok"],
@@ -128,8 +130,8 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:
-    """The usual ranking measures at these levels, and those of `named` that are ranking measures at
-    one of them.
+    """Return the usual ranking measures at these levels, and those of `named` that are ranking
+    measures at one of them.
     """
     usual = [f"{_PREFIX[level]}{name}" for level in levels for name in _ALWAYS]
     more = [name for name in named if is_ranking_measure(name) and measure_of(name).level in levels]
@@ -152,7 +154,8 @@ def at_depths(depths: Sequence[int] = KS) -> list[str]:
 
 
 def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
-    """`score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not known.
+    """Return `score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not
+    known.
 
     Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
     many.
@@ -164,22 +167,22 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
             :: -(-len(answered.chunks) // _MANY_CHUNKS)
         ]
     )
-    own = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
-    table = score_chunks(answered.dataset, own, tokenizer=answered.tokenizer)
-    found = dict(zip(table["measure"], table["value"], strict=True))
+    sample = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
+    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
+    values = dict(zip(table["measure"], table["value"], strict=True))
     return {
         "chunks": len(answered.chunks),
-        **{n: float(v) for n, v in found.items() if n != "chunks" and v == v},
+        **{n: float(v) for n, v in values.items() if n != "chunks" and v == v},
     }
 
 
 def levels_of(answered: SystemOutput) -> tuple[str, ...]:
-    """The levels that the ranking can be scored at, of "document", "span" and "chunk"."""
+    """Return the levels that the ranking can be scored at, of "document", "span" and "chunk"."""
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
 def judged_by(answered: SystemOutput) -> str:
-    """What the ranking is judged by, in words."""
+    """Return what the ranking is judged by, in words."""
     return f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(answered))}"
 
 
@@ -189,14 +192,14 @@ def passages_in_doubt(answered: SystemOutput) -> str:
     """
     counts = answered.system.get("matched_passages", {})
     several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
-    found = [not_attributable(answered.system)]
+    doubts = [not_attributable(answered.system)]
     if several > _MAX_IN_DOUBT * total:
-        found.append(
+        doubts.append(
             f"{several} of {total} passages ({several / total:.0%}) are in two or three "
             "documents, and count for the least relevant of them; ids of documents in the "
             "system's contexts remove the doubt"
         )
-    return "; ".join(filter(None, found))
+    return "; ".join(filter(None, doubts))
 
 
 def not_attributable(system: Mapping[str, Any]) -> str:
@@ -236,15 +239,15 @@ def ceilings_of(
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
-    """How right the answers are, and `answered`: 1 where an answer was given to a question that has
-    one, else 0.
+    """Return how right the answers are, and `answered`: 1 where an answer was given to a question
+    that has one, else 0.
     """
-    given = {answer.query_id: answer for answer in answered.answers}
+    by_query = {answer.query_id: answer for answer in answered.answers}
     rows = [
         (
             case.query_id,
             "answered",
-            _gave(given.get(case.query_id)) if case.answerable else math.nan,
+            _gave(by_query.get(case.query_id)) if case.answerable else math.nan,
         )
         for case in answered.dataset.cases
         if _has_label(case, _ANSWER_LABELS) or not case.answerable

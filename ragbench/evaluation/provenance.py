@@ -28,8 +28,8 @@ _DECIDING = (
 
 
 def environment() -> dict[str, Any]:
-    """What may change a number or a latency: Python, platform, cores, versions. Nothing that names
-    a machine or user.
+    """Return what may change a number or a latency: Python, platform, cores, versions. Nothing that
+    names a machine or user.
 
     >>> sorted(environment())
     ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']
@@ -49,7 +49,7 @@ def environment() -> dict[str, Any]:
 
 
 def own_version() -> str:
-    """The version of ragbench that is installed."""
+    """Return the version of ragbench that is installed."""
     try:
         return version("ragbench-lab")
     except PackageNotFoundError:  # a checkout on PYTHONPATH

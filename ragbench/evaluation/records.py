@@ -21,12 +21,12 @@ VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 
 
 def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
-    """Scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
+    """Return scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def known_number(value: Any) -> float | None:
-    """A number as records have it: None where there is none, or it is not finite.
+    """Return a number as records have it: None where there is none, or it is not finite.
 
     >>> known_number(float("nan")), known_number(1)
     (None, 1.0)
@@ -222,9 +222,12 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """What got worse: names of measures, and of pass/fail counts."""
+        """Return what got worse: names of measures, and of pass/fail counts."""
         measures = [change.measure for change in self.changes if change.verdict == "regression"]
-        return (*measures, *(one.what for one in self.pass_fail if one.verdict == "regression"))
+        return (
+            *measures,
+            *(group.what for group in self.pass_fail if group.verdict == "regression"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +267,15 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
-    """The sum in US dollars of all costs, or of those of one part; None where one of them is
+    """Return the sum in US dollars of all costs, or of those of one part; None where one of them is
     unknown.
 
     >>> cost = Cost("judge", "openai:mine", 3, 0, 0, 900, 60, None)
     >>> total_cost([cost]), total_cost([cost], "generator")
     (None, 0.0)
     """
-    own = [cost.usd for cost in costs if not part or cost.part == part]
-    return None if None in own else math.fsum(usd for usd in own if usd is not None)
+    usd_of_part = [cost.usd for cost in costs if not part or cost.part == part]
+    return None if None in usd_of_part else math.fsum(usd for usd in usd_of_part if usd is not None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -95,12 +95,12 @@ class SystemOutput:
         """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
         passage's, or (then "") not known.
         """
-        known = {chunk.chunk_id for chunk in self.chunks}
+        ids = {chunk.chunk_id for chunk in self.chunks}
         more: dict[str, Chunk] = {}
         for answer in self.answers:
             passages = {passage.passage_id: passage for passage in answer.passages}
             for context in answer.contexts:
-                if context not in known and context not in more:
+                if context not in ids and context not in more:
                     passage = passages.get(context)
                     text, doc_id = (passage.text, passage.doc_id) if passage else ("", "")
                     more[context] = Chunk(context, doc_id, 0, len(text), text)
@@ -108,8 +108,8 @@ class SystemOutput:
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
-    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a
-    `Pipeline`.
+    """Return the system that the parameters of `evaluate.ipynb` describe: what `system` names, or
+    else a `Pipeline`.
 
     A `system` that is a retriever's name is the pipeline with that retriever. Constructing the
     pipeline is indexing.
@@ -124,11 +124,11 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline
     Raises:
         ConfigError, DataError, ModelError: as `Pipeline`.
     """
-    own = configuration(parameters)
-    if own.get("system"):
-        return str(own["system"])
-    options = {name: own[name] for name in OF_PIPELINE if name in own}
-    options["max_context_tokens"] = own.get("max_context_tokens") or None
+    settings = configuration(parameters)
+    if settings.get("system"):
+        return str(settings["system"])
+    options = {name: settings[name] for name in OF_PIPELINE if name in settings}
+    options["max_context_tokens"] = settings.get("max_context_tokens") or None
     return Pipeline(dataset, **options)
 
 
@@ -302,7 +302,7 @@ def _answers(
     alone: Mapping[str, Answer] = {}
     is_asked = isinstance(system, System) and not isinstance(system, RecordedSystem)
     if not isinstance(system, System):
-        given = _one_per_case(dataset, system)
+        replies = _one_per_case(dataset, system)
     else:
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
@@ -313,9 +313,9 @@ def _answers(
                 dataset,
                 timed,
             )
-        given = ask(system, dataset, concurrency=concurrency, known=alone)
+        replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
-    matched = match_passages(given, dataset)
+    matched = match_passages(replies, dataset)
     _warn_of_lost(about["name"], matched.is_foreign)
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
@@ -331,7 +331,7 @@ def _answers(
             "matched_passages": matched.counts,
             **({"is_foreign": True} if matched.is_foreign else {}),
         },
-        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in given),
+        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in replies),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
         has_answers=all_failed
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
@@ -355,8 +355,8 @@ def _warn_of_lost(name: str, is_foreign: bool) -> None:
 def _safety_answers(
     answered: SystemOutput, system: System | Sequence[Answer], concurrency: int
 ) -> dict[str, Answer]:
-    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are
-    left out.
+    """Return sample_id -> the answer to each safety input; those that failed, or were not recorded,
+    are left out.
     """
     lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
@@ -373,11 +373,11 @@ def _safety_answers(
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:
-    """sample_id -> text of the safety inputs whose id is not that of a question too."""
+    """Return sample_id -> text of the safety inputs whose id is not that of a question too."""
     return {
-        one.sample_id: one.text
-        for one in dataset.safety_inputs
-        if one.sample_id not in dataset.queries
+        sample.sample_id: sample.text
+        for sample in dataset.safety_inputs
+        if sample.sample_id not in dataset.queries
     }
 
 
@@ -427,7 +427,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
 def _ask_alone(
     answer: Callable[[str, str], Answer], dataset: Dataset, timed: int
 ) -> dict[str, Answer]:
-    """query_id -> the answers to questions that were asked one at a time, in their order.
+    """Return query_id -> the answers to questions that were asked one at a time, in their order.
 
     They are the first `timed`, as far as they come within a minute, and those with a budget. Where
     the first few all fail, the others are not waited for.
@@ -468,7 +468,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
 
 
 def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
-    """One answer per case, in the order of the cases; a missing one is a failed one."""
+    """Return one answer per case, in the order of the cases; a missing one is a failed one."""
     for answer in answers:
         if not isinstance(answer, Answer):
             raise ConfigError(
@@ -503,6 +503,6 @@ def _ranked(answer: Answer) -> dict[str, float]:
 
 
 def _chunking(chunks: Sequence[Chunk]) -> str:
-    """Which pieces the documents are cut into, in 12 hex digits."""
+    """Return which pieces the documents are cut into, in 12 hex digits."""
     borders = "\n".join(f"{chunk.doc_id} {chunk.start} {chunk.end}" for chunk in chunks)
     return hashlib.sha256(borders.encode()).hexdigest()[:12]

@@ -60,7 +60,7 @@ class JudgeFailures(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """How much failed and why; "" where nothing did."""
+        """Return how much failed and why; "" where nothing did."""
         if not self.failed:
             return ""
         part = f"{self.failed} of {self.requested} judgements failed"
@@ -156,10 +156,10 @@ class Result(Decisions):
 
     @property
     def measures(self) -> pd.DataFrame:
-        """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and
-        verdict.
+        """Return one row per measure: perspective, value (the mean), interval, counts, ceiling,
+        target and verdict.
         """
-        columns = [one.name for one in fields(MeasureResult)]
+        columns = [column.name for column in fields(MeasureResult)]
         rows = [[getattr(row, name) for name in columns] for row in self.rows]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
         return pd.DataFrame(rows, columns=columns).astype(numbers)
@@ -196,8 +196,8 @@ class Result(Decisions):
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question: query_id, question, category, answer, outcome, passed, reasons why
-        not, the first cause of failure, and the main measures.
+        """Return one row per question: query_id, question, category, answer, outcome, passed,
+        reasons why not, the first cause of failure, and the main measures.
         """
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         causes: Mapping[str, str] = {}
@@ -216,7 +216,7 @@ class Result(Decisions):
 
     @property
     def claims(self) -> pd.DataFrame:
-        """One row per claim in doubt: query_id, claim, problem and by whom it was found.
+        """Return one row per claim in doubt: query_id, claim, problem and by whom it was found.
 
         `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
         "judge".
@@ -238,7 +238,7 @@ class Result(Decisions):
         counts = {"passed": sum(decided), "failed": len(decided) - sum(decided)}
         counts["undecided"] = len(self.cases) - len(decided)
         failures = self.judge_failures
-        if any(one.name == "groundedness" and one.measured for one in self.perspectives):
+        if any(state.name == "groundedness" and state.measured for state in self.perspectives):
             counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in self.cases)
             counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in self.cases)
         if failures.requested:
@@ -295,8 +295,8 @@ class Result(Decisions):
         )
 
     def _repr_html_(self) -> str:
-        shown = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
-        return self.measures[shown].round(3).to_html(index=False, border=0, na_rep="")
+        columns = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
+        return self.measures[columns].round(3).to_html(index=False, border=0, na_rep="")
 
 
 def new_result(

@@ -33,8 +33,8 @@ def rows_of(
     targets: Targets = _NO_TARGETS,
     best: Mapping[str, float] = MappingProxyType({}),
 ) -> list[MeasureResult]:
-    """A row for each measure of a perspective's scores, with its interval, ceiling, target and
-    verdict.
+    """Return a row for each measure of a perspective's scores, with its interval, ceiling, target
+    and verdict.
     """
     if frame.empty:
         return []
@@ -43,10 +43,10 @@ def rows_of(
         name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
         value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
         ceiling = best.get(name, bound_of(name))
-        own = MeasureResult(
+        result = MeasureResult(
             name, perspective_of(name) or "answer", value, low, high, *counts, ceiling
         )
-        rows.append(compare_with_target(own, targets))
+        rows.append(compare_with_target(result, targets))
     return rows
 
 
@@ -66,11 +66,11 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
 
 
 def bound_of(measure: str) -> float | None:
-    """The best possible value of a measure on any test set; None where there is none, or it is not
-    known.
+    """Return the best possible value of a measure on any test set; None where there is none, or it
+    is not known.
     """
-    found = find_measure(measure)
-    return None if found is None else found.best
+    registered = find_measure(measure)
+    return None if registered is None else registered.best
 
 
 def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:

@@ -291,7 +291,7 @@ class EvaluationSpec(BaseModel):
 
     @property
     def perspective_names(self) -> tuple[str, ...]:
-        """The perspectives that are looked at; all where none is named."""
+        """Return the perspectives that are looked at; all where none is named."""
         return self.perspectives or MEASURED
 
     def replaced(self, **options: Any) -> EvaluationSpec:
@@ -399,22 +399,22 @@ class EvaluationPlan:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The measures that are reported in addition to the usual ones."""
+        """Return the measures that are reported in addition to the usual ones."""
         return (*self.depths, *self.deciding.named)
 
     @property
     def support_model(self) -> str:
-        """What measures whether contexts support claims."""
+        """Return what measures whether contexts support claims."""
         return self.spec.support_model or "minilm"
 
     @property
     def judge_name(self) -> str:
-        """The name of the judge, "" for none."""
+        """Return the name of the judge, "" for none."""
         return _name(self.spec.judge)
 
     @property
     def embedder_name(self) -> str:
-        """The name of what measures likeness."""
+        """Return the name of what measures likeness."""
         return _name(self.embedder)
 
 

@@ -50,8 +50,8 @@ class Targets:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The measures whose target the user named, in alphabetical order: each is computed and
-        reported.
+        """Return the measures whose target the user named, in alphabetical order: each is computed
+        and reported.
 
         >>> load_targets(fail_under="F1@7=0.5").named
         ('F1@7',)
@@ -59,7 +59,7 @@ class Targets:
         return tuple(sorted(set(self.measures) - self.defaults))
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
-        """The same with gates: measures that must reach a value; as in `load_targets`."""
+        """Return the same with gates: measures that must reach a value; as in `load_targets`."""
         gates = _check_gates(
             _parse_gates(fail_under) if isinstance(fail_under, str) else fail_under
         )
@@ -71,7 +71,9 @@ class Targets:
         )
 
     def without(self, names: Iterable[str]) -> Targets:
-        """The same without ragbench's own targets of these measures; what the user named stays."""
+        """Return the same without ragbench's own targets of these measures; what the user named
+        stays.
+        """
         gone = self.defaults.intersection(names)
         measures = {name: self.measures[name] for name in self.measures if name not in gone}
         return replace(self, measures=measures, defaults=self.defaults - gone)
@@ -80,7 +82,7 @@ class Targets:
 def load_targets(
     path: str | Path | None = None, fail_under: str | Mapping[str, float] = ""
 ) -> Targets:
-    """The default targets, changed by a TOML file, then by `fail_under`.
+    """Read the default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
         path: a file with the tables [targets], each measure = number, or false for no target,
@@ -142,8 +144,8 @@ def verdict(
     ceiling: float | None = None,
     lower_is_better: bool = False,
 ) -> str:
-    """How a value compares with its target: "passed", "missed", "unreachable", "unscored" or "no
-    target".
+    """Return how a value compares with its target: "passed", "missed", "unreachable", "unscored" or
+    "no target".
 
     A value that equals its target has reached it. A target beyond the ceiling is unreachable, for
     any value.
@@ -161,7 +163,7 @@ def verdict(
 
 
 def check_measure(name: str) -> str:
-    """The registered name of a measure that can have a target, "R@5" for "recall@5".
+    """Return the registered name of a measure that can have a target, "R@5" for "recall@5".
 
     >>> check_measure("ndcg@5"), check_measure("latency_p95_ms")
     ('nDCG@5', 'latency_p95_ms')
@@ -180,7 +182,7 @@ def check_measure(name: str) -> str:
 
 
 def reaches(value: float, target: float, lower_is_better: bool) -> bool:
-    """Whether a value is as good as its target."""
+    """Return True if a value is as good as its target."""
     return value <= target + _SLACK if lower_is_better else value >= target - _SLACK
 
 
@@ -226,8 +228,8 @@ def _read_table(name: str) -> dict[str, Any]:
 def _preset(
     name: object, presets: Mapping[str, Any], where: str
 ) -> dict[str, dict[str, float | None]]:
-    """The tables of a preset; the environment may change the coverage by citations that the guide
-    asks for.
+    """Return the tables of a preset; the environment may change the coverage by citations that the
+    guide asks for.
     """
     if name not in presets:
         raise ConfigError(f"{where}: {unknown('preset', name, presets)}")

@@ -44,7 +44,7 @@ def choose_queries(
         ConfigError: an id that is not there.
     """
     check_known("query", dataset.queries, *query_ids)
-    wanted = [
+    chosen = [
         case.query_id
         for case in dataset.cases
         if (not query_ids or case.query_id in query_ids)
@@ -52,7 +52,7 @@ def choose_queries(
         and reference_origin(case) in written_by
         and _relevant(dataset, case)
     ]
-    return wanted[:max_queries] if max_queries else wanted
+    return chosen[:max_queries] if max_queries else chosen
 
 
 def reference_sources(
@@ -79,11 +79,11 @@ def reference_sources(
         raise ConfigError(
             f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each"
         )
-    wanted = set(query_ids)
-    cases = [case for case in dataset.cases if case.query_id in wanted]
+    chosen = set(query_ids)
+    cases = [case for case in dataset.cases if case.query_id in chosen]
     model = load_embedder(embedder)
     relevant = {case.query_id: _relevant(dataset, case) for case in cases}
-    used = list(dict.fromkeys(doc_id for found in relevant.values() for doc_id in found))
+    used = list(dict.fromkeys(doc_id for documents in relevant.values() for doc_id in documents))
     windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
     position = {doc_id: i for i, doc_id in enumerate(dataset.corpus)}
     questions = model.encode([case.text for case in cases])
@@ -119,8 +119,8 @@ def generate_references(
     replies = llms.generate_many(
         llms.load_llm(llm),
         [
-            fill(REFERENCE, questions[query_id], [c.text for c in found])
-            for query_id, found in sources.items()
+            fill(REFERENCE, questions[query_id], [c.text for c in passages])
+            for query_id, passages in sources.items()
         ],
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
@@ -222,7 +222,7 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
     if len(windows) == 1:
         return windows[0]
     near = np.round(model.encode([window.text for window in windows]) @ question, 6)
-    held = [
+    covered = [
         sum(
             max(0, min(span.end, window.end) - max(span.start, window.start))
             for span in case.evidence
@@ -230,4 +230,4 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
         )
         for window in windows
     ]
-    return windows[max(range(len(windows)), key=lambda i: (held[i], near[i], -i))]
+    return windows[max(range(len(windows)), key=lambda i: (covered[i], near[i], -i))]

@@ -94,8 +94,8 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
 
 def answer_language(dataset: Dataset, answers: Sequence[Answer]) -> Language:
     """Return the language that the answers are in, and the questions where these are few."""
-    given = [answer.text for answer in answers if not answer.abstained]
-    return detect_language([*given[:200], *list(dataset.queries.values())[:200]])
+    texts = [answer.text for answer in answers if not answer.abstained]
+    return detect_language([*texts[:200], *list(dataset.queries.values())[:200]])
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
