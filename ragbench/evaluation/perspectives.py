@@ -30,7 +30,7 @@ from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.tidy import answer_language
-from ragbench.registry import KS, is_ranking_measure, measure_of
+from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
@@ -104,28 +104,16 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
             query: {i: s for i, s in scores.items() if i in ids}
             for query, scores in answered.ranking.items()
         }
-        usual = score_spans(dataset, run_of_chunks, answered.chunks, tokenizer=answered.tokenizer)
+        matches = [match for name in named if (match := _SPAN.match(name))]
+        depths = {int(match[1]) for match in matches if not match[2]}
+        budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
+        options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
+        usual = score_spans(dataset, run_of_chunks, ks=sorted({*KS, *depths}), **options)
         usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
-        if more := [
-            name for name in named if _SPAN.match(name) and name not in set(usual["measure"])
-        ]:
-            # on their own: span_recall_auc depends on the budgets
-            depths = {
-                end: sorted(
-                    {int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end}
-                )
-                for end in ("", "tok")
-            }
-            extra = score_spans(
-                dataset,
-                run_of_chunks,
-                answered.chunks,
-                ks=depths[""],
-                budgets=depths["tok"],
-                tokenizer=answered.tokenizer,
-            )
-            frames.append(extra[extra["measure"].isin(more)])
+        if budgets:  # on their own: span_recall_auc depends on the budgets
+            extra = score_spans(dataset, run_of_chunks, ks=(), budgets=sorted(budgets), **options)
+            frames.append(extra[extra["measure"].isin(named)])
     return pd.concat(frames, ignore_index=True)
 
 
