@@ -266,13 +266,11 @@ def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """
     failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
     harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(_DISPUTED, 1)
-    keys = pd.DataFrame(
-        {
-            "harm": [harm.get(cause, 0) for cause in failed["cause"]],
-            "value": failed["value"].fillna(0.0),
-            "held": failed["held"].fillna(1.0),
-            "cause": [list(CAUSES).index(cause) for cause in failed["cause"]],
-        }
+    keys = failed.assign(
+        harm=[harm.get(cause, 0) for cause in failed["cause"]],
+        value=failed["value"].fillna(0.0),
+        held=failed["held"].fillna(1.0),
+        cause=list(map([*CAUSES].index, failed["cause"])),
     )
     return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
 

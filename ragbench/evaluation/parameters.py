@@ -192,9 +192,7 @@ def is_pipeline(system: Any) -> bool:
     >>> [is_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
     [True, True, False, False, False]
     """
-    if not system:
-        return True
-    return str(system).partition(":")[0] in RETRIEVERS
+    return not system or str(system).partition(":")[0] in RETRIEVERS
 
 
 def config_name(parameters: Mapping[str, Any]) -> str:

@@ -16,9 +16,6 @@ MAX_FAILED_JUDGEMENTS = 0.2
 """An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
 """
 
-VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
-"""How a measure compares with its target."""
-
 
 def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
     """Return scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
@@ -56,8 +53,9 @@ class MeasureResult:
     `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low`
     and `ci_high` are its 95 % interval. `ceiling` is the best value that any system could reach
     (the lowest where lower is better), None where that is not known. `target` is the minimum (the
-    maximum where lower is better), None where there is none. `verdict` is one of `VERDICTS`, by the
-    value itself; `sure` states whether the whole interval is on that side.
+    maximum where lower is better), None where there is none. `verdict` is "passed", "missed",
+    "unreachable", "unscored" or "no target", by the value itself; `sure` states whether the whole
+    interval is on that side.
     """
 
     measure: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -160,7 +160,7 @@ class Result(Decisions):
         target and verdict.
         """
         columns = [column.name for column in fields(MeasureResult)]
-        rows = [[getattr(row, name) for name in columns] for row in self.rows]
+        rows = [astuple(row) for row in self.rows]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
         return pd.DataFrame(rows, columns=columns).astype(numbers)
 
@@ -178,7 +178,7 @@ class Result(Decisions):
         for query_id, values in scores.items():
             missing = Answer(query_id, "", outcome="failed", error="no answer")
             answer = answers.get(query_id) or missing
-            decided = {
+            decided: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in self.verdicts.get(query_id, {}).items()
             }

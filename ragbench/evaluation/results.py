@@ -267,10 +267,8 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
     """Return the columns Judged@k of a leaderboard that has nDCG@k: where a result has documents
     without a judgement.
     """
-    names = {
-        str(name): str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)
-    }
-    return [judged for judged in names.values() if judged in board and f"{judged}_n" in board]
+    judged = [str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)]
+    return [name for name in judged if name in board and f"{name}_n" in board]
 
 
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:

@@ -61,12 +61,11 @@ def reference_sources(
     *,
     k: int = 5,
     max_document_tokens: int = 1000,
-    embedder: str | Embedder = "wordllama",
 ) -> dict[str, list[Chunk]]:
     """Return the passages that each query's reference answer is to be written from, best first.
 
     The relevant documents by their grade, highest first; of one grade those closer to the question
-    (cosine of `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a
+    (cosine of wordllama, six decimals), then those earlier in the corpus; at most `k`. Of a
     document with more than `max_document_tokens` (of the "minilm" tokenizer) one window of that
     size is taken: the one that contains most of the query's gold evidence, then the one closest to
     the question, then the first.
@@ -81,7 +80,7 @@ def reference_sources(
         )
     chosen = set(query_ids)
     cases = [case for case in dataset.cases if case.query_id in chosen]
-    model = load_embedder(embedder)
+    model = load_embedder("wordllama")
     relevant = {case.query_id: _relevant(dataset, case) for case in cases}
     used = list(dict.fromkeys(doc_id for documents in relevant.values() for doc_id in documents))
     windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))

@@ -225,7 +225,7 @@ def p_text(p: float | None, equals: str = "") -> str:
     return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
 
 
-def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
+def rounded(table: pd.DataFrame) -> pd.DataFrame:
     """Round a table of statistics to look at it; p-values (columns p_...) as `p_text` has them.
 
     >>> import pandas as pd
@@ -234,4 +234,4 @@ def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     0       0.123  < 0.001
     """
     names = [name for name in map(str, table) if name.startswith("p_")]
-    return table.round(digits).assign(**{name: table[name].map(p_text) for name in names})
+    return table.round(3).assign(**{name: table[name].map(p_text) for name in names})

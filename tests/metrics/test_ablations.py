@@ -18,7 +18,7 @@ DATASET = Dataset("mine", "test", {}, CASES, {})
 def values(
     answers: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None
 ) -> dict[str, float]:
-    frame = score_ablations(DATASET, answers, judged, embedder="wordllama")
+    frame = score_ablations(DATASET, answers, judged)
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
 
