@@ -83,8 +83,8 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     """
     budgets: dict[str, set[float]] = {}
     for case in answered.dataset.cases:
-        for stage, budget in by_stage(case.latency_budget_ms, min).items():
-            budgets.setdefault(stage, set()).add(budget)
+        for stage, limit in by_stage(case.latency_budget_ms, min).items():
+            budgets.setdefault(stage, set()).add(limit)
     # Percentiles over questions of different budgets can be compared with none of them.
     shared = {stage: float(min(values)) for stage, values in budgets.items() if len(values) == 1}
     times: dict[str, list[float]] = {stage: [] for stage in shared}

@@ -221,6 +221,8 @@ def score_leaks(
 
 def _figures(kind: str, table: pd.DataFrame) -> list[SafetyFigure]:
     return [
-        SafetyFigure(kind, measure, part, *map(known_number, numbers), n)
-        for measure, part, *numbers, n in table.itertuples(index=False)
+        SafetyFigure(
+            kind, measure, part, known_number(value), known_number(low), known_number(high), n
+        )
+        for measure, part, value, low, high, n in table.itertuples(index=False)
     ]

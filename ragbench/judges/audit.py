@@ -214,7 +214,7 @@ def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[fl
     repairs = [repair_preference(prompts[i], why, replies[i].text) for i, why in problems.items()]
     for i, reply in zip(problems, ask(repairs, "repair of preference"), strict=True):
         choices[i] = _choice(reply)
-    points = [_POINTS.get(choice) for choice in choices]
+    points = [_POINTS.get(str(choice)) for choice in choices]
     return [
         None if straight is None or swapped is None else float(straight != -swapped)
         for straight, swapped in zip(points[::2], points[1::2], strict=True)
@@ -226,7 +226,9 @@ def _choice(reply: Completion) -> str | UnreadableError:
     if reply.error is not None or reply.finish == "refusal":
         return ""
     verdict = read_verdicts(reply.text, ["preference"], cut=reply.finish == "length")["preference"]
-    return verdict.better if isinstance(verdict, Preference) else verdict
+    if isinstance(verdict, UnreadableError):
+        return verdict
+    return str(verdict.model_dump()["better"])
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:

@@ -187,7 +187,7 @@ def pareto_front(table: pd.DataFrame, quality: str, *costs: str) -> pd.Series[bo
     columns = [quality, *costs]
     if not costs:
         raise ConfigError("costs is empty: name at least one column of what the quality costs")
-    check_known("column", list(table), *columns)
+    check_known("column", list(map(str, table)), *columns)
     less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     if higher_is_better(quality):
         less[:, 0] *= -1

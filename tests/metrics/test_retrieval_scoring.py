@@ -87,7 +87,13 @@ def test_without_a_chunk_run_documents_are_scored() -> None:
 def test_chunks_of_two_chunkings_are_refused() -> None:
     dataset = Dataset("mine", "test", {}, [Case("q1", "?", evidence=(Span("d", 0, 5),))], {})
     with pytest.raises(DataError, match="two chunks have the same id"):
-        score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=[*CHUNKS, CHUNKS[0]])
+        score_retrieval(
+            dataset,
+            DOCUMENTS,
+            chunk_run=RANKED,
+            chunks=[*CHUNKS, CHUNKS[0]],
+            measures=["span:RR"],
+        )
 
 
 def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:
