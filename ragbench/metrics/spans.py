@@ -124,7 +124,7 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     """List the questions whose evidence this chunking has split or lost, independent of any run.
 
     Columns: query_id; spans, their number; split, the number of them that no single chunk contains
-    whole, white space at their ends aside.
+    whole. White space at the ends of a span does not count.
 
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
