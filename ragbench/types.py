@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from ragbench.errors import DataError, FailureKind
 
@@ -298,6 +298,8 @@ class Dataset:
         )
 
 
+Record = TypeVar("Record")
+
 _DOC_ID = ("doc_id", "_id", "id", "docno", "corpus-id", "corpus_id", "document_id")
 _QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
 _TEXT = ("text", "page_content", "contents", "content", "body")
@@ -315,31 +317,13 @@ def as_documents(corpus: Any) -> dict[str, Document]:
     Raises:
         DataError: something has another form.
     """
-    documents: dict[str, Document] = {}
-    for key, item in _items(corpus, "corpus", "{doc_id: text}"):
-        if isinstance(item, Document):
-            document = item
-        elif isinstance(item, str):
-            document = Document(as_id(key), item)
-        else:
-            text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
-            doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
-            if not isinstance(text, str):
-                raise DataError(
-                    f"the text of document {doc_id!r} is {_brief(text)}; expected a string"
-                )
-            document = Document(
-                as_id(doc_id),
-                text,
-                title if isinstance(title, str) else "",
-                _rest(item, _DOC_ID, _TEXT),
-            )
-        if document.doc_id in documents:
-            raise DataError(
-                f"two documents of the corpus have the id {document.doc_id!r}; ids must be unique"
-            )
-        documents[document.doc_id] = document
-    return documents
+
+    def document(doc_id: str, text: str, item: Any) -> Document:
+        title = _field(item, ("title",), "", None)
+        metadata = _rest(item, _DOC_ID, _TEXT)
+        return Document(doc_id, text, title if isinstance(title, str) else "", metadata)
+
+    return _records(corpus, "corpus", "{doc_id: text}", Document, _DOC_ID, _TEXT, document)
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
@@ -354,51 +338,58 @@ def as_queries(queries: Any) -> Mapping[str, str]:
     if isinstance(queries, Dataset):
         return queries.queries
     if isinstance(queries, Mapping):
-        wrong: Any = next((text for text in queries.values() if not isinstance(text, str)), None)
-        if wrong is not None:
+        texts = [*queries.values()]
+    else:
+        is_single = isinstance(queries, str) or not isinstance(queries, Iterable)
+        texts = [queries] if is_single else [*queries]
+    for text in texts:
+        if not isinstance(text, str):
             raise DataError(
-                f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
+                f"a query is {_brief(text)}; expected {{query_id: text}}, texts, or a Dataset"
             )
-        return queries
-    texts = (
-        [queries]
-        if isinstance(queries, str)
-        else list(queries)
-        if isinstance(queries, Iterable)
-        else [queries]
-    )
-    if not all(isinstance(text, str) for text in texts):
-        wrong = next(text for text in texts if not isinstance(text, str))
-        raise DataError(
-            f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
-        )
-    return {text: text for text in texts}
+    return queries if isinstance(queries, Mapping) else {text: text for text in texts}
 
 
 def _cases(queries: Any) -> list[Case]:
-    cases: dict[str, Case] = {}
-    for key, item in _items(queries, "queries", "{query_id: text}"):
-        if isinstance(item, Case):
-            case = item
-        elif isinstance(item, str):
-            case = Case(as_id(key), item)
-        else:
-            text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
-            query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
+    def case(query_id: str, text: str, item: Any) -> Case:
+        answer = _field(item, _REFERENCE, "", None)
+        metadata = _rest(item, _QUERY_ID, _QUESTION, _REFERENCE)
+        reference = answer if isinstance(answer, str) else None
+        return Case(query_id, text, reference_answer=reference, metadata=metadata)
+
+    form = "{query_id: text}"
+    return [*_records(queries, "queries", form, Case, _QUERY_ID, _QUESTION, case).values()]
+
+
+def _records(
+    given: Any,
+    what: str,
+    form: str,
+    kind: type[Record],
+    ids: Sequence[str],
+    texts: Sequence[str],
+    make: Callable[[str, str, Any], Record],
+) -> dict[str, Record]:
+    """Return id -> record of what holds records of a kind, texts, or tables with one of these
+    fields for the id and for the text.
+    """
+    records: dict[str, Record] = {}
+    for key, item in _items(given, what, form):
+        record = item
+        if not isinstance(item, kind):
+            is_named = isinstance(given, Mapping) or isinstance(item, str)
+            own_id = key if is_named else _field(item, ids, "", key)
+            text = item if isinstance(item, str) else _field(item, texts, f"an entry of {what}")
             if not isinstance(text, str):
                 raise DataError(
-                    f"the text of query {query_id!r} is {_brief(text)}; expected a string"
+                    f"the text of {own_id!r} in {what} is {_brief(text)}; expected a string"
                 )
-            case = Case(
-                as_id(query_id),
-                text,
-                reference_answer=answer if isinstance(answer, str) else None,
-                metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
-            )
-        if case.query_id in cases:
-            raise DataError(f"two queries have the id {case.query_id!r}; ids must be unique")
-        cases[case.query_id] = case
-    return list(cases.values())
+            record = make(as_id(own_id), text, item)
+        record_id = getattr(record, ids[0])
+        if record_id in records:
+            raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
+        records[record_id] = record
+    return records
 
 
 def _qrels(qrels: Any) -> Qrels:

@@ -1,4 +1,4 @@
-"""`ragbench export`: saved results for others: a table, OpenTelemetry traces, a run of MLflow."""
+"""`ragbench export`: saved results for others: a table, OpenTelemetry traces."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ def export_command(
     questions: bool = False,
     otlp: Annotated[str, typer.Option(metavar="URL")] = "",
     content: bool = False,
-    mlflow: Annotated[str, typer.Option(metavar="URI")] = "",
-    experiment: str = "ragbench",
     force: Force = False,
 ) -> None:
     """Give saved results to colleagues and other tools.
@@ -30,11 +28,7 @@ def export_command(
     --otlp (extra `otel`) sends a trace per question to a collector of OpenTelemetry, by its
     conventions for generative AI: retrieval, model, judge, tokens, and each score as
     gen_ai.evaluation.result; texts only with --content. Durations are those measured; a result does
-    not hold when each began, so questions are laid out one after another.
-
-    --mlflow (extra `mlflow`) writes a run per result: parameters, means with intervals, and its
-    reports, which hold questions and answers. A second export adds nothing: runs and spans keep
-    their ids.
+    not hold when each began, so questions are laid out one after another. A second export has the same ids.
 
     Exit status: 0 exported, 2 not.
 
@@ -44,21 +38,16 @@ def export_command(
         questions: A row per question, with its answer, instead of one per score.
         otlp: Send traces there, such as http://localhost:4318.
         content: Traces with questions, answers, what was found.
-        mlflow: Of MLflow's tracking, such as sqlite:///mlflow.db.
-        experiment: The experiment of MLflow.
 
     Example: ragbench export results/quickstart -o scores.parquet
     """
-    from ragbench.report import export_mlflow, export_table, export_traces
+    from ragbench.report import export_table, export_traces
 
-    if output is None and not otlp and not mlflow:
-        raise ConfigError("nothing to export to; name a file with -o, or give --otlp or --mlflow")
+    if output is None and not otlp:
+        raise ConfigError("nothing to export to; name a file with -o, or give --otlp")
     loaded = results_at(results)
     if output is not None:
         written = export_table(loaded, output, questions=questions, force=force)
         typer.echo(f"Written to {shown(written)}")
     if otlp:
         typer.echo(f"{export_traces(loaded, otlp, content=content)} spans sent")
-    if mlflow:
-        runs = export_mlflow(loaded, mlflow, experiment=experiment)
-        typer.echo(f"{len(runs)} runs in MLflow's {experiment!r}")

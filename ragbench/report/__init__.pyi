@@ -16,7 +16,7 @@ from .decisions import (
     margin_decisions,
 )
 from .explorer import Explorer, explore
-from .export import export_mlflow, export_table
+from .export import export_table
 from .failures import (
     disagreements,
     failure_details,
@@ -37,7 +37,6 @@ __all__ = [
     "conclusion",
     "disagreements",
     "explore",
-    "export_mlflow",
     "export_table",
     "export_traces",
     "failure_details",

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.evaluation import Result, own_version
+from ragbench.evaluation.formats import scores_to_csv
 from ragbench.evaluation.records import CaseResult
 from ragbench.metrics.pipeline import by_stage
-from ragbench.report.export import content_id, made_ms, results_of
+from ragbench.report.export import results_of
 from ragbench.types import Answer, Completion
 
 if TYPE_CHECKING:
@@ -80,7 +83,8 @@ class _Ids:
     """The ids of a result's spans: the same each time."""
 
     def __init__(self, result: Result) -> None:
-        self._random = Random(content_id(result))
+        about = [result.name, result.made_at, result.dataset["fingerprint"]]
+        self._random = Random(f"{about}{scores_to_csv(result.scores)}")
 
     def generate_trace_id(self) -> int:
         return self._random.getrandbits(128) or 1
@@ -136,7 +140,8 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
         for step in (root, *steps)
         if step is root or step.judged
     )
-    now = (made_ms(result) - round(sum(lengths))) * _MS
+    made_at = datetime.fromisoformat(result.made_at).timestamp() if result.made_at else time.time()
+    now = (round(1000 * made_at) - round(sum(lengths))) * _MS
     for query_id, (first, *steps) in steps_of.items():
         root = span(first, now)
         answered = now + round(first.ms * _MS)

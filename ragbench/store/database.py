@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _BUSY_S = 60.0
-_VERSION = 2  # 2: `request` of a reservation
+_VERSION = 2
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(
     r"no such |malformed |unsupported file format|table \w+ has |unknown database"
@@ -245,11 +245,6 @@ def _connect(file: Path) -> sqlite3.Connection:
             connection.executescript(
                 f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
             )
-        elif version == 1:
-            added = "ALTER TABLE spending ADD COLUMN request TEXT NOT NULL DEFAULT ''"
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;"
-            )
         elif version != _VERSION:
             raise StoreError(
                 f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "
@@ -304,31 +299,24 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
 
     Gives the number of replies, and a warning where the account of budgets is not whole.
     """
-    saved, account = (
-        0,
+    saved = 0
+    account = (
         "; the account of budgets is not whole: maxima of cost no longer hold for what was spent "
-        "before",
+        "before"
     )
     for order in ("ASC", "DESC"):
-        for table, columns in (
-            ("reply", ""),
-            ("spending", " (id, budget, bound, actual, expires)"),
-        ):
+        for table in ("reply", "spending"):
             with (
                 suppress(sqlite3.Error, UnicodeError),
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
             ):
                 source.text_factory = _text
-                for row in source.execute(
-                    f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"
-                ):
+                for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):
                     # A row that came through with flipped bits is recognised by its proof when it
                     # is looked up.
                     with suppress(sqlite3.Error):
                         places = ",".join("?" * len(row))
-                        done = into.execute(
-                            f"INSERT OR IGNORE INTO {table}{columns} VALUES ({places})", row
-                        )
+                        done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
                         saved += done.rowcount if table == "reply" else 0
                 if table == "spending":
                     account = ""  # read to its end

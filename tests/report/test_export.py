@@ -1,4 +1,4 @@
-"""Saved results for others: tables, OpenTelemetry traces by real exporters, runs of a real MLflow."""
+"""Saved results for others: tables, OpenTelemetry traces by real exporters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import ConfigError, MissingExtraError, SystemsError
 from ragbench.evaluation import new_result
-from ragbench.report import export_mlflow, export_table, export_traces
+from ragbench.report import export_table, export_traces
 from ragbench.types import Answer, Completion, Judgement
 
 SECRET = "The line opened in 1881."
@@ -213,53 +213,13 @@ def test_a_receiver_of_otlp_parses_what_is_sent(
         export_traces(made(), "localhost:4318")
 
 
-@pytest.mark.filterwarnings("ignore")  # of MLflow itself
-def test_a_result_is_a_run_of_mlflow_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    mlflow = pytest.importorskip(
-        "mlflow", reason="MLflow is not installed: pip install 'ragbench-lab[mlflow]'"
-    )
-    monkeypatch.chdir(tmp_path)
-    for name in ("a", "b"):
-        rb.save(made(name), tmp_path / "sweep" / name)
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    for _ in range(2):
-        assert "2 runs in MLflow's 'rag'" in exported(
-            "sweep", "--mlflow", uri, "--experiment", "rag"
-        )
-    client = mlflow.MlflowClient(uri)
-    experiment = client.get_experiment_by_name("rag").experiment_id
-    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
-    assert sorted(runs) == ["a", "b"]
-    assert len(client.search_runs([experiment])) == 2
-    run = runs["a"]
-    assert (run.info.status, run.info.start_time) == ("FINISHED", 1767323045000)
-    assert (run.data.params["retriever"], run.data.params["depth"]) == ("bm25", "20")
-    assert run.data.metrics["nDCG_at_10"] == run.data.metrics["llm_correctness"] == 1.0
-    assert run.data.tags["ragbench.name"] == "dataset"
-    assert {one.path for one in client.list_artifacts(run.info.run_id)} == {
-        "report.html", "report.json", "report.md", "scores.csv"
-    }  # fmt: skip
-    stopped = client.create_run(
-        experiment, tags={"ragbench.content": run.data.tags["ragbench.content"]}
-    ).info.run_id
-    client.delete_run(run.info.run_id)
-    [new] = export_mlflow(made("a"), uri, experiment="rag").values()
-    assert new not in (stopped, run.info.run_id)
-    assert len(client.search_runs([experiment])) == 2
-    with pytest.raises(SystemsError, match="did not take"):
-        export_mlflow(made(), "nothing://x")
-
-
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (
-        "mlflow",
         "openpyxl.cell.cell",
         "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     ):
         monkeypatch.setitem(sys.modules, module, None)
     for extra, export in (
-        ("mlflow", lambda: export_mlflow(made(), "sqlite:///x.db")),
         ("xlsx", lambda: export_table(made(), tmp_path / "a.xlsx")),
         ("otel", lambda: export_traces(made(), "http://127.0.0.1:9")),
     ):

@@ -504,16 +504,6 @@ def test_the_loss_of_the_account_is_reported(folder: Path) -> None:
         fill(1)
 
 
-def test_a_store_of_the_first_format_is_taken_over(folder: Path) -> None:
-    fill(2)
-    budgets.reserve("b", 0.5, 1.0, 60)
-    database.write(lambda c: c.execute("ALTER TABLE spending DROP COLUMN request"))
-    database.write(lambda c: c.execute("PRAGMA user_version=1"))
-    database._open()._close()
-    assert replies.lookup(request(1)) == reply(1)
-    assert budgets.spent("b").open == 0.5
-
-
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
 def test_nobody_else_may_read_it(folder: Path) -> None:
     old = os.umask(0)
