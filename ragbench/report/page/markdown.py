@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.report.page import sentences
-from ragbench.report.page.forest import CHANGE_SIGNS, forest_lines, shown_changes
+from ragbench.report.page.forest import CHANGE_SIGNS, shown_changes
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -45,7 +45,6 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
         depths=depths,
         depth_heads=[f"k = {k}" for k in depths[0]],
         changes=changes,
-        plot=forest_lines(changes),
         failed=sentences.failed_cases(result),
         n_decided=sum(case.passed is not None for case in result.cases),
         claims=sentences.doubtful_claims(result),
