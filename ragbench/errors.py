@@ -214,6 +214,11 @@ def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
     )
 
 
+def abridged(text: str, limit: int) -> str:
+    """Return the first characters of a text, and three dots where it has more."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 _JOINERS = "\u200c\u200d"
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind
+from ragbench.errors import DataError, FailureKind, abridged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -499,8 +499,7 @@ def grade(value: Any) -> int:
 
 
 def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return abridged(repr(value), 60)
 
 
 def _shown(ids: Iterable[str]) -> str:

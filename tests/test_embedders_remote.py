@@ -85,7 +85,7 @@ def test_another_server_is_another_embedder(serve: Any, loopback: Any, wire: Any
 def test_what_was_kept_is_enough_offline(serve: Any, llm_environment: pytest.MonkeyPatch) -> None:
     server = serve()
     rows = load_embedder(SMALL).encode(["a cat"])
-    store.clear("embeddings")
+    store.clear()
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
     np.testing.assert_array_equal(load_embedder(SMALL).encode(["a cat"]), rows)
     with pytest.raises(

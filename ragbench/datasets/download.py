@@ -51,6 +51,8 @@ MD5 = {
 _MAX_RATIO, _SMALL_BYTES, _MAX_UNPACKED_BYTES = 50, 10_000_000, 100_000_000_000
 
 _MAX_ARCHIVE_BYTES = 50_000_000_000
+_TRIES, _PAUSE_S = 4, 0.5  # the pause doubles each time
+_STALL_S = 60.0
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
     "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack "
@@ -68,7 +70,7 @@ class _FailedTryError(Exception):
     """The archive did not arrive as a whole; start again."""
 
 
-def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
+def beir_folder(name: str) -> Path:
     """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it
     is not there yet.
 
@@ -76,9 +78,9 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have packed
     the same files again.
 
-    It gives up after `tries` attempts, `pause_s` (doubled each time) apart; a connection that is
-    silent, or slower than 1000 bytes a second, for `stall_s` seconds counts as cut. No redirect to
-    another host is followed. Of several processes one downloads, the others wait.
+    It gives up after four tries; a connection that is silent, or slower than 1000 bytes a second,
+    for a minute counts as cut. No redirect to another host is followed. Of several processes one
+    downloads, the others wait.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -101,14 +103,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
             with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
-                    _install(
-                        f"{base}/{archive}.zip",
-                        folder,
-                        md5,
-                        tries=tries,
-                        pause_s=pause_s,
-                        stall_s=stall_s,
-                    )
+                    _install(f"{base}/{archive}.zip", folder, md5)
     except OSError as exc:
         raise DownloadError(
             f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set "
@@ -124,32 +119,30 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     return folder / part
 
 
-def _install(
-    url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float
-) -> None:
+def _install(url: str, folder: Path, md5: str | None) -> None:
     """Download, check and unpack an archive; `folder` appears whole or not at all."""
     import httpx
 
     clear_staging(folder.parent, folder.name)
-    for attempt in range(1, tries + 1):
+    for attempt in range(1, _TRIES + 1):
         try:
             with staged(folder) as new:
                 archive = new.with_name("archive.zip")
-                _download(url, archive, stall_s)
+                _download(url, archive)
                 _check_archive(archive, md5)
                 _unpack(archive, new, url)
             return
         except (_FailedTryError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
-            if attempt == tries:
+            if attempt == _TRIES:
                 raise DownloadError(
-                    f"{url} could not be downloaded in {tries} tries ({exc}); {_WAY_OUT}"
+                    f"{url} could not be downloaded in {_TRIES} tries ({exc}); {_WAY_OUT}"
                 ) from exc
-            time.sleep(pause_s * 2 ** (attempt - 1))
+            time.sleep(_PAUSE_S * 2 ** (attempt - 1))
 
 
-def _download(url: str, archive: Path, stall_s: float) -> None:
+def _download(url: str, archive: Path) -> None:
     """Save what is at `url`, by `beir.util.download_url`."""
-    url, total = _look_up(url, stall_s)
+    url, total = _look_up(url)
     log = archive.with_name("log")
     with (
         log.open("wb") as output,
@@ -168,7 +161,7 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
                     raise _FailedTryError(
                         f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
                     )
-                if (waited := time.monotonic() - since) > stall_s:
+                if (waited := time.monotonic() - since) > _STALL_S:
                     if arrived - size < _MIN_RATE * waited:
                         raise _FailedTryError(
                             f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
@@ -182,13 +175,13 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
         raise _FailedTryError(f"{size} of {total} bytes arrived")
 
 
-def _look_up(url: str, stall_s: float) -> tuple[str, int | None]:
+def _look_up(url: str) -> tuple[str, int | None]:
     """Return the address after redirects within the host, and the size that the server states, None
     without one.
     """
     import httpx
 
-    timeout = httpx.Timeout(stall_s, pool=None)
+    timeout = httpx.Timeout(_STALL_S, pool=None)
     with (
         Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,

@@ -57,8 +57,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     cases: dict[str, Case] = {}
     for query in _rows(name, "queries", source.queries_iter):
         with located(name):
-            asked = case({"_id": query.query_id, "text": _query_text(query)})
-        cases.setdefault(asked.query_id, asked)
+            question = case({"_id": query.query_id, "text": _query_text(query)})
+        cases.setdefault(question.query_id, question)
 
     qrels: Qrels = {}
     conflicts: dict[str, None] = {}

@@ -173,19 +173,17 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         return _own(name)
     check_embedder(name)
     folder = expanded(name)
-    if name not in EMBEDDERS and not folder.is_dir() and not is_remote(name) and is_import(name):
-        return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
         listed = [
             (str(path), path.stat().st_size, path.stat().st_mtime_ns)
             for path in model_files(folder)
         ]
         return _load(name, repr(listed))
-    if is_remote(name) and not folder.is_dir():
+    if is_remote(name):
         from ragbench.retrieval.remote_embedder import Remote
 
         return TextEmbedder(name, Remote(name))
-    return _load(name, "")
+    return _own(imported(name, "embedder")) if is_import(name) else _load(name, "")
 
 
 class TextEmbedder:
@@ -206,12 +204,9 @@ class TextEmbedder:
         """What its vectors of documents depend on apart from the texts; "" where they must not be
         kept.
         """
-        is_stand_in = getattr(self._model, "is_stand_in", False)
-        return (
-            ""
-            if is_stand_in
-            else f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
-        )
+        if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
+            return ""
+        return f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
 
     @cached_property
     def dimension(self) -> int:
@@ -253,10 +248,7 @@ class TextEmbedder:
         # the same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = store.digest(self._model.identity, self._model.role(role), _WHITE_SPACE, *unique)
-        is_stand_in = getattr(
-            self._model, "is_stand_in", False
-        )  # in a dry run, of a server's model
-        with store.bypassed() if is_stand_in else nullcontext():
+        with nullcontext() if self.identity else store.bypassed():
             entry = store.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}

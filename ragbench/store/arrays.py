@@ -237,29 +237,18 @@ def info() -> dict[str, Any]:
     }
 
 
-def clear(kind: str | None = None) -> int:
-    """Delete all entries, or those of one kind, and give their number. Downloads stay.
+def clear() -> int:
+    """Delete all entries and give their number. Downloads stay.
 
     An entry that another process reads at this moment is read to its end; what another process is
     writing stays.
-
-    >>> clear("no-such-kind")
-    0
     """
-    if kind is not None and not _NAME.fullmatch(kind):
-        raise ValueError(
-            f"cache kind {kind!r}: expected letters, digits, '-' and '_' only; see "
-            "cache.info()['kinds']"
-        )
     root = _folder() / "arrays"
     deleted = 0
     for entry in _entries(root):
-        if kind is None or entry.path.parent.name == kind:
-            with suppress(
-                OSError
-            ):  # another process was faster, or the system holds the file: not deleted by us
-                _remove(entry.path)
-                deleted += 1
+        with suppress(OSError):  # another process was faster, or the system holds the file
+            _remove(entry.path)
+            deleted += 1
     _sweep_leftovers(root)
     return deleted
 

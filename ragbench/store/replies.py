@@ -252,7 +252,7 @@ def import_file(path: Path | str) -> ReplyCounts:
         pass  # all of it before any of it, and without making others wait
 
     def work(connection: Connection) -> ReplyCounts:
-        added = known = differing = 0
+        added = n_known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(
                 f"SELECT {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)
@@ -261,10 +261,10 @@ def import_file(path: Path | str) -> ReplyCounts:
                 _insert(connection, request, reply, created)
                 added += 1
             elif Reply(*row[:-1])[:4] == reply[:4]:
-                known += 1
+                n_known += 1
             else:
                 differing += 1
-        return ReplyCounts(added, known, differing)
+        return ReplyCounts(added, n_known, differing)
 
     return database.write(work)
 
@@ -300,27 +300,11 @@ def info() -> dict[str, Any]:
     }
 
 
-def clear(models: Collection[str] | None = None) -> int:
-    """Delete the replies (of `models`; default all) and give their number. What budgets have spent
-    stays on record.
-
-    >>> clear(["no-such:model"])
-    0
-    """
+def clear() -> int:
+    """Delete the replies and give their number. What budgets have spent stays on record."""
     if not database.exists():
         return 0
-
-    def work(connection: Connection) -> int:
-        if models is None:
-            return connection.execute("DELETE FROM reply").rowcount
-        deleted = 0
-        for name in models:
-            deleted += connection.execute(
-                "DELETE FROM reply WHERE provider || ':' || model = ?", (name,)
-            ).rowcount
-        return deleted
-
-    deleted = database.write(work)
+    deleted = database.write(lambda connection: connection.execute("DELETE FROM reply").rowcount)
     if deleted and not database.is_shared():
         with suppress(StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))

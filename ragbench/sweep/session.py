@@ -199,7 +199,7 @@ class _Session:
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
-        place = Place(
+        location = Place(
             self.grid.notebook.path,
             self.grid.notebook.text,
             working_folder(self.grid),
@@ -211,11 +211,11 @@ class _Session:
             if force:
                 self.folder.forget_journals(name)
             parameters, source = self.grid.runs[name], self.sources[name]
-            check_models(parameters, self.settings, folder=place.cwd)
+            check_models(parameters, self.settings, folder=location.cwd)
             jobs[name] = make_job(
                 self.folder,
                 name,
-                place,
+                location,
                 parameters,
                 self.settings,
                 source=source,
@@ -314,10 +314,10 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         _write_all(texts)
     if not is_current:
         # It works where it will lie, so that opened there "Run All" works too.
-        place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
-        parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
+        location = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
+        parameters = {"sweep_dir": relative(folder.path, location.cwd), "baseline": baseline}
         job = make_job(
-            folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp
+            folder, COMPARISON, location, parameters, session.settings, source=None, stamp=stamp
         )
         progress = Progress(session.console, 1)
         if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:

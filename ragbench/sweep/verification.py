@@ -144,8 +144,10 @@ def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tu
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
     notes += [*_changed_notebook(written, digest), *_changed_environment(config)]
     cwd = grid.resolve().parent
-    place = Place(written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
-    job = make_job(again, path.name, place, parameters, settings, source=source, stamp={})
+    location = Place(
+        written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
+    )
+    job = make_job(again, path.name, location, parameters, settings, source=source, stamp={})
     return job, tuple(notes)
 
 

@@ -250,7 +250,7 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     content, usage = table.get("content"), table.get("usage_metadata")
     if isinstance(content, str | list):  # a message of a chat model
         parts = [content] if isinstance(content, str) else content
-        text = "".join(one if isinstance(one, str) else one.get("text", "") for one in parts)
+        text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
         return {"answer": text, "usage": usage}
     if choices := table.get("choices"):
         return _as_record(_table(choices[0]).get("message")) or {}
@@ -346,7 +346,11 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         usage,
         record.latency_ms,
         error,
-        passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
+        passages=tuple(
+            passage
+            for passage in passages
+            if passage.text or passage.doc_id or passage.score is not None
+        ),
     )
 
 

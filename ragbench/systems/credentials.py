@@ -17,7 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, abridged
 from ragbench.llms.failures import scrubbed
 from ragbench.systems.templates import fill
 
@@ -109,7 +109,7 @@ def problems_of(exc: ValidationError) -> list[Problem]:
         text = f"{message[:1].lower()}{message[1:]}"
         hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*keys}
         if keys:
-            value_text = f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
+            value_text = f" is {abridged(value, 60)}"
             where = ".".join(map(str, keys))
             text = f"{where}{'' if hidden or '@' in value else value_text}: {text}"
         problems.append((keys, text))

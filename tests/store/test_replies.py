@@ -137,17 +137,15 @@ def test_another_origin_counts_only_when_asked_and_when_it_is_the_only_one(folde
     assert replies.lookup(request(), any_origin=True) == reply()  # the exact one goes first
 
 
-def test_info_and_clear_by_model(folder: Path) -> None:
+def test_info_by_model_and_clear(folder: Path) -> None:
     fill(3)
     replies.store(request(provider="ollama", model="llama3.1:8b"), reply())
     found = replies.info()
     assert found["replies"] == 4
     assert found["models"]["openai:m"] == {"replies": 3, "input_tokens": 33, "output_tokens": 15}
     assert found["bytes"] > 0
-    assert replies.clear(["ollama:llama3.1:8b"]) == 1
-    assert list(replies.info()["models"]) == ["openai:m"]
     budgets.reserve("b", 1.0, 5.0, 60)
-    assert replies.clear() == 3
+    assert replies.clear() == 4
     assert budgets.spent("b").open == 1.0  # what was spent is not forgotten
 
 

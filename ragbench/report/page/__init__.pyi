@@ -1,6 +1,6 @@
 from .html import report_html
 from .markdown import report_markdown
-from .report_files import check_output, is_report_file, report_texts, write_report
+from .report_files import check_output, is_report_file, write_report
 from .sentences import banner, doubtful_claims, interval, number, plural
 
 __all__ = [
@@ -13,6 +13,5 @@ __all__ = [
     "plural",
     "report_html",
     "report_markdown",
-    "report_texts",
     "write_report",
 ]

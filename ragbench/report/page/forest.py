@@ -20,19 +20,27 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """
     changes = result.comparison.changes if result.comparison is not None else ()
     brief = {row.measure for rows in brief_measures(result).values() for row in rows}
-    order = {verdict: place for place, verdict in enumerate(CHANGE_SIGNS)}
-    kept = [one for one in changes if every or one.measure in brief or one.verdict in CHANGE_SIGNS]
-    return sorted(kept, key=lambda one: order.get(one.verdict, len(order)))
+    order = {verdict: rank for rank, verdict in enumerate(CHANGE_SIGNS)}
+    kept = [
+        change
+        for change in changes
+        if every or change.measure in brief or change.verdict in CHANGE_SIGNS
+    ]
+    return sorted(kept, key=lambda change: order.get(change.verdict, len(order)))
 
 
 def plotted(changes: Sequence[Change]) -> list[Change]:
     """Return the changes that a forest plot shows: those with an interval, of known measures that
     lie in [0, 1].
     """
-    known = [
-        one for one in changes if perspective_of(one.measure) and None not in bounds_of(one.measure)
+    bounded = [
+        change
+        for change in changes
+        if perspective_of(change.measure) and None not in bounds_of(change.measure)
     ]
-    return [one for one in known if one.ci_low is not None and one.ci_high is not None]
+    return [
+        change for change in bounded if change.ci_low is not None and change.ci_high is not None
+    ]
 
 
 def forest_scale(changes: Sequence[Change]) -> float:
@@ -42,7 +50,7 @@ def forest_scale(changes: Sequence[Change]) -> float:
     >>> forest_scale([Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.34, 0.4, 0.2, 20, 5, 3, "")])
     0.5
     """
-    ends = [(one.ci_low, one.ci_high, one.difference) for one in changes]
+    ends = [(change.ci_low, change.ci_high, change.difference) for change in changes]
     furthest = max([abs(end) for row in ends for end in row if end is not None], default=0.01)
     power = 10.0 ** math.floor(math.log10(max(furthest, 0.01)))
     steps = (round(step * power, 10) for step in (1, 2, 5, 10))

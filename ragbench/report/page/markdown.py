@@ -28,7 +28,7 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     word, sentence = sentences.banner(result)
     depths, changes = sentences.depth_table(result), shown_changes(result)
     version = result.environment.get("ragbench", "")
-    made = [
+    provenance = [
         f"fingerprint {result.dataset['fingerprint'][:12]}",
         f"ragbench {version}" if version else "",
         result.made_at,
@@ -49,7 +49,7 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
         n_decided=sum(case.passed is not None for case in result.cases),
         claims=sentences.doubtful_claims(result),
         cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
-        made=[part for part in made if part],
+        made=[part for part in provenance if part],
     )
 
 
@@ -58,13 +58,13 @@ def _notes(result: Result) -> list[tuple[str, str]]:
     mean.
     """
     notes = []
-    for one in result.perspectives:
-        if not one.measured:
-            notes.append((one.name, f"not measured: {one.reason}"))
-        elif one.note and one.name in ("groundedness", "answer", "overall"):
-            notes.append((one.name, one.note))
-        elif one.warning:
-            notes.append((one.name, one.warning))
+    for perspective in result.perspectives:
+        if not perspective.measured:
+            notes.append((perspective.name, f"not measured: {perspective.reason}"))
+        elif perspective.note and perspective.name in ("groundedness", "answer", "overall"):
+            notes.append((perspective.name, perspective.note))
+        elif perspective.warning:
+            notes.append((perspective.name, perspective.warning))
     return notes
 
 
