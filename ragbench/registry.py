@@ -117,9 +117,12 @@ class Measure:
         return self.bounds[self.higher_is_better] if self.attainable else None
 
 
-def _read(table: str) -> Iterator[Measure]:
+_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
+
+
+def _read() -> Iterator[Measure]:
     """Yield the measures of measures.toml, in its order."""
-    for group in tomllib.loads(table)["group"]:
+    for group in _DATA["group"]:
         rows = group.pop("measures")
         for name, row in rows.items():
             fields = row if isinstance(row, dict) else {"meaning": row}
@@ -133,7 +136,7 @@ def _read(table: str) -> Iterator[Measure]:
             )
 
 
-_TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
+_TABLE = tuple(_read())
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
 _OPTIONS = re.compile(r"\(([^()]*)\)")
@@ -168,39 +171,10 @@ HEADLINE = tuple(measure.name.replace("{k}", "5") for measure in _BUILT_IN if me
 are wanted.
 """
 
-BRIEF = (
-    "nDCG@5",
-    "R@5",
-    "RR",
-    "Success@5",
-    "chunk:nDCG@5",
-    "chunk:R@5",
-    "span_recall@5",
-    "claim_support",
-    "citation_accuracy",
-    "answered",
-    "semantic_similarity",
-    "gold_fact_coverage",
-    "outcome_correct",
-    "overall",
-    "pass_rate",
-)
+BRIEF = tuple(_DATA["shown"]["brief"])
 """The measures that the console shows without -v, in addition to those with a target."""
 
-LEADERBOARD = (
-    "nDCG@10",
-    "R@10",
-    "span_recall@5",
-    "span_recall@500tok",
-    "span_recall_auc",
-    "semantic_similarity",
-    "token_f1",
-    "llm_correctness",
-    "llm_faithfulness",
-    "llm_relevance",
-    "llm_context_recall",
-    "llm_context_precision",
-)
+LEADERBOARD = tuple(_DATA["shown"]["leaderboard"])
 """The measures of the leaderboard, as far as a sweep has them."""
 
 _PARTS = {"{k}": r"([1-9][0-9]{0,8})", "{tokens}": r"([1-9][0-9]{0,8})", "{stage}": r"(.+)"}
@@ -294,33 +268,12 @@ def measures() -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [
-        (
-            measure.name,
-            measure.level,
-            measure.perspective,
-            measure.meaning,
-            *measure.bounds,
-            "higher" if measure.higher_is_better else "lower",
-            ", ".join(measure.labels),
-            measure.judged,
-            measure.source,
-        )
-        for measure in (*_BUILT_IN, *_own.values())
-    ]
-    names = [
-        "measure",
-        "level",
-        "perspective",
-        "meaning",
-        "low",
-        "high",
-        "better",
-        "labels",
-        "judged",
-        "source",
-    ]
-    return pd.DataFrame(rows, columns=names).astype({"low": "Float64", "high": "Float64"})
+    table = pd.DataFrame([*_BUILT_IN, *_own.values()]).rename(columns={"name": "measure"})
+    table[["low", "high"]] = [*table["bounds"]]
+    table["better"] = table["higher_is_better"].map({True: "higher", False: "lower"})
+    table["labels"] = table["labels"].map(", ".join)
+    columns = "measure level perspective meaning low high better labels judged source".split()
+    return table[columns].astype({"low": "Float64", "high": "Float64"})
 
 
 @lru_cache(maxsize=4096)

@@ -300,12 +300,12 @@ class Dataset:
 
 Record = TypeVar("Record")
 
-_DOC_ID = ("doc_id", "_id", "id", "docno", "corpus-id", "corpus_id", "document_id")
-_QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
-_TEXT = ("text", "page_content", "contents", "content", "body")
-_QUESTION = ("text", "query", "question", "user_input")
-_REFERENCE = ("reference_answer", "reference", "ground_truth", "answer")
-_GRADE = ("relevance", "score", "rel", "grade", "label")
+_DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
+_QUERY_ID = "query_id _id id qid query-id".split()
+_TEXT = "text page_content contents content body".split()
+_QUESTION = "text query question user_input".split()
+_REFERENCE = "reference_answer reference ground_truth answer".split()
+_GRADE = "relevance score rel grade label".split()
 
 
 def as_documents(corpus: Any) -> dict[str, Document]:

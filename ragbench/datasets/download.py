@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -28,23 +29,9 @@ from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
-MD5 = {
-    "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
-    "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
-    "cqadupstack": "4e41456d7df8ee7760a7f866133bda78",
-    "dbpedia-entity": "c2a39eb420a3164af735795df012ac2c",
-    "fever": "5a818580227bfb4b35bb6fa46d9b6c03",
-    "fiqa": "17918ed23cd04fb15047f73e6c3bd9d9",
-    "hotpotqa": "f412724f78b0d91183a0e86805e16114",
-    "msmarco": "444067daf65d982533ea17ebd59501e4",
-    "nfcorpus": "a89dba18a62ef92f7d323ec890a0d38d",
-    "nq": "d4d3d2e48787a744b6f6e691ff534307",
-    "quora": "18fb154900ba42a600f84b839c173167",
-    "scidocs": "38121350fc3a4d2f48850f6aff52e4a9",
-    "scifact": "5f7d1de60b170fc8027bb7898e2efca1",
-    "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
-    "webis-touche2020": "46f650ba5a527fc69e0a6521c5a23563",
-}
+MD5: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("beir_sets.toml").read_text(encoding="utf-8")
+)
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.

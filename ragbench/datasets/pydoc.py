@@ -155,16 +155,9 @@ class _Places:
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
-    as_they_are = (
-        "query_id",
-        "text",
-        "category",
-        "query_type",
-        "reference_answer",
-        "expected_outcome",
-    )
+    same = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
-        **{name: record[name] for name in as_they_are},
+        **{name: record[name] for name in same},
         evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
         gold_facts=tuple(tuple(fact) for fact in record["gold_facts"]),
     )

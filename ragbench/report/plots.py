@@ -446,13 +446,13 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figur
     budgets = sorted(set(curves["budget"]))
     for axes, group in zip(panels, groups, strict=True):
         for name, curve in curves[curves["chunking"].isin(group)].groupby("name", sort=False):
-            style, curve = look[str(name)], curve.sort_values("budget").astype({"mean": float})
+            numbers = dict.fromkeys(("mean", "ci_low", "ci_high"), float)
+            style, curve = look[str(name)], curve.sort_values("budget").astype(numbers)
             line = "-" if len(groups) > 1 else style.line
             axes.plot(
                 curve["budget"], curve["mean"], style.marker, color=style.colour, linestyle=line
             )
-            below, above = _whiskers(curve)
-            band = curve["budget"], curve["mean"] - below, curve["mean"] + above
+            band = curve["budget"], curve["ci_low"], curve["ci_high"]
             axes.fill_between(*band, color=style.colour, alpha=0.12, linewidth=0)
         axes.set_xscale("log")
         axes.minorticks_off()

@@ -31,7 +31,7 @@ from ragbench.files import expanded
 from ragbench.language import NONE, Language
 from ragbench.progress import progress_bar
 from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
-from ragbench.retrieval.weights import load_model, model_files, model_identity
+from ragbench.retrieval.weights import model_files
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
 
@@ -39,15 +39,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ragbench.types import FloatArray
-
-__all__ = [
-    "EMBEDDERS",
-    "TextEmbedder",
-    "check_embedder",
-    "load_embedder",
-    "load_model",
-    "model_identity",
-]
 
 EMBEDDERS = ("minilm", "wordllama")
 """The embedders that need no download; every other name is a local folder or a name on the Hugging
@@ -206,7 +197,7 @@ class TextEmbedder:
         """
         if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
             return ""
-        return f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
+        return f"{self._model.identity} document {_WHITE_SPACE}"
 
     @cached_property
     def dimension(self) -> int:
@@ -247,7 +238,7 @@ class TextEmbedder:
         # The longest first, as sentence-transformers has it, then by content: the same set gives
         # the same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
-        key = store.digest(self._model.identity, self._model.role(role), _WHITE_SPACE, *unique)
+        key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
         with nullcontext() if self.identity else store.bypassed():
             entry = store.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
@@ -258,11 +249,12 @@ class TextEmbedder:
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
         blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
+        is_cut: Callable[[list[str]], Any] = getattr(self._model, "cut", lambda texts: False)
         with progress_bar(len(texts), f"embedding with {self.name}", "texts") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
                 blocks.append(_unit(self._model.embed(block, role), self.name))
-                cut[start:end] = self._model.cut(block)
+                cut[start:end] = is_cut(block)
                 bar.update(end - start)
         vectors = (
             np.concatenate(blocks)

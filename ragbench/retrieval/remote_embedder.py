@@ -64,7 +64,7 @@ class OllamaEmbeddings(BaseModel):
 class Remote:
     """A model of a server, as `TextEmbedder` needs it. `dimension` is 0 until a vector has come."""
 
-    max_tokens = None
+    max_tokens = None  # a text that is too long is refused, not cut
 
     def __init__(self, name: str) -> None:
         provider, _, model = name.partition(":")
@@ -87,12 +87,6 @@ class Remote:
     def is_stand_in(self) -> bool:
         """Whether vectors are stand-ins, which must not be kept."""
         return active_dry_run() is not None
-
-    def role(self, role: str) -> str:
-        return "any"
-
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(texts), dtype=bool)  # a text that is too long is refused, not cut
 
     def check(self) -> None:
         """ConfigError where a maximum cost is set and the price is unknown."""

@@ -16,9 +16,11 @@ import numpy.typing as npt
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
-from ragbench.retrieval.embedders import load_model, model_identity
 from ragbench.retrieval.ranks import best, check_k, checked_ids
+from ragbench.retrieval.weights import load_model, model_identity
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
+
+_TIMED = 20  # queries
 
 
 def retrieve(
@@ -122,10 +124,9 @@ def search_latency(
     k: int = 100,
     chunks: Sequence[Chunk] = (),
     reranker: str | Callable[..., Any] = "",
-    n: int = 20,
 ) -> float | None:
-    """Milliseconds that one question alone waits for its chunks: the median over the first `n`
-    queries.
+    """Return the milliseconds that one question alone waits for its chunks: the median over the
+    first 20 queries.
 
     Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the
     first query is asked once more before, unmeasured, because it loads the model. With a `reranker`
@@ -138,9 +139,7 @@ def search_latency(
     True
     """
     check_k(k)
-    if n < 1:
-        raise ConfigError(f"n is {n}; expected the number of queries to measure, 1 or more")
-    sample = list(islice(queries.items(), n))
+    sample = list(islice(queries.items(), _TIMED))
     if not sample:
         return None
     times_ms = []

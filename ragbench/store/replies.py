@@ -137,9 +137,9 @@ class ReplyCounts(NamedTuple):
     differing: int
 
 
-def lookup(request: Request, *, any_origin: bool = False) -> Reply | None:
-    """The stored reply, or None; see `lookup_many`."""
-    return lookup_many([request], any_origin=any_origin)[0]
+def lookup(request: Request) -> Reply | None:
+    """Return the stored reply, or None; see `lookup_many`."""
+    return lookup_many([request])[0]
 
 
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:

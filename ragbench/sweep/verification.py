@@ -20,6 +20,7 @@ from ragbench.evaluation import (
 )
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
+from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job, Place, make_job
@@ -81,7 +82,7 @@ def verify(
             f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart"
         )
     settings = budget.on_account(current_settings(replies, max_cost), folder)
-    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary, in_force(settings):
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         verified: dict[str, Verification] = {}
         jobs_by_name: dict[str, Job] = {}
@@ -139,7 +140,7 @@ def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tu
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
     try:
-        check_parameters(parameters, settings)
+        check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
     notes += [*_changed_notebook(written, digest), *_changed_environment(config)]

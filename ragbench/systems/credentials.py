@@ -219,15 +219,10 @@ class Scrubber(logging.Filter):
     """Removes secrets from what libraries log: addresses with their query, at DEBUG also messages."""
 
     _LOGGERS = (
-        *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
-        *("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2"),
-        *(
-            "client",
-            "mcp.client.stdio",
-            "mcp.client.streamable_http",
-            "mcp.shared.jsonrpc_dispatcher",
-        ),
-    )
+        "httpx httpcore.connection httpcore.http11 httpcore.http2 "
+        "httpx2 httpcore2.connection httpcore2.http11 httpcore2.http2 "
+        "client mcp.client.stdio mcp.client.streamable_http mcp.shared.jsonrpc_dispatcher"
+    ).split()
 
     def __init__(self, secrets: Sequence[str]) -> None:
         super().__init__()

@@ -88,31 +88,17 @@ class McpClient:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
-    group.addoption(
-        "--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)"
-    )
-    group.addoption(
-        "--ragbench-corpus",
-        default="",
-        metavar="FOLDER",
-        help="the documents of a test set without any",
-    )
-    group.addoption("--ragbench-split", default="test", help="its split (default: test)")
-    group.addoption("--ragbench-queries", default="", metavar="ID,ID", help="these questions only")
+    for name, default, metavar, text in (
+        ("dataset", "pydoc", None, "what load_dataset takes (default: pydoc)"),
+        ("corpus", "", "FOLDER", "the documents of a test set without any"),
+        ("split", "test", None, "its split (default: test)"),
+        ("queries", "", "ID,ID", "these questions only"),
+        ("system", "bm25", "SPEC", "the system under test (default: bm25)"),
+        ("report", "", "FILE", "write the report of `ragbench eval` there"),
+    ):
+        group.addoption(f"--ragbench-{name}", default=default, metavar=metavar, help=text)
     group.addoption(
         "--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)"
-    )
-    group.addoption(
-        "--ragbench-system",
-        default="bm25",
-        metavar="SPEC",
-        help="the system under test (default: bm25)",
-    )
-    group.addoption(
-        "--ragbench-report",
-        default="",
-        metavar="FILE",
-        help="write the report of `ragbench eval` there",
     )
     text = (
         "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; "
