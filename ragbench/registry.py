@@ -26,34 +26,18 @@ from ragbench.types import Answer, Case
 if TYPE_CHECKING:
     import pandas as pd
 
+_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
+
 KS = (1, 3, 5, 10)
 """The depths at which rankings and chunks are measured."""
 
 BUDGETS = (250, 500, 1000, 2000)
 """The tokens of context at which evidence is measured."""
 
-PERSPECTIVES = {
-    "retrieval": "Was what answers the question found, and found first?",
-    "context": "Is what the answer is made from free of repetition and to the point?",
-    "groundedness": "Does the answer say only what its context holds, and cite it rightly?",
-    "answer": "Is the answer right?",
-    "pipeline": "Did the system behave: outcome, flags, citations, latency?",
-    "safety": "Are attacks distinguished from questions, and does nothing leak?",
-    "judge": "What does a language model as judge say?",
-    "own": "What do measures of your own say?",
-    "overall": "How many questions passed all their thresholds?",
-}
+PERSPECTIVES: dict[str, str] = _DATA["perspectives"]
 """Perspectives in the order of a report, with the question that each answers."""
 
-ALIASES = {
-    "MRR": "RR",
-    "MAP": "AP",
-    "NDCG": "nDCG",
-    "Precision": "P",
-    "Recall": "R",
-    "HitRate": "Success",
-    "Hit Rate": "Success",
-}
+ALIASES: dict[str, str] = _DATA["aliases"]
 """What others call the ranking measures; results carry the name on the right. The mean of RR over
 queries is MRR.
 """
@@ -115,9 +99,6 @@ class Measure:
         chunks.
         """
         return self.bounds[self.higher_is_better] if self.attainable else None
-
-
-_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
 
 
 def _read() -> Iterator[Measure]:
