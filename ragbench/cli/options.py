@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 AtLeast0 = Annotated[int, typer.Option(min=0)]
 AtLeast1 = Annotated[int, typer.Option(min=1)]
-Output = Annotated[Path | None, typer.Option("--output", "-o")]
 TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
 Corpus = Annotated[
     str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")

@@ -26,7 +26,6 @@ from .failures import (
 )
 from .leaderboard import leaderboard_markdown, leaderboard_rows
 from .page import write_report
-from .traces import export_traces
 
 __all__ = [
     "COSTS",
@@ -38,7 +37,6 @@ __all__ = [
     "disagreements",
     "explore",
     "export_table",
-    "export_traces",
     "failure_details",
     "findings",
     "gap_table",

@@ -34,7 +34,8 @@ def export_table(
     Raises:
         ConfigError: the name ends otherwise, the file is there, or cannot be written.
     """
-    path, several = Path(path), results_of(results)
+    path = Path(path)
+    several = Results([results] if isinstance(results, Result) else results)
     suffix = path.suffix.lower()
     if suffix not in _TABLES:
         raise ConfigError(f"{path} is not the name of a table; end it in {', '.join(_TABLES)}")
@@ -75,8 +76,3 @@ def export_table(
     except (OSError, ValueError) as exc:  # a sheet has 1,048,576 rows at most
         raise ConfigError(f"{path} cannot be written: {exc}") from exc
     return path
-
-
-def results_of(results: Result | Sequence[Result]) -> Results:
-    """Return one or several results as `Results`."""
-    return Results([results] if isinstance(results, Result) else results)
