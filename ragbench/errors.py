@@ -138,7 +138,7 @@ def _format_warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Our warnings as one line; others as Python formats them."""
+    """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
     return _python_format(message, category, filename, lineno, line)

@@ -190,7 +190,7 @@ def clear_staging(folder: Path, name: str = "") -> None:
 
 
 def check_writable(place: Path) -> None:
-    """OSError where no file or folder could be created at `place`; nothing is left behind."""
+    """Raise OSError where no file or folder could be created at `place`; nothing is left behind."""
     nearest = next(parent for parent in place.absolute().parents if parent.exists())
     for folder in {nearest, place} if place.is_dir() else {nearest}:
         with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):

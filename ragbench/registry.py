@@ -95,8 +95,8 @@ class Measure:
 
     @property
     def best(self) -> float | None:
-        """The best possible value on any test set; None where there is none, or it depends on the
-        chunks.
+        """Return the best possible value on any test set; None where there is none, or it depends
+        on the chunks.
         """
         return self.bounds[self.higher_is_better] if self.attainable else None
 
@@ -199,8 +199,8 @@ def declaration(measure: Measure) -> dict[str, Any]:
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Measures of a user: as they are, or named "package.module:attribute" (several with commas
-    between).
+    """Return the measures of a user: as they are, or named "package.module:attribute" (several with
+    commas between).
 
     A module is looked for where Python finds it, then in the working directory. A function is the
     measure of its name.

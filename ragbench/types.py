@@ -62,7 +62,7 @@ class Document:
 
     @property
     def full_text(self) -> str:
-        """Title and text as one string. Every offset in ragbench points into this.
+        """Return title and text as one string. Every offset in ragbench points into this.
 
         >>> Document("d1", "Body.", title="Head").full_text
         'Head\\n\\nBody.'
@@ -118,7 +118,7 @@ class Case:
 
     @property
     def answerable(self) -> bool:
-        """Whether an answer is expected, and not an abstention ("no_results" or "blocked").
+        """Return True if an answer is expected, and not an abstention ("no_results" or "blocked").
 
         >>> Case("q1", "?").answerable, Case("q2", "?", expected_outcome="no_results").answerable
         (True, False)
@@ -256,13 +256,13 @@ class Dataset:
 
     @property
     def queries(self) -> dict[str, str]:
-        """query_id -> text, in the order of `cases`."""
+        """Return query_id -> text, in the order of `cases`."""
         return {case.query_id: case.text for case in self.cases}
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not
-        part of it.
+        """Return the SHA-256 (64 hex digits) of everything that can change a number; name and
+        source are not part of it.
 
         Labels that a case does not have are left out, so that a new kind of label changes no older
         fingerprint.
@@ -309,7 +309,7 @@ _GRADE = "relevance score rel grade label".split()
 
 
 def as_documents(corpus: Any) -> dict[str, Document]:
-    """doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
+    """Return doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
 
     >>> as_documents(["Cats nap."]), as_documents({"d1": {"title": "Cats", "text": "They nap."}})["d1"].full_text
     ({'0': Document(doc_id='0', text='Cats nap.', title='', metadata={})}, 'Cats\\n\\nThey nap.')
@@ -327,7 +327,7 @@ def as_documents(corpus: Any) -> dict[str, Document]:
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
-    """query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
+    """Return query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
 
     >>> as_queries("Who naps?"), as_queries({"q1": "Who naps?"})
     ({'Who naps?': 'Who naps?'}, {'q1': 'Who naps?'})
@@ -540,13 +540,13 @@ class Chunk:
 
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
-    """chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
+    """Return chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
     mapping: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
     return {chunk.chunk_id: chunk for chunk in chunks} if mapping is None else mapping
 
 
 def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
-    """chunk_id -> its place in `chunks`, as `chunks_by_id`."""
+    """Return chunk_id -> its place in `chunks`, as `chunks_by_id`."""
     mapping: Mapping[str, int] | None = getattr(chunks, "places", None)
     return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if mapping is None else mapping
 
@@ -612,12 +612,12 @@ class Answer:
 
     @property
     def failed(self) -> bool:
-        """Whether no answer came: the request failed, or the system reports that it did."""
+        """Return True if no answer came: the request failed, or the system reports that it did."""
         return self.error is not None or self.outcome == "failed"
 
     @property
     def abstained(self) -> bool:
-        """Whether the system gave no answer on purpose ("no_results" or "blocked").
+        """Return True if the system gave no answer on purpose ("no_results" or "blocked").
 
         >>> Answer("q1", "Not found.", outcome="no_results").abstained, Answer("q1", "In 1889.").abstained
         (True, False)
@@ -687,8 +687,8 @@ class Retriever(Protocol):
     """Something that finds chunks; constructing it is indexing."""
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
-        """For each query the `k` best chunk ids with their scores, best first; fewer where fewer
-        match.
+        """Return for each query the `k` best chunk ids with their scores, best first; fewer where
+        fewer match.
         """
         ...
 
@@ -701,7 +701,7 @@ class Embedder(Protocol):
     def name(self) -> str: ...
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), each row of unit length."""
+        """Return a float32 array (len(texts), dimension), each row of unit length."""
         ...
 
 

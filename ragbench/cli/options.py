@@ -82,7 +82,7 @@ class Requests:
 
     @property
     def replies(self) -> str | None:
-        """What of the reply store is used; None where the options do not state it."""
+        """Return what of the reply store is used; None where the options do not state it."""
         if self.offline and self.no_cache:
             raise ConfigError(
                 "--offline takes every reply from the store and --no-cache none; give one of them"

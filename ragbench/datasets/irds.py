@@ -16,7 +16,7 @@ from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
-    """Yield the documents, queries and judgements of an id.
+    """Return the documents, queries and judgements of an id.
 
     An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is
     "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of

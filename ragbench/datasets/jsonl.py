@@ -93,7 +93,7 @@ def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[i
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Yield an error of the block gets the place of what it is about."""
+    """Give each DataError of the block the place of what it is about."""
     try:
         yield
     except DataError as exc:

@@ -44,8 +44,8 @@ def fence(kind: str, text: str, code: str) -> str:
 
 
 def numbered(texts: Sequence[str], code: str) -> str:
-    """Documents as the prompts show them: each fenced, after its number from 1; "(none)" if there
-    are none.
+    """Return documents as the prompts show them: each fenced, after its number from 1; "(none)" if
+    there are none.
     """
     return (
         "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1))

@@ -63,8 +63,9 @@ def disagreements(results: Results, measure: str, folder: str | Path, *, rows: i
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
-    """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a
-    notebook that is open already, cells always; nbconvert gives cells the same anchors."""
+    """Return heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs
+    only in a notebook that is open already, cells always; nbconvert gives cells the same anchors.
+    """
     try:
         cells = read_json(notebook, "")["cells"]
     except (DataError, KeyError, TypeError):

@@ -81,7 +81,7 @@ def warn_of_language(embedder: Embedder, language: Language) -> None:
 
 
 def is_remote(name: str) -> bool:
-    """Whether this is the name of an embedder of a server.
+    """Return True if this is the name of an embedder of a server.
 
     >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
     (True, False, False)
@@ -131,8 +131,8 @@ folder, or a name on the Hugging Face hub)
 
 
 def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
-    """The embedder of that name; the same object for the same name as long as its files are the
-    same.
+    """Return the embedder of that name; the same object for the same name as long as its files are
+    the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in
       numpy: vectors differ from those of sentence-transformers by less than 1e-6. Reads 256 word
@@ -192,8 +192,8 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """What its vectors of documents depend on apart from the texts; "" where they must not be
-        kept.
+        """Return what its vectors of documents depend on apart from the texts; "" where they must
+        not be kept.
         """
         if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
             return ""
@@ -201,12 +201,12 @@ class TextEmbedder:
 
     @cached_property
     def dimension(self) -> int:
-        """The number of components of a vector."""
+        """Return the number of components of a vector."""
         return int(self.encode([]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), one row of unit length per text; zero for an empty
-        text.
+        """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for
+        an empty text.
 
         Equal texts are computed once. The result depends on the set of texts only, not on their
         order. A progress bar shows when it takes longer than two seconds. Texts longer than the
@@ -222,7 +222,7 @@ class TextEmbedder:
         return self._encode(texts, "document")
 
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """As `encode`, for texts that are searched with.
+        """Encode as `encode` does, for texts that are searched with.
 
         The same as `encode` except for models trained with another prompt for queries (such as E5's
         "query: ").
@@ -292,11 +292,11 @@ class OwnEmbedder:
         return f"{type(self).__name__}({self.name!r})"
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), one row of unit length per text."""
+        """Return a float32 array (len(texts), dimension), one row of unit length per text."""
         return self._rows(self._documents, texts)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """As `encode`, for texts that are searched with."""
+        """Encode as `encode` does, for texts that are searched with."""
         return self._rows(self._queries, texts)
 
     def _rows(self, function: Callable[[list[str]], Any], texts: Sequence[str]) -> FloatArray:
@@ -315,7 +315,7 @@ class OwnEmbedder:
 
 
 def _own(given: Any) -> Embedder:
-    """A user's object as an embedder."""
+    """Return a user's object as an embedder."""
     model = given() if inspect.isclass(given) else given
     if isinstance(model, Embedder):
         return model
@@ -346,7 +346,9 @@ def _single_blanks(texts: Sequence[str]) -> list[str]:
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Slices of texts sorted longest first, each bounded in texts and in characters (when padded)."""
+    """Yield slices of texts sorted longest first, each bounded in texts and in characters (when
+    padded).
+    """
     start = 0
     while start < len(texts):
         rows = min(_BLOCK_TEXTS, max(1, _BLOCK_CHARACTERS // max(1, len(texts[start]))))

@@ -52,8 +52,8 @@ class MiniLM:
 
     @cached_property
     def identity(self) -> str:
-        """Includes the code and its libraries: another version may compute other bits from the same
-        weights.
+        """Return the identity, the code and its libraries among it: another version may compute
+        other bits from the same weights.
         """
         libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
         return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"

@@ -70,7 +70,7 @@ class LargeChunks(Sequence[Chunk]):
             yield Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
 
     def number(self, chunk_id: object) -> int:
-        """The place of a chunk; KeyError where there is none of that id."""
+        """Return the place of a chunk; KeyError where there is none of that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])

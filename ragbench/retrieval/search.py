@@ -80,7 +80,7 @@ def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
-    """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan
+    """Turn chunks into documents: a document's score is that of its best chunk (MaxP, Dai & Callan
     2019).
 
     Several chunks of one document count once, so nothing that is measured on documents exceeds 1.
@@ -107,7 +107,7 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
 
 
 def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: int) -> int:
-    """How many documents the chunks are of; not counted further than `enough`."""
+    """Return how many documents the chunks are of; not counted further than `enough`."""
     seen: set[str | None] = set()
     for chunk_id in found:
         chunk = by_id.get(chunk_id)
@@ -161,7 +161,8 @@ def rerank(
     *,
     k: int,
 ) -> Run:
-    """The chunks of `run` in the order that a cross-encoder gives them; the best `k` of each query.
+    """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
+    query.
 
     A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
     comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
@@ -205,7 +206,7 @@ def rerank(
 
 
 def check_reranker(model: str | Callable[..., Any]) -> Any:
-    """A user's reranker, imported where it is named; None for the name or folder of a
+    """Return a user's reranker, imported where it is named; None for the name or folder of a
     cross-encoder.
 
     Raises:
@@ -227,7 +228,7 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
 
 
 def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
-    """The scores of all pairs, in their order."""
+    """Return the scores of all pairs, in their order."""
     name, scores, start = object_name(own), [], 0
     predict = getattr(own, "predict", None)
     for matches in run.values():

@@ -65,19 +65,21 @@ _shared_lock = threading.Lock()
 
 
 def is_shared() -> bool:
-    """Whether replies and spending are in a PostgreSQL database instead of the file."""
+    """Return True if replies and spending are in a PostgreSQL database instead of the file."""
     return os.environ.get("RAGBENCH_DATABASE", "").startswith(
         ("postgresql:", "postgresql+", "postgres:")
     )
 
 
 def exists() -> bool:
-    """Whether there may be replies or spending: where there is no file yet, none is made to look."""
+    """Return True if there may be replies or spending: where there is no file yet, none is made to
+    look.
+    """
     return is_shared() or path().exists()
 
 
 def path() -> Path:
-    """Where the file is, whether it exists or not; its folder exists."""
+    """Return where the file is, whether it exists or not; its folder exists."""
     try:
         return cache_folder() / "replies.sqlite"
     except OSError as exc:
@@ -88,20 +90,20 @@ def path() -> Path:
 
 
 def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
-    """What `work` returns, given the connection; with `local` to the file in any case."""
+    """Return what `work` returns, given the connection; with `local` to the file in any case."""
     if is_shared() and not local:
         return _shared_database().run(work)
     return _open()._run(work)
 
 
 def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
-    """What a query finds."""
+    """Return what a query finds."""
     return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
 
 
 def write(work: Callable[[Connection], Result]) -> Result:
-    """As `read`, in a transaction that holds the right to write from its start: all of `work` is
-    done, or nothing.
+    """Return what `work` returns, as `read`, in a transaction that holds the right to write from
+    its start: all of `work` is done, or nothing.
     """
     if is_shared():
         return _shared_database().run(work, write=True)
@@ -123,12 +125,12 @@ def write(work: Callable[[Connection], Result]) -> Result:
 
 
 def identity() -> str:
-    """What tells the shared database from others; "" without one."""
+    """Return what identifies the shared database; "" without one."""
     return _shared_database().identity if is_shared() else ""
 
 
 def claimed(key: str, stop: threading.Event) -> AbstractContextManager[None]:
-    """As `ragbench.store.replies.claim`, in the shared database."""
+    """Claim as `ragbench.store.replies.claim` does, in the shared database."""
     return _shared_database().claimed(key, stop)
 
 
@@ -277,7 +279,7 @@ def _text(data: bytes) -> str:
 
 
 def advice(exc: Exception) -> str:
-    """What to do about an error of SQLite or of the system."""
+    """Return what to do about an error of SQLite or of the system."""
     number = getattr(exc, "errno", None) or _MEANS.get(
         getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0
     )

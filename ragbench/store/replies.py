@@ -72,17 +72,17 @@ class Request:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 (64 hex digits) of all fields."""
+        """Return the SHA-256 (64 hex digits) of all fields."""
         return self._digest(self.origin)
 
     @cached_property
     def portable(self) -> str:
-        """SHA-256 (64 hex digits) of all fields but `origin`."""
+        """Return the SHA-256 (64 hex digits) of all fields but `origin`."""
         return self._digest("")
 
     @cached_property
     def schema_text(self) -> str | None:
-        """The schema as JSON with sorted keys."""
+        """Return the schema as JSON with sorted keys."""
         return (
             None
             if self.schema is None
@@ -143,7 +143,7 @@ def lookup(request: Request) -> Reply | None:
 
 
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
-    """The stored reply of each request, None where there is none.
+    """Return the stored reply of each request, None where there is none.
 
     With `any_origin` a reply from another origin counts too, unless there are several: then it is
     None.
@@ -270,8 +270,8 @@ def import_file(path: Path | str) -> ReplyCounts:
 
 
 def info() -> dict[str, Any]:
-    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files
-    that were renamed.
+    """Return the store in numbers: file, bytes, replies, per model replies and tokens, and damaged
+    files that were renamed.
 
     >>> sorted(info())
     ['bytes', 'damaged', 'file', 'models', 'replies']

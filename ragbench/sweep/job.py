@@ -54,27 +54,29 @@ class Job:
 
     @property
     def input(self) -> Path:
-        """The notebook to execute."""
+        """Return the notebook to execute."""
         return self.staging / "source.ipynb"
 
     @property
     def output(self) -> Path:
-        """The executed notebook."""
+        """Return the executed notebook."""
         return self.staging / f"{self.name}.ipynb"
 
     @property
     def results(self) -> Path:
-        """The folder that the notebook saves its result in."""
+        """Return the folder that the notebook saves its result in."""
         return self.staging / self.name
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The parameters but those that only say where results go."""
+        """Return the parameters but those that only say where results go."""
         return configuration(self.parameters)
 
     @property
     def renamed(self) -> dict[str, str]:
-        """A reader of the notebook looks for the files where they are, not where they were written."""
+        """Return texts of the notebook and what they become: a reader looks for the files where
+        they are, not where they were written.
+        """
         folder = self.staging.name
         return {
             f"{folder}/{self.name}": self.name,
@@ -84,7 +86,7 @@ class Job:
 
     @property
     def folders(self) -> dict[str, str]:
-        """Folders of this machine and what replaces them in the notebook."""
+        """Return folders of this machine and what replaces them in the notebook."""
         sweeps = self.staging.parent.parent
         return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
 

@@ -80,7 +80,7 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Return make a class whose fields are its options, checked by pydantic; what cannot work
+    """Make a class whose fields are its options, checked by pydantic; what cannot work
     raises `OptionsError`.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -120,7 +120,7 @@ def one_line(
     problems: Sequence[tuple[tuple[int | str, ...], str]],
     where: Callable[..., str] = lambda *keys: "",
 ) -> str:
-    """Return join the first few problems; `where` gives the place of each from its keys."""
+    """Join the first few problems; `where` gives the place of each from its keys."""
     more = len(problems) - _SHOWN_PROBLEMS
     lines = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")

@@ -36,22 +36,22 @@ class LabelledCase:
 
     @property
     def query_id(self) -> str:
-        """The id of the question."""
+        """Return the id of the question."""
         return self.case.query_id
 
     @property
     def query(self) -> str:
-        """The question."""
+        """Return the question."""
         return self.case.text
 
     @property
     def expected_document_ids(self) -> list[str]:
-        """The relevant documents, best grade first."""
+        """Return the relevant documents, best grade first."""
         return sorted(self.relevant, key=lambda doc_id: -self.relevant[doc_id])
 
     @property
     def ground_truth(self) -> str:
-        """The reference answer; ConfigError where there is none."""
+        """Return the reference answer; ConfigError where there is none."""
         if not self.case.reference_answer:
             raise ConfigError(
                 f"question {self.query_id!r} has no reference answer; `ragbench answers` writes "

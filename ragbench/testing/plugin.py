@@ -188,7 +188,7 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 
 @pytest.fixture(scope="session")
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
-    """Five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
+    """Return five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
     They are those of the folder that `--ragbench-dataset` names, such as one with the reference
     answers that `ragbench answers` wrote, and without it those of the public set, which is
@@ -310,7 +310,7 @@ _SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pyte
 
 
 def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
-    """One system per name and corpus: an index is built once."""
+    """Return the one system of a name and corpus: an index is built once."""
     from ragbench.systems import load_system
 
     systems = config.stash.setdefault(_SYSTEMS, {})

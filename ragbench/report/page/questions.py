@@ -71,8 +71,8 @@ def leading_measures(
 def question_details(
     result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """query_id -> details, with contexts for those that are `shown`; and what a reader must know
-    about the texts.
+    """Return query_id -> details, with contexts for those that are `shown`; and what a reader must
+    know about the texts.
     """
     diagnosis = {}
     if result.diagnosis is not None:
@@ -152,8 +152,8 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
 
 
 def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
-    """The characters from start to end, cut where evidence begins and ends; without marks where a
-    secret is masked.
+    """Return the characters from start to end, cut where evidence begins and ends; without marks
+    where a secret is masked.
 
     >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]

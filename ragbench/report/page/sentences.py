@@ -124,8 +124,8 @@ def _always_shown(row: MeasureResult) -> bool:
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where
-    none was measured.
+    """Return ranking measures by depth: the depths, and a row of values for each measure; nothing
+    where none was measured.
     """
     values = {
         row.measure: row.value
@@ -286,8 +286,8 @@ def number(value: float | None) -> str:
 
 
 def dollars(usd: float | None, per: int = 1) -> str:
-    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is
-    smaller.
+    """Return an amount for readers, divided by `per`: four decimals, or two significant digits
+    where it is smaller.
 
     >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
     ('1.5000', '0.0000050', '0.0000', 'unknown')
