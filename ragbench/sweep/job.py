@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ragbench.evaluation import configuration
-from ragbench.llms import Settings
+from ragbench.llms import current_settings
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import is_installed
 
@@ -106,14 +106,13 @@ def make_job(
     name: str,
     place: Place,
     parameters: Mapping[str, Any],
-    settings: Settings,
     *,
     source: Mapping[str, str] | None,
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """Return the job of one run into a sweep's folder; one with a `source` gets the parameter
-    `results_dir`.
+    """Return the job of one run into a sweep's folder, under the settings in force; one with a
+    `source` gets the parameter `results_dir`.
     """
     staging = folder.staging(name)
     results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
@@ -128,7 +127,7 @@ def make_job(
         {**parameters, **results},
         source,
         stamp,
-        settings.environment,
+        current_settings().environment,
         allow_failed,
     )
 

@@ -219,7 +219,6 @@ class _Session:
                 name,
                 location,
                 parameters,
-                self.settings,
                 source=source,
                 stamp=stamp,
                 allow_failed=allow_failed,
@@ -318,9 +317,7 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         # It works where it will lie, so that opened there "Run All" works too.
         location = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, location.cwd), "baseline": baseline}
-        job = make_job(
-            folder, COMPARISON, location, parameters, session.settings, source=None, stamp=stamp
-        )
+        job = make_job(folder, COMPARISON, location, parameters, source=None, stamp=stamp)
         progress = Progress(session.console, 1)
         if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
             return replace(result, failed={**result.failed, **failed})

@@ -19,7 +19,7 @@ from ragbench.evaluation import (
     result_folders,
 )
 from ragbench.files import read_json
-from ragbench.llms import Settings, current_settings
+from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
@@ -89,7 +89,7 @@ def verify(
         notes: dict[str, tuple[str, ...]] = {}
         for path in paths:
             try:
-                jobs_by_name[path.name], notes[path.name] = _job_of(path, again, settings)
+                jobs_by_name[path.name], notes[path.name] = _job_of(path, again)
             except DataError as exc:
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
         console = Console(stderr=True)
@@ -111,7 +111,7 @@ def verify(
     return [verified[path.name] for path in paths]
 
 
-def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
+def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
     """Return the job that makes a stored result again, and notes on what is not as it was."""
     config, notebook = load_result(path).config, path.with_name(f"{path.name}.ipynb")
     try:
@@ -148,7 +148,7 @@ def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tu
     location = Place(
         written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
     )
-    job = make_job(again, path.name, location, parameters, settings, source=source, stamp={})
+    job = make_job(again, path.name, location, parameters, source=source, stamp={})
     return job, tuple(notes)
 
 

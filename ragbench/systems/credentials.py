@@ -177,12 +177,11 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     variables = variables_in(template)
     check_set(variables, name)
     values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
-    secrets: dict[str, None] = {}
-    for variable in variables:
-        value = values[f"env:{variable}"]
-        is_generated = _GENERATED.fullmatch(value) is not None
-        if is_generated or is_secret(variable, value):
-            secrets[value] = None
+    secrets = dict.fromkeys(
+        value
+        for variable, value in zip(variables, values.values(), strict=True)
+        if _GENERATED.fullmatch(value) or is_secret(variable, value)
+    )
     return fill(template, values), tuple(secrets)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
 from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
@@ -326,5 +326,4 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    folded = " ".join(text.split())
-    return folded if len(folded) <= _SHOWN else f"{folded[:_SHOWN]}…"
+    return abridged(" ".join(text.split()), _SHOWN)
