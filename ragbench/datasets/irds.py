@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ragbench.datasets.jsonl import located
@@ -72,37 +73,30 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
             judged[str(row.doc_id)] = max(earlier, value)
 
     warn(name, "documents are there more than once; the first counts", repeated)
-    warn(
-        name,
-        "queries have documents that are judged differently; the highest grade counts",
-        conflicts,
-    )
+    highest = "queries have documents that are judged differently; the highest grade counts"
+    warn(name, highest, conflicts)
     chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id that has judgements for this split."""
-    is_known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
-        if _known(registry, candidate) and _whole(registry[candidate]):
+        if _is_whole(registry, candidate):
             return candidate
-    usable = [
-        other
-        for other in registry
-        if other.startswith(f"{dataset_id}/") and _whole(registry[other])
-    ]
-    if is_known and _whole(registry[dataset_id]):
-        usable.insert(0, f"{dataset_id} (with the default split)")
-    if not is_known:
+    if _source(registry, dataset_id) is None:
         near = difflib.get_close_matches(dataset_id, list(registry), n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ConfigError(
             f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
         )
+    below = [other for other in registry if other.startswith(f"{dataset_id}/")]
+    usable = [other for other in below if _is_whole(registry, other)]
+    if _is_whole(registry, dataset_id):
+        usable.insert(0, f"{dataset_id} (with the default split)")
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
@@ -110,15 +104,16 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     )
 
 
-def _known(registry: Any, dataset_id: str) -> bool:
-    try:
-        registry[dataset_id]  # some ids are made when they are first asked for
-    except KeyError:
+def _source(registry: Any, dataset_id: str) -> Any:
+    with suppress(KeyError):
+        return registry[dataset_id]  # some ids are made when they are first asked for
+    return None
+
+
+def _is_whole(registry: Any, dataset_id: str) -> bool:
+    source = _source(registry, dataset_id)
+    if source is None:
         return False
-    return True
-
-
-def _whole(source: Any) -> bool:
     return bool(source.has_docs() and source.has_queries() and source.has_qrels())
 
 
@@ -126,8 +121,6 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
     """Yield what ir_datasets yields, its many kinds of failure turned into two."""
     try:
         yield from rows()
-    except GeneratorExit:
-        raise
     except Exception as exc:
         # what requests raises and a wrong checksum are OSErrors; a RuntimeError with two arguments
         # is the failure of each source that it tried

@@ -131,10 +131,12 @@ def test_another_origin_counts_only_when_asked_and_when_it_is_the_only_one(folde
     replies.store(request(), reply())
     elsewhere = request(origin="http://b/v1")
     assert replies.lookup(elsewhere) is None
-    assert replies.lookup(elsewhere, any_origin=True) == reply()
+    assert replies.lookup_many([elsewhere], any_origin=True) == [reply()]
     replies.store(request(origin="http://c/v1"), reply(2))
-    assert replies.lookup(elsewhere, any_origin=True) is None
-    assert replies.lookup(request(), any_origin=True) == reply()  # the exact one goes first
+    assert replies.lookup_many([elsewhere], any_origin=True) == [None]
+    assert replies.lookup_many([request()], any_origin=True) == [
+        reply()
+    ]  # the exact one goes first
 
 
 def test_info_by_model_and_clear(folder: Path) -> None:
