@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from ragbench.datasets.jsonl import located
@@ -81,22 +80,23 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id that has judgements for this split."""
+    is_known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
-        if _is_whole(registry, candidate):
+        if _known(registry, candidate) and _whole(registry[candidate]):
             return candidate
-    if _source(registry, dataset_id) is None:
+    below = [other for other in registry if other.startswith(f"{dataset_id}/")]
+    usable = [other for other in below if _whole(registry[other])]
+    if is_known and _whole(registry[dataset_id]):
+        usable.insert(0, f"{dataset_id} (with the default split)")
+    if not is_known:
         near = difflib.get_close_matches(dataset_id, list(registry), n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ConfigError(
             f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
         )
-    below = [other for other in registry if other.startswith(f"{dataset_id}/")]
-    usable = [other for other in below if _is_whole(registry, other)]
-    if _is_whole(registry, dataset_id):
-        usable.insert(0, f"{dataset_id} (with the default split)")
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
@@ -104,16 +104,15 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     )
 
 
-def _source(registry: Any, dataset_id: str) -> Any:
-    with suppress(KeyError):
-        return registry[dataset_id]  # some ids are made when they are first asked for
-    return None
-
-
-def _is_whole(registry: Any, dataset_id: str) -> bool:
-    source = _source(registry, dataset_id)
-    if source is None:
+def _known(registry: Any, dataset_id: str) -> bool:
+    try:
+        registry[dataset_id]  # some ids are made when they are first asked for
+    except KeyError:
         return False
+    return True
+
+
+def _whole(source: Any) -> bool:
     return bool(source.has_docs() and source.has_queries() and source.has_qrels())
 
 
