@@ -9,7 +9,6 @@ and its family are about documents, "span:nDCG@10" about the chunks that hold go
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -19,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, nearest, unknown
 from ragbench.extension import imported
 from ragbench.types import Answer, Case
 
@@ -338,16 +337,9 @@ def measure_of(name: str) -> Measure:
             *_own,
         ]
         folded = {candidate.casefold(): candidate for candidate in names}
-        near = [
-            folded[candidate]
-            for candidate in difflib.get_close_matches(
-                str(name).casefold(), folded, n=1, cutoff=0.5
-            )
-        ]
         member = find_measure(f"{name}@{k}")  # a depth is missing
-        hint = (
-            f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
-        )
+        meant = member.name if member else folded.get(nearest(str(name).casefold(), folded))
+        hint = f"; did you mean {meant!r}?" if meant else "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return measure
 

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
 from ragbench.datasets.records import assemble, case, document, warn
-from ragbench.errors import ConfigError, DataError, DownloadError
+from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 
@@ -80,23 +79,19 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id that has judgements for this split."""
-    is_known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
         if _known(registry, candidate) and _whole(registry[candidate]):
             return candidate
+    if not _known(registry, dataset_id):
+        shown = "`ir_datasets list` prints all"
+        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, shown))
     below = [other for other in registry if other.startswith(f"{dataset_id}/")]
     usable = [other for other in below if _whole(registry[other])]
-    if is_known and _whole(registry[dataset_id]):
+    if _whole(registry[dataset_id]):
         usable.insert(0, f"{dataset_id} (with the default split)")
-    if not is_known:
-        near = difflib.get_close_matches(dataset_id, list(registry), n=3)
-        hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise ConfigError(
-            f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
-        )
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
