@@ -162,7 +162,7 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
         for part, frame in parts.items():
             row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
             rows.append(row | about | {"part": part, "n": len(table)})
-    columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
+    columns = "name label measure part mean ci_low ci_high n".split()
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -45,7 +45,7 @@ from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
 
-_MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
+_MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
 
@@ -262,7 +262,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         **{
             name: config.getoption(f"--ragbench-{name}")
-            for name in ("dataset", "corpus", "split", "n", "system")
+            for name in "dataset corpus split n system".split()
         },
         "query_ids": _queries(config),
         "min_grade": 1,
