@@ -138,7 +138,7 @@ def _format_warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Our warnings as one line; others as Python formats them."""
+    """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
     return _python_format(message, category, filename, lineno, line)
@@ -222,6 +222,11 @@ def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
         "the run made from another chunking, or turned into documents? Pass the chunk-level run, "
         "and the chunks that were searched for it"
     )
+
+
+def abridged(text: str, limit: int) -> str:
+    """Return the first characters of a text, and three dots where it has more."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 _JOINERS = "\u200c\u200d"

@@ -15,7 +15,7 @@ from ragbench.evaluation.spec import EvaluationSpec, plain_type, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
 from ragbench.language import find_language
-from ragbench.llms import Settings, check_llm, check_servers
+from ragbench.llms import check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
@@ -232,14 +232,12 @@ def _word(value: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def check_parameters(
-    parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
-) -> None:
+def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") -> None:
     """Refuse values that no run could use, as far as can be checked without running; unknown names
     pass.
 
-    Models must be such as may be asked under `settings`, by default those of the environment. The
-    files and modules of a `system` are looked for in `folder`, by default the working directory.
+    Models must be such as may be asked. The files and modules of a `system` are looked for in
+    `folder`, by default the working directory.
 
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
@@ -247,16 +245,16 @@ def check_parameters(
     """
     parameters = configuration(parameters)
     if system := parameters.get("system"):
-        check_system(system, folder=folder, settings=settings)
+        check_system(system, folder=folder)
     for name, check in _CHECKS.items():
         if name in parameters:
             check(parameters[name])
     if parameters.get("reranker"):
         check_reranker(parameters["reranker"])
     if "llm" in parameters:
-        check_generator(parameters["llm"], settings)
+        check_generator(parameters["llm"])
     if judge := spec_of(parameters).judge:
-        check_llm(judge, settings)
+        check_llm(judge)
     for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
@@ -272,18 +270,16 @@ def check_parameters(
         )
 
 
-def check_models(
-    parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
-) -> None:
+def check_models(parameters: Mapping[str, Any], *, folder: str | Path = "") -> None:
     """Refuse models and services that cannot be asked here and now, before any document is read.
 
     Raises:
         ConfigError, ModelError: as `ragbench.llms.check_servers`.
     """
     parameters = configuration(parameters)
-    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
+    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")))
     if system := parameters.get("system"):
-        check_system(system, folder=folder, settings=settings, reachable=True)
+        check_system(system, folder=folder, reachable=True)
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:

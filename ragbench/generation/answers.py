@@ -97,7 +97,7 @@ GENERATORS = (
 )
 
 
-def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
+def check_llm(llm: LLMLike) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
@@ -107,7 +107,7 @@ def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
         return
     if ":" not in llm and llm != "env":
         raise ConfigError(unknown("llm", llm, GENERATORS))
-    llms.check_llm(llm, settings)
+    llms.check_llm(llm)
 
 
 def generate_answers(

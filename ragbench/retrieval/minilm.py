@@ -53,8 +53,8 @@ _BUSY = Lock()  # the number of threads is the process's
 
 
 def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
-    """For each text, given as the ids of its tokens (at most 256), the model's last states (tokens,
-    384).
+    """Return for each text, given as the ids of its tokens (at most 256), the model's last states
+    (tokens, 384).
 
     The bits of a text's states do not depend on the other texts: their rows share matrix products,
     whose rows are independent, and nothing is padded to a common length.
@@ -78,7 +78,7 @@ def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
 
 
 def tokenised(texts: Sequence[str]) -> list[Encoding]:
-    """Each text as the model reads it, but whole: with the marks of its start and end; lone
+    """Return each text as the model reads it, but whole: with the marks of its start and end; lone
     surrogates replaced.
     """
     return load_tokenizer("minilm").encode_batch(
@@ -87,15 +87,15 @@ def tokenised(texts: Sequence[str]) -> list[Encoding]:
 
 
 def cut_to_fit(tokens: Sequence[T]) -> list[T]:
-    """Of the tokens of a text the ones that the model reads: at most 256, the mark of the end among
-    them.
+    """Return of the tokens of a text the ones that the model reads: at most 256, the mark of the
+    end among them.
     """
     return [*tokens[: min(len(tokens), MAX_TOKENS) - 1], tokens[-1]]
 
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """The libraries that multiply matrices in this process."""
+    """Return the libraries that multiply matrices in this process."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -195,7 +195,7 @@ def _forward(network: _Network, texts: Sequence[Sequence[int]]) -> list[FloatArr
 
 
 def _attended(mapped: FloatArray) -> FloatArray:
-    """What each token of one text takes from the others, of all heads side by side."""
+    """Return what each token of one text takes from the others, of all heads side by side."""
     count = len(mapped)
     queries, keys, values = mapped.reshape(count, 3, _HEADS, -1).transpose(1, 2, 0, 3)
     weights = queries @ keys.transpose(0, 2, 1)
@@ -208,8 +208,8 @@ def _attended(mapped: FloatArray) -> FloatArray:
 
 
 def _gelu(rows: FloatArray) -> None:
-    """x (1 + erf(x / sqrt 2)) / 2 of each number, in place, within 5e-7; seven times as fast as
-    with scipy's erf.
+    """Compute x (1 + erf(x / sqrt 2)) / 2 of each number, in place, within 5e-7; seven times as
+    fast as with scipy's erf.
 
     It is max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2, where the last factor is a polynomial times
     exp(-x^2 / 2).
