@@ -55,7 +55,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     questions = folder / "notebooks" / "questions.ipynb"
     own = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]
     text = questions.read_text("utf-8").replace("questions.jsonl", "../tests.yaml", 1)
-    write_durably(questions, text.replace(r'corpus: str = \"pydoc\"', f"corpus: str = {own}"))
+    write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {own}"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
     texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(corpus))
     for name, text in texts.items():

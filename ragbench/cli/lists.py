@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import check_known
 from ragbench.extension import FORM
 
 Names = dict[str, str]  # name -> what it is
@@ -123,8 +123,8 @@ def list_command(
 
     Example: ragbench list retrievers
     """
-    if kind and kind not in KINDS:
-        raise ConfigError(unknown("kind", kind, KINDS))
+    if kind:
+        check_known("kind", KINDS, kind)
     names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")
     width = max(map(len, names))
     for name, meaning in names.items():

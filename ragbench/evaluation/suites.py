@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import SUITES, EvaluationSpec
 from ragbench.types import Case, Dataset, SafetySample, evenly
 
@@ -21,7 +21,7 @@ def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
 
 
 def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
-    """The questions and safety samples of a suite, in the order of the dataset.
+    """Return the questions and safety samples of a suite, in the order of the dataset.
 
     "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all
     categories and from questions with and without an answer. Which ones depends on their ids alone:
@@ -35,8 +35,7 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     Raises:
         ConfigError: an unknown suite.
     """
-    if suite not in SUITES:
-        raise ConfigError(unknown("suite", suite, SUITES))
+    check_known("suite", SUITES, suite)
     if suite == "full":
         return dataset
     chosen = dataset.sample(SMOKE_QUESTIONS)
@@ -48,7 +47,7 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
 
 
 def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
-    """The questions and safety samples of these categories; all for ().
+    """Return the questions and safety samples of these categories; all for ().
 
     >>> cases = [Case("q1", "?", category="faq"), Case("q2", "?", category="how-to")]
     >>> select_categories(Dataset("demo", "test", {}, cases, {}), ["faq"]).queries
@@ -64,16 +63,14 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
         *dataset.safety_inputs,
         *dataset.safety_outputs,
     ]
-    known = dict.fromkeys(one.category for one in labelled if one.category)
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                unknown("category", name, known) if known else f"{dataset.name!r} has no categories"
-            )
+    categories = dict.fromkeys(item.category for item in labelled if item.category)
+    if not categories:
+        raise ConfigError(f"{dataset.name!r} has no categories")
+    check_known("category", categories, *names)
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
     inputs, outputs = (
-        tuple(one for one in own if one.category in names)
-        for own in (dataset.safety_inputs, dataset.safety_outputs)
+        tuple(sample for sample in samples if sample.category in names)
+        for samples in (dataset.safety_inputs, dataset.safety_outputs)
     )
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
