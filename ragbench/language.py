@@ -29,7 +29,7 @@ that is written without spaces.
 """
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
-_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
+DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
@@ -46,7 +46,7 @@ def folded(text: str) -> str:
 
 def _fold_case(text: str) -> str:
     cased = text.casefold().replace("i\u0307", "i")
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
+    return str(DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
 
 
 def words(text: str) -> list[str]:
@@ -103,9 +103,9 @@ class Language:
     """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
     where there is none.
 
-    `words` are its function words; a word worth searching for has `letters` letters; `comma`
-    states that decimals follow a comma. By
-    `negations`, `documents`, `tell`, `unknown` and `but` abstentions are recognised
+    `words` are its function words, `questions` and `negations` more words to detect it by; a word
+    worth searching for has `letters` letters; `comma` states that decimals follow a comma. By
+    `negations`, `documents`, `tell`, `unknown`, `sorry` and `but` abstentions are recognised
     (`ragbench.llms.reply_text`).
     """
 
@@ -114,13 +114,20 @@ class Language:
     script: str = "Latin"
     stemmer: str = ""
     words: str = ""
+    questions: str = ""
     negations: str = ""
     letters: int = 4
     comma: bool = False
     documents: str = ""
     tell: str = ""
     unknown: str = ""
+    sorry: str = ""
     but: str = ""
+
+    @property
+    def is_english(self) -> bool:
+        """Return True for English, and for texts in no known language, which are read as English."""
+        return self.code in ("en", NONE)
 
     @cached_property
     def function_words(self) -> frozenset[str]:
@@ -130,7 +137,7 @@ class Language:
     @cached_property
     def common_words(self) -> frozenset[str]:
         """Return the words by which the language is detected."""
-        return self.function_words.union(words(self.negations))
+        return self.function_words.union(words(f"{self.questions} {self.negations}"))
 
 
 _FILE = Path(__file__).with_name("languages.toml")
@@ -158,23 +165,39 @@ def find_language(code: str) -> Language:
     return LANGUAGES[code]
 
 
-_SCRIPT = regex.compile("|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS))
+_SCRIPT = regex.compile(
+    "|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS).replace(
+        r"\p{Hiragana}", r"[\p{Hiragana}\p{Katakana}]"
+    )
+)
 
 
-def detect_language(texts: Iterable[str]) -> Language:
+def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
     """Return the language that most of the texts are in, by the script of their letters and by
     function words; of the first 400 texts, 1,000 characters of each.
 
-    A few words in ASCII are English; more of them without function words are in no known language.
+    Few words without a function word are in the `default`, which is English for ASCII; more of them
+    are in no known language.
 
     >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
     'German'
     >>> detect_language(["塔于1889年开放。"]).code, detect_language(["qwx zzt"]).code
     ('zh', 'en')
     """
-    sample = "\n".join(text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS))
+    sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
+    votes = Counter(language for text in sample if (language := _detect(text)))
+    joined = "\n".join(sample)
+    if best := max(votes, key=lambda language: votes[language], default=_detect(joined)):
+        return best
+    is_short = len(set(terms(joined))) < _FEW_WORDS
+    return (
+        (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else _NO_LANGUAGE
+    )
+
+
+def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
-    for match in _SCRIPT.finditer(sample):
+    for match in _SCRIPT.finditer(text):
         letters[match.lastgroup or ""] += len(match[0])
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
@@ -182,17 +205,12 @@ def detect_language(texts: Iterable[str]) -> Language:
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(sample))  # single letters are names in code
-    total = counts.total()
+    counts = Counter(terms(text) if text.isascii() else words(text))  # i and x are names in code
     n_function_words = {
-        language: sum(counts[word] for word in language.common_words)
-        + (language.code == "en" and sample.isascii())
-        for language in candidates
+        language: sum(counts[word] for word in language.common_words) for language in candidates
     }
     best = max(candidates, key=lambda language: n_function_words[language])
-    if n_function_words[best] > _MIN_FRACTION * total:
-        return best
-    return LANGUAGES["en"] if len(counts) < _FEW_WORDS and sample.isascii() else _NO_LANGUAGE
+    return best if n_function_words[best] > _MIN_FRACTION * counts.total() else None
 
 
 def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:

@@ -19,7 +19,7 @@ from ragbench.metrics.answers import stated_facts
 from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import wording
+from ragbench.metrics.tidy import answer_language, wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
@@ -135,6 +135,7 @@ class _Question(NamedTuple):
     measure: str | None
     reach: _Reach | None
     depth: int
+    is_english: bool
 
     @property
     def wrong(self) -> bool:
@@ -232,16 +233,20 @@ def diagnose(
     ):
         values.setdefault(str(query_id), {})[str(measure)] = float(value)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
+    is_english = answer_language(dataset, answers).is_english
     rows = []
     for case in dataset.cases:
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(case.query_id, missing)
         measures = values.get(case.query_id, {})
-        measures |= _estimate(case, answer, measures)
+        if is_english:
+            measures |= _estimate(case, answer, measures)
         decisive = next((name for name in _DECISIVE if name in measures), None)
         deep = ranking(run.get(case.query_id, {}))[:depth]
         reach = _reach(dataset, case, answer, deep, by_id, by_document)
-        cause, evidence = _cause(_Question(dataset, case, answer, measures, decisive, reach, depth))
+        cause, evidence = _cause(
+            _Question(dataset, case, answer, measures, decisive, reach, depth, is_english)
+        )
         criterion = "correctness" if cause in _DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
         if explained and cause in (*_DISPUTED, "fabricated", "contradicts"):
@@ -507,8 +512,8 @@ def _place(chunk: Chunk) -> tuple[str, int]:
 
 
 def _conflict(question: _Question) -> str:
-    """Return what an answer contradicts: a forbidden claim, or a label in a number, name or
-    negation; "" if none.
+    """Return what an answer contradicts: a forbidden claim, or in English a label in a number, name
+    or negation; "" if none.
     """
     if question.scores.get("forbidden_claims_absent", 1.0) < 1:
         return "a forbidden claim is made"
@@ -519,7 +524,7 @@ def _conflict(question: _Question) -> str:
         "the gold facts": " ".join(fact[0] for fact in case.gold_facts),
         "the evidence": " ".join(_text_of(dataset, span) for span in spans),
     }
-    for name, text in texts.items():
+    for name, text in texts.items() if question.is_english else ():
         differs = overlaps(wording(question.answer), text)
         if max(differs["other_details"], differs["negation_differs"]) >= _CONFLICT:
             return f"it differs from {name} in a detail"

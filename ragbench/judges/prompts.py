@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragbench.language import detect_language
 from ragbench.llms.fences import fence, fence_code, numbered
 
 JUDGE_SYSTEM = (
@@ -101,6 +102,20 @@ PREFERENCE_FORM = (
 )
 
 
+def name_languages(question: str, *answers: str) -> list[str]:
+    """Return the sentence that names the languages of answers; none where all are in English.
+
+    >>> name_languages("Wann wurde der Turm eröffnet?", "1889"), name_languages("When?", "1889")
+    (['The answer is in German; explain in English.'], [])
+    """
+    default = detect_language([question])
+    languages = dict.fromkeys(detect_language([answer], default) for answer in answers)
+    if all(language.is_english for language in languages):
+        return []
+    noun = "answer is" if len(answers) == 1 else "answers are"
+    return [f"The {noun} in {' and '.join(each.name for each in languages)}; explain in English."]
+
+
 def ask_for_preference(
     question: str, first: str, second: str, *, reference: str = "", documents: Sequence[str] = ()
 ) -> str:
@@ -113,6 +128,7 @@ def ask_for_preference(
         parts.append(f"Reference answer, which is right:\n{fence('reference', reference, code)}")
     parts.append(f"First answer:\n{fence('first', first, code)}")
     parts.append(f"Second answer:\n{fence('second', second, code)}")
+    parts += name_languages(question, first, second)
     parts.append(PREFERENCE)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{PREFERENCE_FORM}")
     return "\n\n".join(parts)
