@@ -145,7 +145,7 @@ LANGUAGES = {
     code: Language(code, **fields)
     for code, fields in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
-_NO_LANGUAGE = Language(NONE, "an unknown language", script="")
+NO_LANGUAGE = Language(NONE, "an unknown language", script="")
 _SCRIPTS = {language.script for language in LANGUAGES.values()}
 
 
@@ -159,7 +159,7 @@ def find_language(code: str) -> Language:
         ConfigError: there is no such language.
     """
     if code == NONE:
-        return _NO_LANGUAGE
+        return NO_LANGUAGE
     if code not in LANGUAGES:
         raise ConfigError(f"{unknown('language', code, LANGUAGES)}, {NONE}; '' detects it")
     return LANGUAGES[code]
@@ -191,7 +191,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
         return best
     is_short = len(set(terms(joined))) < _FEW_WORDS
     return (
-        (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else _NO_LANGUAGE
+        (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else NO_LANGUAGE
     )
 
 
