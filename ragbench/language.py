@@ -5,6 +5,7 @@ The languages are listed in languages.toml.
 
 from __future__ import annotations
 
+import re
 import tomllib
 import unicodedata
 from collections import Counter
@@ -23,7 +24,10 @@ UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{K
 """The set of characters of scripts that are written without spaces between words (package regex)."""
 
 SIGN = rf"[\w&&{UNSPACED_SET}]\p{{M}}*"
-WORD = regex.compile(rf"{SIGN}|[\w--{UNSPACED_SET}]+", regex.V1)
+SPACED = rf"[\w--{UNSPACED_SET}]"
+"""A letter, mark, digit or underscore of words that are written with spaces between them."""
+
+WORD = regex.compile(rf"{SIGN}|{SPACED}+", regex.V1)
 """A word: letters with their marks, digits, underscores; a single letter with its marks in a script
 that is written without spaces.
 """
@@ -31,6 +35,7 @@ that is written without spaces.
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
 DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
+_HANGUL = regex.compile(r"\p{Hangul}+")
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 
@@ -79,15 +84,19 @@ def terms(text: str) -> list[str]:
 
 def n_words(text: str) -> float:
     """Return about how many words a text has; in scripts that are written without spaces two letters
-    are one, in those of South-East Asia three.
+    are one, in those of South-East Asia three; in Korean two words are three of English.
 
-    >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ")
-    (5.0, 1.5, 1.3333333333333335)
+    >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ"), n_words("서울 다리")
+    (5.0, 1.5, 1.3333333333333335, 3.0)
     """
     letters = UNSPACED.findall(text)
     n_long = sum("\u0e00" <= letter < "\u1800" for letter in letters)
-    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6)
+    n_korean = len(_HANGUL.findall(text))
+    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6 + n_korean / 2)
 
+
+_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
+_SWAPPED = str.maketrans(".,", ",.")
 
 NONE = "none"
 """The language of texts in none of the known languages: nothing is stemmed or left out."""
@@ -128,6 +137,16 @@ class Language:
     def is_english(self) -> bool:
         """Return True for English, and for texts in no known language, which are read as English."""
         return self.code in ("en", NONE)
+
+    def with_points(self, text: str) -> str:
+        """Return a text with decimal points in numbers, where those of the language have commas.
+
+        >>> find_language("de").with_points("1.234,5 m")
+        '1,234.5 m'
+        """
+        if not self.comma:
+            return text
+        return _COMMA.sub(lambda number: number[0].translate(_SWAPPED), text)
 
     @cached_property
     def function_words(self) -> frozenset[str]:

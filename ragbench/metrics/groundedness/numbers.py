@@ -50,6 +50,7 @@ _AMOUNT = re.compile(
     rf"(?!\s(?:past|to)\b)(?:(?:\sof)?\san?(?=\s(?:{_SCALE}|{_UNIT})))?"
     # 3/4, 1 1/2; 1e6; 1,000.5; 1.000.000; 1,5; 3.5; .05
     r"|(?P<numeral>(?:\d+\s+)?\d+/[1-9]\d*(?![/\d])|\d+(?:\.\d+)?e[+-]?\d{1,2}\b"
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"  # 12,34,567 as in India
     r"|\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)|\d+,\d{1,2}(?![,\d])"
     r"|\d+(?:\.\d+)?|\.\d+)(?P<ordinal>st\b|nd\b|rd\b|th\b)?(?P<decade>'?s\b)?"
     rf"|(?P<word>{_WORD}|(?:{_any_of(_ARTICLES)})(?=[\s-](?:{_SCALE}|{_LONG_UNIT})))\b)"
@@ -78,9 +79,6 @@ _LABEL = re.compile(
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
 _MARKS = str.maketrans("٫٬．，", ".,.,")
-_SWAPPED = str.maketrans(".,", ",.")
-# 1.234,5 and 3,14 in languages with a decimal comma
-_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
 _SIGNS = str.maketrans(_TABLES["signs"])
 
 
@@ -154,10 +152,7 @@ def _in_english_notation(text: str, language: Language) -> str:
     if text.isascii() and "," not in text and not re.search(r"\d\.\d{3}", text):
         return text
     line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text).translate(_MARKS)
-    line = UNSPACED.sub(lambda sign: "、" * len(sign[0]), line)
-    if language.comma:
-        line = _COMMA.sub(lambda number: number[0].translate(_SWAPPED), line)
-    return str(line)
+    return language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:

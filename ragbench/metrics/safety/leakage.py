@@ -18,7 +18,7 @@ from itertools import chain
 import regex
 
 from ragbench.errors import MissingExtraError
-from ragbench.language import UNSPACED_SET, WORD, folded, n_words
+from ragbench.language import SPACED, WORD, folded, n_words
 from ragbench.metrics.safety.secrets import (
     RULES,
     is_prompt,
@@ -166,15 +166,12 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     return [(matches[a].start(), matches[b - 1].end(), b - a) for a, b in runs]
 
 
-_LETTER = rf"[\w--{UNSPACED_SET}]"
-
-
 def _marked(text: str, values: Collection[str]) -> Places:
     for value in values:
         written = r"\s+".join(map(re.escape, value.split()))
         # no part of a longer word
         for match in regex.finditer(
-            rf"(?:(?<!{_LETTER})|(?!{_LETTER})){written}(?:(?!{_LETTER})|(?<!{_LETTER}))",
+            rf"(?:(?<!{SPACED})|(?!{SPACED})){written}(?:(?!{SPACED})|(?<!{SPACED}))",
             text,
             regex.IGNORECASE | regex.V1,
         ):
