@@ -33,6 +33,7 @@ that is written without spaces.
 """
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
+_INVISIBLE = regex.compile("[\u00ad\u200c\u200d]")  # soft hyphen, what joins letters or does not
 DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _HANGUL = regex.compile(r"\p{Hangul}+")
@@ -41,12 +42,16 @@ _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 def folded(text: str) -> str:
     """Return a text as words are compared: NFKC and case folding (also of a Turkish capital I with a
-    dot), digits of every script as 0 to 9.
+    dot), digits of every script as 0 to 9, without signs inside words that only change their look.
 
-    >>> folded("Ｓtraße İzmir ٣٥")
+    >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
-    return _fold_case(unicodedata.normalize("NFKC", text))
+    return _fold_case(_normalised(text))
+
+
+def _normalised(text: str) -> str:
+    return str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def _fold_case(text: str) -> str:
@@ -74,7 +79,7 @@ def terms(text: str) -> list[str]:
     if text.isascii():
         return [word for word in words(text) if len(word) > 1]
     pieces: list[str] = []
-    for run in _RUN.findall(unicodedata.normalize("NFKC", text)):
+    for run in _RUN.findall(_normalised(text)):
         if signs := _SIGNS.findall(_fold_case(run)):
             pieces += [a + b for a, b in pairwise(signs)] or signs
         elif len(run) > 1:
