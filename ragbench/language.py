@@ -211,7 +211,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
     votes = Counter(language for text in sample if (language := _detect(text)))
     joined = "\n".join(sample)
-    if best := max(votes, key=lambda language: votes[language], default=_detect(joined)):
+    if best := max(votes, key=votes.__getitem__, default=_detect(joined)):
         return best
     is_short = len(set(terms(joined))) < _FEW_WORDS
     return (
@@ -225,7 +225,7 @@ def _detect(text: str) -> Language | None:
         letters[match.lastgroup or ""] += len(match[0])
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
-    script = max(letters, key=lambda name: letters[name], default="Latin")
+    script = max(letters, key=letters.__getitem__, default="Latin")
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
@@ -233,7 +233,7 @@ def _detect(text: str) -> Language | None:
     n_function_words = {
         language: sum(counts[word] for word in language.common_words) for language in candidates
     }
-    best = max(candidates, key=lambda language: n_function_words[language])
+    best = max(candidates, key=n_function_words.__getitem__)
     return best if n_function_words[best] > _MIN_FRACTION * counts.total() else None
 
 

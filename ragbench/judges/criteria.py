@@ -22,7 +22,7 @@ from ragbench.judges.prompts import (
     JUDGE_SYSTEM,
     REPAIR,
     REPLY_FORMS,
-    name_languages,
+    name_language,
 )
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import read_outcome
@@ -244,7 +244,7 @@ def write_request(
             f"Answer to judge; the numbers in brackets cite "
             f"documents:\n{fence('answer', answer, code)}{cut}"
         )
-        parts += name_languages(material.question, answer)
+        parts += name_language(material.question, answer)
     parts.append(
         "Decide this:"
         if len(criteria) == 1

@@ -102,18 +102,16 @@ PREFERENCE_FORM = (
 )
 
 
-def name_languages(question: str, *answers: str) -> list[str]:
-    """Return the sentence that names the languages of answers; none where all are in English.
+def name_language(question: str, *answers: str) -> list[str]:
+    """Return the sentence that names the language of answers; none for English.
 
-    >>> name_languages("Wann wurde der Turm eröffnet?", "1889"), name_languages("When?", "1889")
-    (['The answer is in German; explain in English.'], [])
+    >>> name_language("Wann wurde der Turm eröffnet?", "1889"), name_language("When?", "1889")
+    (['Language to judge: German; explain in English.'], [])
     """
-    default = detect_language([question])
-    languages = dict.fromkeys(detect_language([answer], default) for answer in answers)
-    if all(language.is_english for language in languages):
+    language = detect_language(answers, detect_language([question]))
+    if language.is_english:
         return []
-    noun = "answer is" if len(answers) == 1 else "answers are"
-    return [f"The {noun} in {' and '.join(each.name for each in languages)}; explain in English."]
+    return [f"Language to judge: {language.name}; explain in English."]
 
 
 def ask_for_preference(
@@ -128,7 +126,7 @@ def ask_for_preference(
         parts.append(f"Reference answer, which is right:\n{fence('reference', reference, code)}")
     parts.append(f"First answer:\n{fence('first', first, code)}")
     parts.append(f"Second answer:\n{fence('second', second, code)}")
-    parts += name_languages(question, first, second)
+    parts += name_language(question, first, second)
     parts.append(PREFERENCE)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{PREFERENCE_FORM}")
     return "\n\n".join(parts)

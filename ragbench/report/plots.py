@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -194,15 +195,12 @@ def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
     missing -= fonts.get_font(fonts.findfont("DejaVu Sans")).get_charmap().keys()
     installed = fonts.findSystemFonts() if missing else []  # the list in its cache may be old
     for path in sorted(installed, key=lambda path: ("Regular" not in path, "Serif" in path, path)):
-        try:
+        with suppress(OSError, RuntimeError):  # of files that the library cannot read
             font = fonts.get_font(path)
-            if missing.isdisjoint(covered := font.get_charmap()):
-                continue
-            fonts.fontManager.addfont(path)
-        except (OSError, RuntimeError):
-            continue  # a file that the library cannot read
-        families.append(font.family_name)
-        missing -= covered.keys()
+            if covered := missing & font.get_charmap().keys():
+                fonts.fontManager.addfont(path)
+                families.append(font.family_name)
+                missing -= covered
     if missing:
         warnings.warn(
             f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
