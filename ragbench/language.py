@@ -36,7 +36,6 @@ _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul
 _INVISIBLE = regex.compile("[\u00ad\u200c\u200d]")  # soft hyphen, what joins letters or does not
 DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
-_HANGUL = regex.compile(r"\p{Hangul}+")
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 
@@ -89,15 +88,14 @@ def terms(text: str) -> list[str]:
 
 def n_words(text: str) -> float:
     """Return about how many words a text has; in scripts that are written without spaces two letters
-    are one, in those of South-East Asia three; in Korean two words are three of English.
+    are one, in those of South-East Asia three.
 
-    >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ"), n_words("서울 다리")
-    (5.0, 1.5, 1.3333333333333335, 3.0)
+    >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ")
+    (5.0, 1.5, 1.3333333333333335)
     """
     letters = UNSPACED.findall(text)
     n_long = sum("\u0e00" <= letter < "\u1800" for letter in letters)
-    n_korean = len(_HANGUL.findall(text))
-    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6 + n_korean / 2)
+    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6)
 
 
 _COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
