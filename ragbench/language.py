@@ -110,7 +110,7 @@ _MIN_FRACTION = 0.08  # of the words of a text are function words of its languag
 _FEW_WORDS = 50  # with fewer different ones, texts in ASCII are taken for English
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
     """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
     where there is none.
@@ -228,11 +228,12 @@ def _detect(text: str) -> Language | None:
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(terms(text) if text.isascii() else words(text))  # i and x are names in code
-    n_function_words = {
-        language: sum(counts[word] for word in language.common_words) for language in candidates
-    }
-    best = max(candidates, key=n_function_words.__getitem__)
-    return best if n_function_words[best] > _MIN_FRACTION * counts.total() else None
+
+    def n_function_words(language: Language) -> int:
+        return sum(counts[word] for word in language.common_words.intersection(counts))
+
+    best = max(candidates, key=n_function_words)
+    return best if n_function_words(best) > _MIN_FRACTION * counts.total() else None
 
 
 def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:

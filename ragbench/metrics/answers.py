@@ -40,6 +40,8 @@ from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
 
+_DECIMAL = re.compile(r"\d[.,]\d")
+
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
 _EMPHASIS = re.compile(
@@ -104,7 +106,7 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
-    language = detect_language([text])
+    language = detect_language([text] if _DECIMAL.search(text) else [])
     text = language.with_points(text)
     spaced = f" {' '.join(words(text))} "
     return [
