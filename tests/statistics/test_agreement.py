@@ -184,3 +184,16 @@ def test_full_agreement_on_a_few_is_not_certainty() -> None:
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high))
     assert (kappa["ci_low"], kappa["ci_high"]) == (1.0, 1.0)
     assert ["no width" in row["note"] for row in (accuracy, kappa, ac1)] == [False, True, True]
+
+
+def test_resamples_in_which_a_statistic_is_undefined_are_counted() -> None:
+    """Of three questions, all draws are alike with a probability of (2/3)^3 + (1/3)^3 = 1/3."""
+    table = judge_agreement(judged([1.0, 1.0, 0.0]), people([1, 1, 0])).set_index("statistic")
+    assert "undefined in 3" in table["note"]["kappa"]
+    assert "undefined" not in table["note"]["accuracy"]
+
+
+def test_criteria_keep_the_order_of_the_labels() -> None:
+    both = [*judged([1.0, 0.0], "b"), *judged([1.0, 0.0], "a")]
+    labels = pd.concat([people([1, 0], "b"), people([1, 0], "a")])
+    assert judge_agreement(both, labels)["criterion"].unique().tolist() == ["b", "a"]

@@ -59,6 +59,8 @@ def test_halves_that_disagree_are_reported() -> None:
     matrix[1, order[25:]] = 1.0
     found = held_out(frames(matrix), measure="RR")
     assert (found.chosen, found.mean_choosing, found.mean, found.optimism) == ("c00", 1.0, 0.0, 1.0)
+    assert found.comparison is not None
+    assert found.comparison["difference"] == -1.0, "of the half that did not choose"
     assert "would have chosen c01: these queries do not settle which is best" in found.sentence
 
 
