@@ -112,3 +112,10 @@ def test_entailment_is_asked_of_up_to_three_sentences_of_one_context() -> None:
 )
 def test_a_denial_on_one_side_alone_is_a_difference(sentence: str, page: str, value: float) -> None:
     assert read_sentence(sentence, read_page([page])).lexical["not_denied"] == value
+
+
+@pytest.mark.parametrize(("n_words", "n_sentences"), [(60, 1), (90, 1), (91, 2), (121, 3)])
+def test_text_without_full_stops_is_read_in_pieces_of_sixty_words(
+    n_words: int, n_sentences: int
+) -> None:
+    assert len(read_page(["cat " * n_words]).sentences) == n_sentences
