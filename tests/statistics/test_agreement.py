@@ -201,3 +201,12 @@ def test_criteria_keep_the_order_of_the_labels() -> None:
     both = [*judged([1.0, 0.0], "b"), *judged([1.0, 0.0], "a")]
     labels = pd.concat([people([1, 0], "b"), people([1, 0], "a")])
     assert judge_agreement(both, labels)["criterion"].unique().tolist() == ["b", "a"]
+
+
+def test_too_little_to_compare_has_a_reason() -> None:
+    none = judge_agreement(judged([None]), people([1])).iloc[0]
+    assert none["value"] is pd.NA
+    assert "no answer has both values" in none["note"]
+    single = judge_agreement(judged([1.0]), people([1])).iloc[0]
+    assert (single["value"], single["ci_low"]) == (1.0, pd.NA)
+    assert "one query only" in single["note"]

@@ -15,7 +15,7 @@ from scipy.stats import t
 
 from ragbench.errors import ConfigError
 from ragbench.statistics import drift
-from ragbench.statistics.drift import night_effects
+from ragbench.statistics.drift import RUN_LENGTH, night_effects
 
 Floats = npt.NDArray[np.floating]
 NIGHTS, QUESTIONS, STREAMS = 120, 97, 20
@@ -230,3 +230,14 @@ def test_a_question_that_did_not_move_is_not_part_of_a_fall() -> None:
     runs.iloc[40:] -= 0.5
     [change] = drift(runs.assign(still=0.5)).changes
     assert set(change.questions) == {"a", "b"}
+
+
+def test_the_fall_that_three_runs_show_by_hand() -> None:
+    """Of 20 runs r is taken as .98: a fall moves the first step by all of it, two more by .02."""
+    x = np.random.default_rng(4).normal(0.5, 0.01, 20)
+    away = x - x.mean()
+    spread = np.std(away[1:] - 0.98 * away[:-1], ddof=2)
+    limit = t.isf(1 / (4 * RUN_LENGTH) / 2, 20 - 3) * spread * math.sqrt(1 / 3 + 1 / 19)
+    fall = 3 * limit / (1 + 2 * 0.02)
+    assert drift(pd.DataFrame(x), fall=1.001 * fall).notice == 3
+    assert drift(pd.DataFrame(x), fall=0.999 * fall).notice != 3

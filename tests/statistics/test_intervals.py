@@ -42,6 +42,10 @@ def test_wilson_as_newcombe_1998_prints_it(right: int, n: int, low: float, high:
     assert wilson_interval(right, n) == pytest.approx((low, high), abs=5e-5)
 
 
+def test_a_rate_of_nothing_has_no_interval() -> None:
+    assert all(map(math.isnan, wilson_interval(0, 0)))
+
+
 def test_fractions_are_summarised_by_wilson() -> None:
     scores = pd.DataFrame(
         {"query_id": range(20), "measure": "Success@5", "value": fractions(20, 20)}
