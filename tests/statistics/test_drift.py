@@ -241,3 +241,12 @@ def test_the_fall_that_three_runs_show_by_hand() -> None:
     fall = 3 * limit / (1 + 2 * 0.02)
     assert drift(pd.DataFrame(x), fall=1.001 * fall).notice == 3
     assert drift(pd.DataFrame(x), fall=0.999 * fall).notice != 3
+
+
+@pytest.mark.parametrize(("move", "n_changes"), [(0.024, 0), (0.026, 1)])
+def test_less_than_half_of_the_fall_that_matters_raises_no_alarm(
+    move: float, n_changes: int
+) -> None:
+    runs = pd.DataFrame(0.7 + np.random.default_rng(6).normal(0, 1e-4, (60, 4)))
+    runs.iloc[40:] -= move
+    assert len(drift(runs, fall=0.05).changes) == n_changes
