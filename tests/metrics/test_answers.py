@@ -243,3 +243,15 @@ def test_details_that_only_one_text_has_replace_none() -> None:
 def test_wrong_signals_are_refused(signals: dict[str, float]) -> None:
     with pytest.raises(DataError, match=next(iter(signals))):
         correctness_estimate(signals)
+
+
+def test_a_long_answer_is_estimated_where_facts_or_the_value_decide() -> None:
+    open_case, by_facts = {"token_f1": 0.9}, {"token_f1": 0.9, "gold_fact_coverage": 0.5}
+    right = {**overlaps("In May 1889.", "in May 1889"), "token_f1": 1.0}
+    wrong = {**overlaps("In June 1900.", "in May 1889"), "token_f1": 0.3}
+    assert 0.2 < correctness_estimate(open_case, words=4) < 0.8
+    assert math.isnan(correctness_estimate(open_case, words=5))
+    assert 0.2 < correctness_estimate(by_facts, words=5) < 0.8
+    assert correctness_estimate(right, words=14) > 0.8
+    assert correctness_estimate(wrong, words=14) < 0.2
+    assert math.isnan(correctness_estimate(right, words=15))

@@ -51,6 +51,7 @@ def test_values(text: str, values: list[float]) -> None:
         "one of them",
         "no numbers here",
         "Step 1: go",
+        "Take 1) tea, 2) milk and 3) sugar",
         "",
     ],
 )
