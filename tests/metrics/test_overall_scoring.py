@@ -370,3 +370,9 @@ def test_a_system_that_answers_nothing_has_the_overall_0_and_one_without_scores_
 
     assert overall(silent) == [0.0, 0.0]
     assert all(map(math.isnan, overall([silent[0], Answer("q2", "Yes.", ("d#0",))])))
+
+
+def test_a_missing_fact_is_named_by_its_first_wording() -> None:
+    case = Case("q", "Who?", gold_facts=(("Eiffel", "Gustave"), ("1889", "89")))
+    reasons = failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
+    assert reasons == ["missing gold facts: Eiffel"]

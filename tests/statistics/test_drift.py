@@ -249,4 +249,6 @@ def test_less_than_half_of_the_fall_that_matters_raises_no_alarm(
 ) -> None:
     runs = pd.DataFrame(0.7 + np.random.default_rng(6).normal(0, 1e-4, (60, 4)))
     runs.iloc[40:] -= move
-    assert len(drift(runs, fall=0.05).changes) == n_changes
+    found = drift(runs, fall=0.05)
+    assert len(found.changes) == n_changes
+    assert found.n == (20 if n_changes else 60), "the runs since the change"
