@@ -210,3 +210,14 @@ def test_too_little_to_compare_has_a_reason() -> None:
     single = judge_agreement(judged([1.0]), people([1])).iloc[0]
     assert (single["value"], single["ci_low"]) == (1.0, pd.NA)
     assert "one query only" in single["note"]
+
+
+def test_labels_in_quarters_are_ordinal_and_others_numbers() -> None:
+    def scale(*values: float) -> str:
+        return str(judge_agreement(judged(values), people(values))["scale"].unique().item())
+
+    assert [scale(0, 1, 1), scale(0, 0.25, 0.5, 0.75, 1), scale(0, 0.3, 1)] == [
+        "nominal",
+        "ordinal",
+        "interval",
+    ]
