@@ -15,6 +15,7 @@ from scipy.stats import binomtest, ttest_1samp
 
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics import compare, summarise
+from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.intervals import (
     Bounds,
     critical_means,
@@ -211,3 +212,11 @@ def test_the_method_of_the_interval_is_reported() -> None:
         frame(120, graded=rng.random(120), gains=fractions(90, 120), both=fractions(60, 120)[::-1]),
     ).set_index("measure")
     assert table["interval"].to_dict() == {"graded": "Gaffke", "gains": "Gaffke", "both": "score"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_bounded"), [(-0.01, False), (0, True), (1, True), (1.01, False)]
+)
+def test_values_beyond_the_bounds_of_a_measure_have_none(value: float, is_bounded: bool) -> None:
+    bounds = bounds_of("nDCG@10", np.array([0.5, value]))
+    assert bounds == ((0, 1) if is_bounded else (-math.inf, math.inf))
