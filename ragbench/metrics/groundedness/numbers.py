@@ -335,7 +335,7 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
         return abs(a - b) <= 1e-9
     decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
     step = 10.0 ** -(decimals + 2 if written.kind == "share" else max(decimals, 2))
-    return -step < b - a <= step / 2
+    return -step < round(b - a, 12) <= step / 2
 
 
 def _is_fraction(number: Number) -> bool:
