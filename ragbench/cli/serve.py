@@ -25,6 +25,8 @@ def serve_command(
     job_memory: AtLeast0 = 8192,
     grace: Annotated[float, typer.Option(min=0)] = 5,
     lease: Annotated[float, typer.Option(min=3)] = 30,
+    behind_proxy: str = "",
+    log: Path | None = None,
     database: Database = "",
 ) -> None:
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
@@ -42,6 +44,8 @@ def serve_command(
         job_memory: Megabytes that one may use, on Linux; 0 = any.
         grace: Seconds that jobs have to finish when it is stopped.
         lease: Seconds until the jobs of a dead server are taken over.
+        behind_proxy: Addresses of proxies, with commas: what they forward about the caller is true.
+        log: The file of its log, which is kept below 20 MB; default: server.log in the root.
 
     Example: ragbench serve --root my-evaluation
     """
@@ -49,6 +53,7 @@ def serve_command(
     require("fastapi", "server")
     from ragbench.service import api_keys
     from ragbench.service.app import create_app
+    from ragbench.service.server import server_config, write_privately
     from ragbench.service.workers import Queue
 
     if not root.is_dir():
@@ -61,7 +66,7 @@ def serve_command(
         )
     listener = _listener(host, port)
     if admin_key:
-        typer.echo(f"No key yet. Admin key (in a browser: the password): {admin_key}")
+        typer.echo(f"No key yet. Admin key, with which to log in: {admin_key}")
     address = f"[{host}]" if ":" in host else host
     typer.echo(f"http://{address}:{listener.getsockname()[1]}/ and /api/v1")
     queue = Queue(
@@ -72,13 +77,9 @@ def serve_command(
         lease_s=lease,
         grace_s=grace,
     )
-    config = uvicorn.Config(
-        create_app(root, database, admin_key=admin_key, queue=queue),
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=5,
-    )
+    app = create_app(root, database, admin_key=admin_key, queue=queue)
+    config = server_config(app, behind_proxy)
+    write_privately(log or root / "server.log")
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -16,6 +16,7 @@ from pydantic import Field
 from sqlalchemy import column, select, table
 from starlette.concurrency import run_in_threadpool
 
+from ragbench.service import items
 from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, start_run, submit
 from ragbench.service.bodies import Body, RunBody, Text, generate_command
@@ -71,6 +72,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
         strategy=body.chunk_sample_strategy,
         ask_model=bool(os.environ.get("RAG_EVAL_PROVIDER")),
     )
+    await run_in_threadpool(items.export, session)
     command = await run_in_threadpool(make_command)
     job = await run_in_threadpool(submit, session, command, name)
     _check_done(await waited(session, job, wait))
