@@ -225,7 +225,13 @@ def _write(result: Result, path: Path, *, force: bool) -> None:
         write_report(result, path, force=force)
     else:
         views = {"report.md": report_markdown(result), "report.html": report_html(result)}
-        evaluation.save(result, path, views=views)
+        try:
+            evaluation.save(result, path, views=views)
+        except OSError as exc:
+            raise DataError(
+                f"{shown(path)} cannot be written: {exc.strerror or exc}; make room, and the same "
+                f"command with --output {shown(path)} asks for no answer that it holds"
+            ) from exc
     # As it is read back, so that importing the folder later finds the same run.
     folder = path if path.is_dir() else None
     record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
@@ -240,8 +246,11 @@ def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) ->
     from ragbench.report.page import is_report_file, report_markdown
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as page:
-            page.write(report_markdown(result))
+        try:
+            with open(summary, "a", encoding="utf-8") as page:
+                page.write(report_markdown(result))
+        except OSError as exc:  # the result is there, and decides
+            typer.echo(f"The summary {summary} cannot be written: {exc.strerror}", err=True)
     if as_json:
         typer.echo(report_json(result), nl=False)
     else:
