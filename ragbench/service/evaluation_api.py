@@ -182,7 +182,7 @@ def create_case(session: Runner, body: CaseBody) -> Json:
         raise HTTPException(422, "question is missing")
     case_id = body.query_id or derived_id(body.text)
     line = _line({**body.record(), "query_id": case_id})
-    if not items.add(session, items.CASE, {case_id: line}):
+    if not items.add(session, items.CASE, case_id, line):
         raise HTTPException(409, "there is a case of this id already")
     return _case(line)
 
@@ -360,7 +360,7 @@ def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     date = datetime.now(UTC).isoformat(timespec="seconds")
     document = Document(body.documentId, body.text, metadata={"date": date})
     line = json_line(document_line(document))
-    if not items.add(session, items.DOCUMENT, {body.documentId: line}):
+    if not items.add(session, items.DOCUMENT, body.documentId, line):
         items.change(session, items.DOCUMENT, body.documentId, lambda _: line)
         response.status_code = 200
     words = len(re.findall(r"\w+", body.text))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import HTTPException
-from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import delete, func, select, update
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.service.access import Session
 from ragbench.service.folders import CASES
-from ragbench.service.history_database import connected, content_id, read_rows, write
+from ragbench.service.history_database import add_once, connected, content_id, read_rows, write
 from ragbench.service.tables import item
 
 CASE, DOCUMENT = "case", "document"
@@ -27,32 +25,20 @@ def lines(session: Session, kind: str, item_id: str = "", limit: int | None = No
     return [row["record"] for row in read_rows(session.database, query)]
 
 
-def add(session: Session, kind: str, records: Mapping[str, str]) -> bool:
-    """Add records by their ids; False, and none is added, where one of the ids is there.
+def add(session: Session, kind: str, item_id: str, record: str) -> bool:
+    """Add a record; False where one of its id is there.
 
     Raises:
-        HTTPException: 429, the client would have more than the server keeps for it.
+        HTTPException: 429, the client has as many as the server keeps for it.
     """
-    rows = [
-        {
-            "id": content_id(kind, session.owner, item_id),
-            "client_id": session.owner,
-            "kind": kind,
-            "record": record,
-        }
-        for item_id, record in records.items()
-    ]
     limit = session.request.app.state.max_items
-    try:
-        with connected(session.database, write=True) as connection:
-            connection.execute(insert(item), rows)
-            query = select(func.count()).select_from(item).where(*_of(session, kind))
-            if connection.execute(query).scalar_one() > limit:
-                raise HTTPException(429, f"a client may have {limit} {kind}s")
-    except DataError as exc:
-        if not isinstance(exc.__cause__, IntegrityError):
-            raise
-        return False
+    row = {"client_id": session.owner, "kind": kind, "record": record}
+    with connected(session.database, write=True) as connection:
+        query = select(func.count()).select_from(item).where(*_of(session, kind))
+        if not add_once(connection, item, {"id": content_id(kind, session.owner, item_id), **row}):
+            return False
+        if connection.execute(query).scalar_one() > limit:
+            raise HTTPException(429, f"a client may have {limit} {kind}s")
     return True
 
 

@@ -8,26 +8,20 @@ from asyncio import Transport
 from ipaddress import ip_network
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uvicorn import Config
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragbench.errors import ConfigError
 
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    _Protocol = H11Protocol
-else:
-    _Protocol = AutoHTTPProtocol
 HEAD_S = 10.0
 """Seconds until the head of a request has come."""
 _CONNECTIONS = 400  # most systems allow a process 1,024 open files
 _LOG_BYTES, _LOG_FILES = 5_000_000, 3
 
 
-class BoundedProtocol(_Protocol):
+class BoundedProtocol(H11Protocol):
     """A connection that ends where no head of a request comes in time, or where there are too many
     and another waits longer.
     """
