@@ -157,9 +157,7 @@ def test_the_lock_file_is_that_of_pyproject_and_ci_installs_by_it() -> None:
     lock = (ROOT / ".ci" / "requirements.lock").read_text(encoding="utf-8")
     extras = [line for name in EXTRAS.keys() - {"benchmark", "browser"} for line in EXTRAS[name]]
     declared = [
-        line
-        for line in (*PROJECT["dependencies"], *extras)
-        if not line.startswith(PROJECT["name"])
+        line for line in (*PROJECT["dependencies"], *extras) if not line.startswith(PROJECT["name"])
     ]
     assert unlocked(declared, lock) == [], "run .ci/dependencies lock"
     changed = ["fastapi>=99", "no-such-package>=1", "pandas<3"]
