@@ -225,13 +225,7 @@ def _write(result: Result, path: Path, *, force: bool) -> None:
         write_report(result, path, force=force)
     else:
         views = {"report.md": report_markdown(result), "report.html": report_html(result)}
-        try:
-            evaluation.save(result, path, views=views)
-        except OSError as exc:
-            raise DataError(
-                f"{shown(path)} cannot be written: {exc.strerror or exc}; make room, and the same "
-                f"command with --output {shown(path)} asks for no answer that it holds"
-            ) from exc
+        evaluation.save(result, path, views=views)
     # As it is read back, so that importing the folder later finds the same run.
     folder = path if path.is_dir() else None
     record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])

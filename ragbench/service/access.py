@@ -94,11 +94,9 @@ def key_of(request: Request, text: str) -> ApiKey | None:
 
 def key_of_session(request: Request, token: str) -> ApiKey | None:
     """Return the key that a browser logged in with; None where that is over."""
-    one_time, database = request.app.state.admin_key, request.app.state.database
+    database, one_time = request.app.state.database, _one_time(request.app.state.admin_key)
     key_id = find_session(token, database=database)
-    if one_time and key_id == (key := _one_time(one_time)).id:
-        return key
-    return read_key(key_id, database=database)
+    return one_time if key_id == one_time.id else read_key(key_id, database=database)
 
 
 def _one_time(text: str) -> ApiKey:

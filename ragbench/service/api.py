@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from typing import Annotated
 
@@ -71,7 +70,9 @@ def list_datasets(session: Reader) -> list[Json]:
     status_code=201,
     openapi_extra={"requestBody": {"content": _CONTENT, "required": True}},
 )
-async def create_dataset(session: Runner, name: Word = "") -> Json:
+async def create_dataset(
+    session: Runner, name: Annotated[str, Query(max_length=80, pattern=f"^{NAME}$")]
+) -> Json:
     """Save a test set, in any form of a single file."""
     content = await session.request.body()
     content_type = (
@@ -82,10 +83,6 @@ async def create_dataset(session: Runner, name: Word = "") -> Json:
     )
     if (form := _FORMS.get(content_type)) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
-    if not re.fullmatch(NAME, name):
-        raise HTTPException(
-            422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - ."
-        )
     if name == CASES:
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
     path = session.folder.new_testset(name)
@@ -94,14 +91,12 @@ async def create_dataset(session: Runner, name: Word = "") -> Json:
 
 
 @router.get("/datasets/{name}")
-def read_dataset(
-    session: Reader, name: str, limit: Annotated[int | None, Query(ge=1)] = None
-) -> Json:
+def read_dataset(session: Reader, name: str) -> Json:
     """Read a data set with its cases."""
     if name == CASES:
         items.export(session)
     path = session.folder.testset(name)
-    return {**described(path), "cases": cases_in(path, limit)}
+    return {**described(path), "cases": cases_in(path)}
 
 
 @router.delete("/datasets/{name}", status_code=204)

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,7 @@ _HEADERS = {
 }
 _PARTS = {"/api/v1/datasets": 1, "/ingest": 10}
 _WORD = re.compile(r"\w{1,40}")
-_STATUSES = {
-    400: "The body cannot be parsed.",
-    401: "No key, or one that opens nothing.",
-    403: "The key's role does not allow it.",
-    404: "There is none, or it is another client's.",
-    408: "The body did not come in time.",
-    409: "It is there already, or has ended.",
-    411: "The length of the body is not known.",
-    413: "The body is too long.",
-    422: "What was sent cannot be used.",
-    429: "Too many requests, waiting jobs, cases or documents; see Retry-After.",
-    503: "The storage cannot be used at the moment.",
-}
+_REFUSED = (400, 401, 403, 404, 408, 409, 411, 413, 422, 429, 503)
 
 
 class Problem(BaseModel):
@@ -107,9 +96,9 @@ def create_app(
     app.state.max_items = max_items
     app.add_middleware(Guard, max_body=max_body, max_rate=max_rate, body_s=body_s)
     app.add_exception_handler(RagbenchError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "model": Problem} for status, text in _STATUSES.items()
+        status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in _REFUSED
     }
     for part in (api, evaluation_api, guide_api):
         app.include_router(part.router, responses=responses)
@@ -132,13 +121,12 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
     return JSONResponse({"detail": detail}, 422)
 
 
-def _invalid(request: Request, exc: Exception) -> JSONResponse:
+def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
     """Answer what a route cannot take: in one sentence, without the values that were sent."""
-    assert isinstance(exc, RequestValidationError)
-    problems = []
-    for error in exc.errors()[:5]:
-        words = [str(word) for word in error["loc"] if _WORD.fullmatch(str(word))]
-        problems.append(f"{'.'.join(words)}: {error['msg']}")
+    problems = [
+        f"{'.'.join(filter(_WORD.fullmatch, map(str, error['loc'])))}: {error['msg']}"
+        for error in exc.errors()[:5]
+    ]
     return JSONResponse({"detail": _one_line("; ".join(problems))}, 422)
 
 
@@ -194,7 +182,14 @@ class Guard:
     async def check(self, request: Request) -> None:
         """Find the key of a request, and refuse it without reading its body."""
         key = request.state.key = await authenticate(request)
-        self.count(key.id if key else request.client.host if request.client else "", key is None)
+        caller = key.id if key else request.client.host if request.client else ""
+        limit = self.max_rate if key else self.max_rate // 20
+        if time.monotonic() > self.since + 60:
+            self.counts, self.since = Counter(), time.monotonic()
+        self.counts[caller] += 1
+        if self.counts[caller] > limit:
+            detail = f"more than {limit} requests in a minute"
+            raise HTTPException(429, detail, {"Retry-After": "60"})
         length, path = request.headers.get("content-length", "0"), request.url.path
         max_body = self.max_body // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
@@ -203,15 +198,3 @@ class Guard:
             raise HTTPException(413, f"the body is longer than {max_body} bytes")
         if key is None and int(length) and path != "/login":
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
-
-    def count(self, caller: str, is_unknown: bool) -> None:
-        """Count the requests of a key, or of an address without one, within a minute; 429 where
-        there are too many.
-        """
-        if time.monotonic() > self.since + 60:
-            self.counts, self.since = Counter(), time.monotonic()
-        self.counts[caller] += 1
-        limit = self.max_rate // 20 if is_unknown else self.max_rate
-        if self.counts[caller] > limit:
-            detail = f"more than {limit} requests in a minute"
-            raise HTTPException(429, detail, {"Retry-After": "60"})

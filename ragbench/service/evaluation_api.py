@@ -125,20 +125,17 @@ class EvaluationBody(Body):
         unused = [
             part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")
         ]
-        fields: Json = {
+        fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-        }
-        fields |= {
             "thresholds": limits | dict.fromkeys(unused, 0),
             "weights": dict.fromkeys(unused, 0),
+            "judge": self.config.judge,
+            "categories": [self.category] if self.category else [],
         }
-        categories = [self.category] if self.category else []
-        return RunBody.model_validate(
-            {**fields, "judge": self.config.judge, "categories": categories}
-        )
+        return RunBody.model_validate(fields)
 
 
 class DocumentBody(Body):

@@ -138,10 +138,10 @@ def _cached(path: Path, *state: int) -> Dataset:
     return load_testset(path)
 
 
-def cases_in(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the first cases of a test set as records of ragbench's own form."""
+def cases_in(path: Path) -> list[dict[str, Any]]:
+    """Return the cases of a test set as records of ragbench's own form."""
     data = load(path)
-    return [case_line(entry_of_case(data, case)) for case in data.cases[:limit]]
+    return [case_line(entry_of_case(data, case)) for case in data.cases]
 
 
 def save_upload(path: Path, content: bytes, form: str) -> None:

@@ -101,29 +101,22 @@ def open_session(key_id: str, *, database: str = "") -> str:
     token = secrets.token_urlsafe(32)
     row = {"id": _digest(token), "key_id": key_id, "used_at": now()}
     with connected(database, write=True) as connection:
-        connection.execute(delete(session).where(session.c.used_at < _ago(SESSION)))
+        connection.execute(delete(session).where(session.c.used_at < _expired()))
         connection.execute(insert(session), row)
     return token
 
 
 def find_session(token: str, *, database: str = "") -> str:
     """Return the id of the key of a session that was used within 12 hours; "" without one."""
-    same = session.c.id == _digest(token)
-    for row in read_rows(database, select(session).where(same)):
-        if row["used_at"] >= _ago(SESSION):
-            if row["used_at"] < _ago(timedelta(minutes=1)):  # a page is no write each time
-                write(database, update(session).where(same).values(used_at=now()))
-            return str(row["key_id"])
-    return ""
+    same = session.c.id == _digest(token), session.c.used_at >= _expired()
+    write(database, update(session).where(*same).values(used_at=now()))
+    rows = read_rows(database, select(session.c.key_id).where(*same))
+    return str(rows[0]["key_id"]) if rows else ""
 
 
 def close_session(token: str, *, database: str = "") -> None:
     """End a session."""
     write(database, delete(session).where(session.c.id == _digest(token)))
-
-
-def _ago(age: timedelta) -> str:
-    return timestamp(datetime.now(UTC) - age)
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -140,7 +133,7 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
-    """Remove a key, by its name or id; it opens nothing from then on.
+    """Remove a key, by its name or id; it and its sessions open nothing from then on.
 
     Args:
         client: only one of this client; None = of any.
@@ -159,9 +152,11 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
         raise ConfigError(
             unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet"
         )
-    key_id = matches["id"].iloc[0]
-    write(database, delete(api_key).where(api_key.c.id == key_id))
-    write(database, delete(session).where(session.c.key_id == key_id))
+    write(database, delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
+
+
+def _expired() -> str:
+    return timestamp(datetime.now(UTC) - SESSION)
 
 
 def _digest(key: str) -> str:

@@ -17,8 +17,9 @@ import httpx
 import pytest
 import uvicorn
 
+from ragbench.cli.serve import server_config
 from ragbench.errors import ConfigError
-from ragbench.service import server
+from ragbench.service import connections
 from ragbench.service.app import create_app
 
 _WAIT_S = 60.0
@@ -31,7 +32,9 @@ def serve(root: Path, database: str) -> Iterator[Callable[..., int]]:
 
         def start(behind_proxy: str = "", **limits: Any) -> int:
             app = create_app(root, database, **limits)
-            running = uvicorn.Server(server.server_config(app, behind_proxy, port=0))
+            config = server_config(app, behind_proxy)
+            config.port = 0
+            running = uvicorn.Server(config)
             thread = threading.Thread(target=running.run, daemon=True)
 
             def stop() -> None:
@@ -65,7 +68,7 @@ def until_closed(connection: socket.socket) -> bytes:
 def test_half_requests_make_room_for_whole_ones(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "_CONNECTIONS", 20)
     port = serve()
     halves = [
         connected(port, "GET /api/v1/health HTTP/1.1\r\nHost: x\r\nX-Half") for _ in range(60)
@@ -79,7 +82,7 @@ def test_half_requests_make_room_for_whole_ones(
 def test_a_head_that_does_not_come_ends_the_connection(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_S", 1.0)
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
     port, request = serve(), "GET /api/v1/health HTTP/1.1\r\nHost: x\r\n"
     for text in (
         "",
@@ -122,16 +125,16 @@ def test_only_named_proxies_state_who_calls_and_how(
 @pytest.mark.parametrize("proxies", ["*", "proxy.example.com", "10.0.0.0/99"])
 def test_a_proxy_is_named_by_its_address(proxies: str) -> None:
     with pytest.raises(ConfigError, match="--behind-proxy"):
-        server.server_config(None, proxies)
+        server_config(None, proxies)
 
 
 def test_the_log_is_bounded_and_files_are_private(tmp_path: Path) -> None:
     script = """
 import logging, sys, warnings
 from pathlib import Path
-from ragbench.service import server
-server._LOG_BYTES = 10_000
-server.write_privately(Path(sys.argv[1], "server.log"))
+from ragbench.cli import serve
+serve.LOG_BYTES = 10_000
+serve.write_privately(Path(sys.argv[1], "server.log"))
 for number in range(2_000):
     logging.getLogger("asyncio").error("socket.accept() out of system resource %s", number)
 warnings.warn("the last")
