@@ -29,7 +29,6 @@ from ragbench.service.responses import (
 
 Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
-Admin = Annotated[Session, needs("admin")]
 Word = Annotated[str, Query(max_length=190, pattern=LINE)]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]

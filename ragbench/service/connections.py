@@ -21,8 +21,9 @@ class BoundedProtocol(H11Protocol):
         """Begin; the first of those that wait for a request makes room."""
         super().connection_made(transport)
         if len(self.connections) > _CONNECTIONS:
-            others = (each for each in self.connections if each is not self and each.is_waiting())
-            next(others, self).transport.abort()
+            others = [each for each in self.connections if isinstance(each, BoundedProtocol)]
+            waiting = (each for each in others if each is not self and each.is_waiting())
+            next(waiting, self).transport.abort()
         self.loop.call_later(HEAD_S, self._end, None)
 
     def on_response_complete(self) -> None:

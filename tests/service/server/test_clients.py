@@ -51,6 +51,29 @@ def test_a_client_sees_nothing_of_those_with_a_like_name(
                 assert answer.status_code == 404 or path.startswith("/evaluation"), answer.text
 
 
+def test_a_client_has_no_more_cases_and_documents_than_are_kept(
+    root: Path, database: str, keys: dict[str, str]
+) -> None:
+    client = TestClient(create_app(root, database, max_items=2))
+    client.headers["X-API-Key"] = keys["acme runner"]
+
+    def case(number: int) -> int:
+        body = {"id": f"q{number}", "question": "Why?"}
+        return client.post("/evaluation/test-cases", json=body).status_code
+
+    assert [case(number) for number in (1, 2, 2, 3)] == [201, 201, 409, 429]
+    assert client.delete("/evaluation/test-cases/q1").status_code == 204
+    assert [case(number) for number in (3, 4)] == [201, 429]
+    assert len(client.get("/evaluation/test-cases").json()) == 2
+    assert len(client.get("/evaluation/test-cases?limit=1").json()) == 1
+    documents = [{"documentId": name, "text": "Text."} for name in "abcb"]
+    answers = [client.post("/ingest", json=document) for document in documents]
+    assert [answer.status_code for answer in answers] == [201, 201, 429, 200]
+    assert "may have 2 documents" in answers[2].text
+    client.headers["X-API-Key"] = keys["other"]
+    assert case(1) == 201
+
+
 @pytest.mark.parametrize(("owner", "other"), list(permutations(ALIKE[:4], 2)))
 def test_the_alerts_of_a_client_go_to_its_receivers_alone(
     database: str, owner: str, other: str
