@@ -220,8 +220,8 @@ def test_cases_that_do_not_pass_have_reasons() -> None:
     scores, reasons = decide_overall(DATASET, ANSWERS, SCORES)
     assert reasons == {
         "q1": ("semantic similarity 0.62 < 0.70", "missing keywords: spring"),
-        "q2": ("citations that hold 0.00 < 0.80",),
-        "q4": ("citations that hold 0.00 < 0.80",),
+        "q2": ("citation_content 0.00 < 0.80",),
+        "q4": ("citation_content 0.00 < 0.80",),
     }
     failed = scores.query("measure == 'pass_rate' and value == 0")["query_id"]
     assert failed.tolist() == list(reasons)
