@@ -324,6 +324,9 @@ class Dataset:
         )
 
 
+Record = TypeVar("Record")
+
+
 def evenly(
     items: Sequence[Item],
     size: int,
@@ -343,8 +346,6 @@ def evenly(
     }
     return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:size])]
 
-
-Record = TypeVar("Record")
 
 _DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
 _QUERY_ID = "query_id _id id qid query-id".split()

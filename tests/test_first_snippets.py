@@ -323,7 +323,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a number as data": (lambda: rb.evaluate(7), "the data is int"),
     "another tool's keyword": (
         lambda: rb.evaluate(data(), metrics=["nDCG@10"]),  # type: ignore[call-overload]
-        "did you mean 'measures'",
+        "'metrics' is 'measures' here",
     ),
     "a measure of ragas": (
         lambda: rb.evaluate(ROWS, measures=["faithfulness"]),

@@ -123,8 +123,7 @@ def list_command(
 
     Example: ragbench list retrievers
     """
-    if kind:
-        check_known("kind", KINDS, kind)
+    check_known("kind", KINDS, *([kind] if kind else []))
     names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")
     width = max(map(len, names))
     for name, meaning in names.items():

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
@@ -312,11 +312,10 @@ class EvaluationSpec(BaseModel):
 
         def __init__(self, **options: Any) -> None:
             fields = type(self).model_fields
-            if renamed := [name for name in options if name not in fields and name in _ELSEWHERE]:
-                raise ConfigError(
-                    f"unknown option {renamed[0]!r}; did you mean {_ELSEWHERE[renamed[0]]!r}?"
-                )
-            check_known("option", fields, *options)
+            if strange := [name for name in options if name not in fields]:
+                other = _ELSEWHERE.get(strange[0], strange[0])
+                hint = f" ({strange[0]!r} is {other!r} here)" if other in fields else ""
+                raise ConfigError(unknown("option", strange[0], fields) + hint)
             try:
                 super().__init__(**options)
             except ValidationError as exc:
