@@ -5,7 +5,6 @@ functions.
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import DataError
 from ragbench.evaluation import Result
+from ragbench.language import n_words
 from ragbench.service import trends
 from ragbench.service.access import Session, client_of_header, needs
 from ragbench.service.api import Limit, Wait, start_run
@@ -368,7 +368,7 @@ def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     """
     if not session.folder.ingest(body.documentId, body.text):
         response.status_code = 200
-    words = len(re.findall(r"\w+", body.text))
+    words = round(n_words(body.text))
     return {
         "documentId": body.documentId,
         "tenantId": session.owner,
