@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, nearest
 from ragbench.files import expanded
 from ragbench.types import Dataset
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; "
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --docs where it holds no documents; "
     "also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
@@ -79,7 +78,7 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
     if not dataset.corpus:
         raise ConfigError(
             f"{purpose}, and {dataset.name!r} has none; name them with `corpus` (a folder of "
-            "texts, a corpus.jsonl or a dataset; --corpus on the command line), or evaluate the "
+            "texts, a corpus.jsonl or a dataset; --docs on the command line), or evaluate the "
             "system that holds them"
         )
 
@@ -90,5 +89,5 @@ def _nearest(text: str) -> str:
     names = {"pydoc": "pydoc"}
     for beir in MD5:
         names |= {beir: f"beir/{beir}", f"beir/{beir}": f"beir/{beir}"}
-    near = difflib.get_close_matches(text, names, n=1)
-    return f"; did you mean {names[near[0]]!r}?" if near else "."
+    near = nearest(text, names)
+    return f"; did you mean {names[near]!r}?" if near else "."

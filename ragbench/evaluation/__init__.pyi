@@ -40,7 +40,6 @@ from .parameters import (
     typed,
 )
 from .provenance import (
-    Timings,
     environment,
     own_version,
 )
@@ -70,7 +69,6 @@ from .spec import (
 from .suites import (
     select_categories,
     select_questions,
-    select_sample,
     select_suite,
 )
 from .targets import (
@@ -95,7 +93,6 @@ __all__ = [
     "Results",
     "SystemOutput",
     "Targets",
-    "Timings",
     "answer_all",
     "ask_all",
     "by_severity",
@@ -128,7 +125,6 @@ __all__ = [
     "score",
     "select_categories",
     "select_questions",
-    "select_sample",
     "select_suite",
     "spec_of",
     "spec_of_texts",

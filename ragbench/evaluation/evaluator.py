@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 import pandas as pd
 
@@ -17,18 +17,19 @@ from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
+from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import (
-    JudgeFailures,
     Result,
     judge_failures,
     name_of,
     new_result,
 )
+from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
-from ragbench.evaluation.spec import EvaluationOptions, EvaluationPlan, EvaluationSpec
+from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, PipelineOptions
 from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
@@ -40,36 +41,64 @@ from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.beir_models import is_beir_model
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.systems import FunctionSystem, Pipeline
+from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
+from ragbench.testsets.plain_data import dataset_of, rows_of_data
 from ragbench.types import Answer, Dataset, System
 
+SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
 
+
+@overload
 def evaluate(
-    dataset: Dataset | str | Path,
-    system: str | Path | System | Callable[..., Any] | Sequence[Answer] = "bm25",
+    dataset: Any,
+    system: list[str] | list[System] | Mapping[str, SystemLike],
+    spec: EvaluationSpec | None = None,
+    *,
+    journal: str | Path = "",
+    **options: Unpack[PipelineOptions],
+) -> Results: ...
+@overload
+def evaluate(
+    dataset: Any,
+    system: SystemLike = "",
     spec: EvaluationSpec | None = None,
     *,
     parameters: Mapping[str, Any] = MappingProxyType({}),
     journal: str | Path = "",
-    **options: Unpack[EvaluationOptions],
-) -> Result:
+    **options: Unpack[PipelineOptions],
+) -> Result: ...
+def evaluate(
+    dataset: Any,
+    system: Any = "",
+    spec: EvaluationSpec | None = None,
+    *,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+    journal: str | Path = "",
+    **options: Unpack[PipelineOptions],
+) -> Result | Results:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
-        dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can
-        be measured. system: a retriever's name for ragbench's own pipeline ("bm25",
+        dataset: from `load_dataset`, or what it takes; or data in hand: rows of question, answer,
+        contexts and reference under the names that ragas or DeepEval use (a DataFrame, a list of
+        dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as beir loads them.
+        Which labels its cases have decides what can be measured. system: "" means the answers in
+        these rows, else "bm25"; a retriever's name for ragbench's own pipeline ("bm25",
         "hybrid:wordllama"), a TOML file that describes
-            a pipeline or a service, a file of recorded answers, any `System`, a function from a
-            question to its answer or a retriever, chain or engine of a framework (as
+            a pipeline or a service, the address of a service, a file of recorded answers, any
+            `System`, a function from a question to its answer or a retriever, chain or engine of a framework (as
             `FunctionSystem` takes them), a retrieval model of BEIR, which searches whole documents
-            (and is not timed, as each search encodes all of them), or the answers themselves.
+            (and is not timed, as each search encodes all of them), or the answers themselves. A
+            list of systems, or a mapping name -> system, gives `Results`.
         spec: all options as one object; None means the defaults. parameters: of the configuration,
         as in `new_result`; none keep the name of the system. journal: a file or folder in which the
         answers of a service are kept as they come, so that the same call
             continues after an interruption; "" keeps nothing.
         options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge,
-        targets and others.
+        targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
+        name.
 
     Returns:
         The result: `scores` of every question, `questions` with answers and causes of failure,
@@ -93,16 +122,59 @@ def evaluate(
         ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
     """
+    if spec is not None and not isinstance(spec, EvaluationSpec):
+        raise ConfigError(
+            f"the third argument is {type(spec).__name__}; expected an EvaluationSpec. Data of beir "
+            "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
+            "scores a run"
+        )
+    if isinstance(system, list) and not isinstance(next(iter(system), None), Answer | Mapping):
+        return Results(evaluate(dataset, one, spec, journal=journal, **options) for one in system)
+    if isinstance(system, Mapping):
+        return Results(
+            evaluate(dataset, each, spec, **{**options, "name": name})
+            for name, each in system.items()
+        )
+    if not isinstance(dataset, Dataset | str | Path):
+        if not system and not isinstance(dataset, tuple):
+            system = _recorded(dataset)
+        dataset = dataset_of(dataset)
+    of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}  # type: ignore[misc]
     spec = (spec or EvaluationSpec()).replaced(**options)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )
-    if is_beir_model(system):
-        system = Pipeline(plan.dataset, system, chunker="document")
-    elif not isinstance(system, str | Path | Sequence | System):
-        system = FunctionSystem(system)
-    output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
+    output = ask_all(
+        plan.dataset,
+        _system_of(system or "bm25", plan.dataset, of_pipeline),
+        plan.spec,
+        criteria=plan.criteria,
+        journal=journal,
+    )
     return decide(plan, score(plan, output), parameters)
+
+
+def _recorded(data: Any) -> RecordedSystem | str:
+    """Return the answers that rows hold, "" for none."""
+    rows = rows_of_data(data)
+    answered = [row for row in rows if {"answer", "contexts"} & outputs_of(row).keys()]
+    return RecordedSystem(answered) if answered else ""
+
+
+def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
+    """Return a system that `ask_all` takes."""
+    if is_beir_model(system):
+        return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
+    if of_pipeline:
+        if not isinstance(system, str):
+            raise ConfigError(
+                f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
+                "retriever's name such as 'bm25' stands for; set it in your system"
+            )
+        return Pipeline(dataset, system, **of_pipeline)
+    if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):
+        return RecordedSystem(system)
+    return system if isinstance(system, str | Path | Sequence | System) else FunctionSystem(system)
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
@@ -118,7 +190,10 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         connections. ComparisonError: a baseline of other data.
     """
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
-    measures = tuple(load_measures(spec.measures))
+    measures = load_measures(spec.measures)
+    chosen = tuple(measure.name for measure in measures if measure.function is None)
+    if chosen and not spec.perspectives and {*map(perspective_of, chosen)} <= {*MEASURED}:
+        spec = spec.replaced(perspectives=[*map(perspective_of, chosen)])
     targets = (
         spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
     ).gated(spec.fail_under)
@@ -144,7 +219,8 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         depths=tuple(views.at_depths(spec.ks)),
         embedder=embedder,
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
-        measures=measures,
+        measures=tuple(measure for measure in measures if measure.function),
+        chosen=chosen,
         baseline=baseline,
     )
     if (
@@ -189,7 +265,7 @@ def _check_gates(plan: EvaluationPlan) -> None:
                 f"--fail-under names {gate}, which this test set cannot show: {reason}"
             )
     best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
-    best |= views.document_ceilings(dataset, targets.named)
+    best |= views.ceilings_of(dataset, targets.named)
     check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
 
 
@@ -198,8 +274,8 @@ class PerspectiveScores:
     """What the perspectives show of a system's output: `frames` perspective -> scores of single
     questions.
 
-    `measured` are those frames of which something was scored, `states` why others were not; `taken`
-    is seconds.
+    `measured` are those frames of which something was scored, `states` why others were not, `seconds`
+    what each took.
     """
 
     output: SystemOutput
@@ -208,17 +284,12 @@ class PerspectiveScores:
     rows: Sequence[MeasureResult]
     safety: SafetyResults
     claims: pd.DataFrame | None = None
-    taken: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def measured(self) -> dict[str, pd.DataFrame]:
         """Return the frames of the perspectives that were measured."""
-        return {one.name: self.frames[one.name] for one in self.states if one.measured}
-
-    @property
-    def judge_failures(self) -> JudgeFailures:
-        """Return how often the judge failed."""
-        return judge_failures(self.output.judgements or ())
+        return {state.name: self.frames[state.name] for state in self.states if state.measured}
 
 
 def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
@@ -228,7 +299,7 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     rows: list[MeasureResult] = []
     safety = SafetyResults((), (), [])
     claims: pd.DataFrame | None = None
-    taken = dict(output.seconds)
+    seconds = dict(output.seconds)
     kinds = views.kinds_of(plan)
     with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
@@ -243,9 +314,9 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
                     rows.extend(measurement.rows)
                     safety = measurement.safety or safety
                     claims = claims if measurement.claims is None else measurement.claims
-            taken[kind.name] = round(taken.get(kind.name, 0.0) + time.perf_counter() - start, 3)
+            seconds[kind.name] = round(seconds.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    return PerspectiveScores(output, frames, states, rows, safety, claims, taken)
+    return PerspectiveScores(output, frames, states, rows, safety, claims, seconds)
 
 
 def _state(
@@ -268,9 +339,8 @@ def decide(
     deciding = plan.deciding
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    verdicts = cases.decide(
-        output, measured, plan.targets.cases, deciding.weights, scored.judge_failures.lost
-    )
+    lost = judge_failures(output.judgements or ()).lost
+    verdicts = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
     passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
     frames = {**scored.frames, "overall": verdicts.scores}
@@ -288,11 +358,11 @@ def _rows(
     plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets
 ) -> list[MeasureResult]:
     """Return a row for each measure, and one for each named measure of which there is no score."""
-    best = views.ceilings_of(scored.output, plan.named)
+    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
-    there = {state.name for state in scored.states if state.measured}
+    measured = {state.name for state in scored.states if state.measured}
     rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
-    rows = [row for row in [*rows, *scored.rows] if row.perspective in there]
+    rows = [row for row in [*rows, *scored.rows] if row.perspective in measured]
     missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
     n = len(plan.dataset.cases)
     empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
@@ -302,7 +372,7 @@ def _rows(
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
     spec = plan.spec
     name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
-    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.sample} questions"] * (spec.sample > 0)
+    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.limit} questions"] * (spec.limit > 0)
     return f"{name} ({', '.join(parts)})" if parts else name
 
 
@@ -319,6 +389,10 @@ def _result(
     scores = pd.concat(frames or [verdicts.scores], ignore_index=True)
     scores = scores[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
+    if plan.chosen:
+        names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
+        scores = scores[scores["measure"].isin(names)]
+        rows = [row for row in rows if row.measure in names]
     costs = cases.evaluation_costs(output)
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     recalls = {name: n for name, n in output.system.items() if name.startswith("ann_recall@")}
@@ -330,7 +404,7 @@ def _result(
         scores=scores,
         answers=output.answers,
         judgements=output.judgements or (),
-        timings=scored.taken,
+        timings=scored.seconds,
         facts={
             **views.chunk_statistics(output),
             **recalls,
@@ -364,9 +438,9 @@ def _diagnosed(
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
     texts = output.texts
-    held = {chunk.chunk_id for chunk in texts}
+    ids = {chunk.chunk_id for chunk in texts}
     run = {
-        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in held}
+        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
         for query_id, ranked in output.ranking.items()
     }
     return diagnose(
@@ -380,15 +454,11 @@ def _diagnosed(
     )
 
 
-def _name(model: Any) -> str:
-    return model if isinstance(model, str) else str(model.name)
-
-
 def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
     """Return the settings in which an evaluation and its baseline should agree."""
     return {
         "perspectives": list(plan.spec.perspective_names),
-        "embedder": _name(plan.embedder),
+        "embedder": plan.embedder_name,
         "support_model": plan.support_model,
         "judge": plan.judge_name,
         "targets": dict(targets.measures),
@@ -404,7 +474,7 @@ def _settings(plan: EvaluationPlan, deciding: Targets) -> dict[str, Any]:
     return {
         "suite": spec.suite,
         **({"categories": list(spec.categories)} if spec.categories else {}),
-        **({"sample": spec.sample, "seed": spec.seed} if spec.sample else {}),
+        **({"limit": spec.limit, "seed": spec.seed} if spec.limit else {}),
         **_compared_settings(plan, deciding),
         "named": list(deciding.named),
         "detector": detector,

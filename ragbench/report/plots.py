@@ -29,25 +29,6 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
-__all__ = [
-    "CAUSE_COLOURS",
-    "STAGE_COLOURS",
-    "Style",
-    "colour_of",
-    "legend_below",
-    "new_axes",
-    "new_figure",
-    "plot_budget_curves",
-    "plot_cause_shares",
-    "plot_causes",
-    "plot_decision",
-    "plot_means",
-    "plot_span_coverage",
-    "plot_trend",
-    "style_legend",
-    "styles",
-]
-
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442 #000000".split()
 )
@@ -472,13 +453,13 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figur
     budgets = sorted(set(curves["budget"]))
     for axes, group in zip(panels, groups, strict=True):
         for name, curve in curves[curves["chunking"].isin(group)].groupby("name", sort=False):
-            style, curve = look[str(name)], curve.sort_values("budget").astype({"mean": float})
+            numbers = dict.fromkeys(("mean", "ci_low", "ci_high"), float)
+            style, curve = look[str(name)], curve.sort_values("budget").astype(numbers)
             line = "-" if len(groups) > 1 else style.line
             axes.plot(
                 curve["budget"], curve["mean"], style.marker, color=style.colour, linestyle=line
             )
-            below, above = _whiskers(curve)
-            band = curve["budget"], curve["mean"] - below, curve["mean"] + above
+            band = curve["budget"], curve["ci_low"], curve["ci_high"]
             axes.fill_between(*band, color=style.colour, alpha=0.12, linewidth=0)
         axes.set_xscale("log")
         axes.minorticks_off()

@@ -23,7 +23,7 @@ Depth = Annotated[int, Field(ge=1, le=1000)]
 class Body(BaseModel):
     """A body whose unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 _FIELDS = {
@@ -99,7 +99,7 @@ class RunBody(
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
         """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
         path = folder.testset(self.dataset)
-        command = ["eval", f"--test-set={path}", f"--system={folder.system(self.system)}"]
+        command = ["eval", f"--test-set={path}", folder.system(self.system)]
         for name, field in _FIELDS.items():
             if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
                 command.append(f"{spec.option_name(name, field)}={text}")
@@ -110,8 +110,8 @@ class RunBody(
             "max-cost": "" if self.max_cost is None else self.max_cost,
             "baseline": baseline,
         }
-        if folder.corpus.is_file() and not load(path).corpus:
-            options["corpus"] = folder.documents
+        if folder.corpus.is_file() and (path.parent == folder.sent or not load(path).corpus):
+            options["corpus"] = folder.corpus
         return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
 
     def _targets_file(self, folder: Folder) -> str:
@@ -144,12 +144,16 @@ def generate_command(
     options = ["--seed=0", f"--name={title}"]
     if ask_model:
         options += [f"--llm={model('generator')}", f"--chunks={size}", f"--sample={strategy}"]
-        out = f"--out={path.with_suffix('')}"
-        return ["testset", "generate", str(folder.documents), out, *options]
+        out = f"--output={path.with_suffix('')}"
+        return ["testset", "generate", str(folder.corpus), out, *options]
     if strategy != "random":
         raise ConfigError(
             f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
             "random"
         )
-    options += [f"--docs={folder.documents}", f"--n={size}", f"--out={path.with_suffix('.yaml')}"]
+    options += [
+        f"--docs={folder.corpus}",
+        f"--limit={size}",
+        f"--output={path.with_suffix('.yaml')}",
+    ]
     return ["testset", "draft", *options]

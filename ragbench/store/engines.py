@@ -25,8 +25,8 @@ WAIT_S = 60
 
 
 def database_url(database: str = "") -> URL:
-    """What is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which `cache
-    clear` leaves).
+    """Return what is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which
+    `cache clear` leaves).
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
     ('postgresql+psycopg', 'runs.sqlite')
@@ -66,8 +66,8 @@ _engines: dict[tuple[URL, int], Engine] = {}
 def engine_of(
     url: URL, process: int
 ) -> Engine:  # a forked process must not use its parent's connections
-    """A process's connections to a database; on SQLite a transaction with `ragbench_write` may
-    write from its start.
+    """Return a process's connections to a database; on SQLite a transaction with `ragbench_write`
+    may write from its start.
     """
     # Of threads that come first at the same moment all use one: connections of another would never
     # be closed.
@@ -78,8 +78,13 @@ def _new_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         # PyMySQL loads the system's certificates for every new connection: 25 ms
         return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if url.database not in (None, "", ":memory:"):
+        file = Path(str(url.database))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Questions and keys' hashes are its user's alone. A file that is there is not opened: closing
+        # it would drop the locks of this process.
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_S})
 
     @event.listens_for(engine, "connect")

@@ -47,7 +47,7 @@ from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
 from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.beir_form import read_beir
 from ragbench.testsets.cases import (
@@ -97,13 +97,12 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         DataError: something is there already, or the content cannot be written in this form.
     """
     target = expanded(path)
-    if form not in WRITTEN:
-        raise ConfigError(unknown("form to write", form, WRITTEN))
+    check_known("form to write", WRITTEN, form)
     if form == "beir":
         if not dataset.corpus:
             raise DataError(
                 f"{dataset.name} has no documents, which a BEIR folder needs; give them "
-                "(corpus=, --corpus)"
+                "(corpus=, --docs)"
             )
         extra = {}
         if dataset.name != target.resolve().name:
@@ -190,9 +189,9 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "jsonl":
         return _read_lines(path)
     if form in OTHER_FORMS:
-        from ragbench.testsets.other_tools import read_other
+        from ragbench.testsets.other_tools import read_records, records
 
-        return read_other(path, form, corpus)
+        return read_records(records(path, form), path, corpus)
     return _read_file(path)
 
 

@@ -40,9 +40,7 @@ def jobs_of(path: Path, out: Path) -> list[Job]:
     place = Place(grid.notebook.path, grid.notebook.text, working_folder(grid), 60.0)
     sources = sources_of(grid)
     return [
-        make_job(
-            SweepFolder(out / "tiny"), name, place, own, Settings(), source=sources[name], stamp={}
-        )
+        make_job(SweepFolder(out / "tiny"), name, place, own, source=sources[name], stamp={})
         for name, own in grid.runs.items()
     ]
 
@@ -162,7 +160,7 @@ def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signa
         write_grid(tmp_path / "notebooks", "[axes]\npause = [0.0, 600.0]"),
         tmp_path / "results",
     )
-    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(out)]
+    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--output", str(out)]
     client = subprocess.Popen(
         [*command, "--executor", "dask://local?workers=2"], start_new_session=True, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "SWEEP_OF_A_TEST": str(out)},
