@@ -252,7 +252,7 @@ def _connect(file: Path) -> sqlite3.Connection:
             )
         elif version != _VERSION:
             raise StoreError(
-                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "
+                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "  # nosec B608: a message
                 "update ragbench, or set RAGBENCH_CACHE_DIR to another folder"
             )
     except BaseException:
@@ -320,7 +320,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
             ):
                 source.text_factory = _text
                 for row in source.execute(
-                    f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"
+                    f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"  # nosec B608: names of our columns
                 ):
                     # A row that came through with flipped bits is recognised by its proof when it
                     # is looked up.
