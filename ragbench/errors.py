@@ -26,7 +26,7 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
@@ -138,7 +138,7 @@ def _format_warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Our warnings as one line; others as Python formats them."""
+    """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
     return _python_format(message, category, filename, lineno, line)
@@ -199,6 +199,16 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
     return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
 
 
+def check_known(what: str, known: Collection[str], *names: object) -> None:
+    """Raise ConfigError for the first of these names that is not known.
+
+    >>> check_known("chunker", ["fixed", "recursive"], "fixed")
+    """
+    for name in names:
+        if name not in known:
+            raise ConfigError(unknown(what, name, known))
+
+
 def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
     """Return the text of an error about a run or an answer that names a chunk which is none of those
     given.
@@ -212,6 +222,11 @@ def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
         "the run made from another chunking, or turned into documents? Pass the chunk-level run, "
         "and the chunks that were searched for it"
     )
+
+
+def abridged(text: str, limit: int) -> str:
+    """Return the first characters of a text, and three dots where it has more."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 _JOINERS = "\u200c\u200d"

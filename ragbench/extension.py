@@ -78,9 +78,7 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
 
 @contextmanager
 def searched(folder: str | Path = "") -> Iterator[None]:
-    """Modules are also looked for in this folder, after all other places; "" means the working
-    directory.
-    """
+    """Look for modules in this folder, too, after all other places; "" means the working directory."""
     directory = os.path.abspath(folder or os.getcwd())
     sys.path.append(directory)
     try:

@@ -31,15 +31,12 @@ a result.
 
 _POLL_S = 0.5
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_Errors = type[RagbenchError]
 
 
-def read_toml(
-    path: Path, hint: str, *, error: _Errors = ConfigError, missing: str = ""
-) -> dict[str, Any]:
-    """Return the tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason
-    and a hint, or with `missing` where there is no file."""
-    return dict(_parsed(path, tomllib.loads, "TOML", hint, error, missing))
+def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
+    """Return the tables of a TOML file, UTF-8 with or without a byte order mark; ConfigError with the
+    reason and a hint, or with `missing` where there is no file."""
+    return dict(_parsed(path, tomllib.loads, "TOML", hint, ConfigError, missing))
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
@@ -62,11 +59,11 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     return toml_line(text, keys[:-1]) if keys else 1
 
 
-def read_json(
-    path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any
-) -> Any:
-    """Return the content of a JSON file, as `read_toml`; `options` are those of json.loads."""
-    return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, error, missing)
+def read_json(path: Path, hint: str, **options: Any) -> Any:
+    """Return the content of a JSON file; DataError with the reason and a hint. `options` are those of
+    json.loads.
+    """
+    return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, DataError)
 
 
 def expanded(path: str | Path) -> Path:
@@ -100,7 +97,12 @@ def parse_json(text: str, **options: Any) -> Any:
 
 
 def _parsed(
-    path: Path, parse: Callable[[str], Any], form: str, hint: str, error: _Errors, missing: str
+    path: Path,
+    parse: Callable[[str], Any],
+    form: str,
+    hint: str,
+    error: type[RagbenchError],
+    missing: str = "",
 ) -> Any:
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -188,7 +190,7 @@ def clear_staging(folder: Path, name: str = "") -> None:
 
 
 def check_writable(place: Path) -> None:
-    """OSError where no file or folder could be created at `place`; nothing is left behind."""
+    """Raise OSError where no file or folder could be created at `place`; nothing is left behind."""
     nearest = next(parent for parent in place.absolute().parents if parent.exists())
     for folder in {nearest, place} if place.is_dir() else {nearest}:
         with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):

@@ -8,16 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class NotBegun(Exception):  # noqa: N818 - an outcome of an item
-    """An item that was not called any more."""
 
 
 class SideBySide(Generic[T, R]):
@@ -41,61 +37,36 @@ class SideBySide(Generic[T, R]):
         name: str,
         before: Callable[[T], None] = lambda item: None,
     ) -> None:
-        self._items, self._call, self._before = items, call, before
+        self._left, self._n_on_way = list(items)[::-1], 0
+        self._call, self._before = call, before
         self._at_once, self._name = at_once, name
-        self._left = list(range(len(items)))[::-1]
-        self._on_way: set[int] = set()
-        self._begun: set[int] = set()
-        self._came: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
-        self._guard, self._over = threading.Lock(), False
+        self._came: queue.SimpleQueue[tuple[T, R | BaseException]] = queue.SimpleQueue()
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
-        while self._left or self._on_way:
-            while self._left and len(self._on_way) < self._at_once:
-                number = self._left.pop()
-                self._on_way.add(number)
-                self._before(self._items[number])
+        while self._left or self._n_on_way:
+            while self._left and self._n_on_way < self._at_once:
+                item = self._left.pop()
+                self._n_on_way += 1
+                self._before(item)
                 threading.Thread(
-                    target=self._work, args=(number,), name=self._name, daemon=True
+                    target=self._work, args=(item,), name=self._name, daemon=True
                 ).start()
             # A wait without end cannot be interrupted on every system.
-            yield from self._next(0.2)
+            with suppress(queue.Empty):
+                came = self._came.get(timeout=0.2)
+                self._n_on_way -= 1
+                yield came
 
     def stop(self) -> list[T]:
         """Begin no other call; gives the items that are left."""
-        left, self._left = self._left, []
-        return [self._items[number] for number in reversed(left)]
+        left, self._left = self._left[::-1], []
+        return left
 
-    def interrupted(self, wait_s: float) -> Iterator[tuple[T, R | BaseException]]:
-        """After an exception: what comes within so many seconds, and NotBegun of what will not be
-        called any more.
-        """
-        with self._guard:
-            self._over = True
-        for number in self._on_way - self._begun:
-            self._on_way.remove(number)
-            yield self._items[number], NotBegun("interrupted before it was sent")
-        end = time.monotonic() + wait_s
-        while self._on_way and time.monotonic() < end:
-            yield from self._next(end - time.monotonic())
-
-    def _work(self, number: int) -> None:
-        with self._guard:
-            if self._over:
-                return
-            self._begun.add(number)
+    def _work(self, item: T) -> None:
         try:
-            self._came.put((number, self._call(self._items[number])))
+            self._came.put((item, self._call(item)))
         except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
-            self._came.put((number, exc))
-
-    def _next(self, wait_s: float) -> Iterator[tuple[T, R | BaseException]]:
-        try:
-            number, outcome = self._came.get(timeout=max(0.0, wait_s))
-        except queue.Empty:
-            return
-        self._on_way.remove(number)
-        yield self._items[number], outcome
+            self._came.put((item, exc))
 
 
 class Progress:

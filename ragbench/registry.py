@@ -9,7 +9,6 @@ and its family are about documents, "span:nDCG@10" about the chunks that hold go
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -19,12 +18,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, nearest, unknown
 from ragbench.extension import imported
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
 
 KS = (1, 3, 5, 10)
 """The depths at which rankings and chunks are measured."""
@@ -32,28 +33,10 @@ KS = (1, 3, 5, 10)
 BUDGETS = (250, 500, 1000, 2000)
 """The tokens of context at which evidence is measured."""
 
-PERSPECTIVES = {
-    "retrieval": "Was what answers the question found, and found first?",
-    "context": "Is what the answer is made from free of repetition and to the point?",
-    "groundedness": "Does the answer say only what its context holds, and cite it rightly?",
-    "answer": "Is the answer right?",
-    "pipeline": "Did the system behave: outcome, flags, citations, latency?",
-    "safety": "Are attacks distinguished from questions, and does nothing leak?",
-    "judge": "What does a language model as judge say?",
-    "own": "What do measures of your own say?",
-    "overall": "How many questions passed all their thresholds?",
-}
+PERSPECTIVES: dict[str, str] = _DATA["perspectives"]
 """Perspectives in the order of a report, with the question that each answers."""
 
-ALIASES = {
-    "MRR": "RR",
-    "MAP": "AP",
-    "NDCG": "nDCG",
-    "Precision": "P",
-    "Recall": "R",
-    "HitRate": "Success",
-    "Hit Rate": "Success",
-}
+ALIASES: dict[str, str] = _DATA["aliases"]
 """What others call the ranking measures; results carry the name on the right. The mean of RR over
 queries is MRR.
 """
@@ -111,15 +94,15 @@ class Measure:
 
     @property
     def best(self) -> float | None:
-        """The best possible value on any test set; None where there is none, or it depends on the
-        chunks.
+        """Return the best possible value on any test set; None where there is none, or it depends
+        on the chunks.
         """
         return self.bounds[self.higher_is_better] if self.attainable else None
 
 
-def _read(table: str) -> Iterator[Measure]:
+def _read() -> Iterator[Measure]:
     """Yield the measures of measures.toml, in its order."""
-    for group in tomllib.loads(table)["group"]:
+    for group in _DATA["group"]:
         rows = group.pop("measures")
         for name, row in rows.items():
             fields = row if isinstance(row, dict) else {"meaning": row}
@@ -133,7 +116,7 @@ def _read(table: str) -> Iterator[Measure]:
             )
 
 
-_TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
+_TABLE = tuple(_read())
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
 _OPTIONS = re.compile(r"\(([^()]*)\)")
@@ -168,39 +151,10 @@ HEADLINE = tuple(measure.name.replace("{k}", "5") for measure in _BUILT_IN if me
 are wanted.
 """
 
-BRIEF = (
-    "nDCG@5",
-    "R@5",
-    "RR",
-    "Success@5",
-    "chunk:nDCG@5",
-    "chunk:R@5",
-    "span_recall@5",
-    "claim_support",
-    "citation_accuracy",
-    "answered",
-    "semantic_similarity",
-    "gold_fact_coverage",
-    "outcome_correct",
-    "overall",
-    "pass_rate",
-)
+BRIEF = tuple(_DATA["shown"]["brief"])
 """The measures that the console shows without -v, in addition to those with a target."""
 
-LEADERBOARD = (
-    "nDCG@10",
-    "R@10",
-    "span_recall@5",
-    "span_recall@500tok",
-    "span_recall_auc",
-    "semantic_similarity",
-    "token_f1",
-    "llm_correctness",
-    "llm_faithfulness",
-    "llm_relevance",
-    "llm_context_recall",
-    "llm_context_precision",
-)
+LEADERBOARD = tuple(_DATA["shown"]["leaderboard"])
 """The measures of the leaderboard, as far as a sweep has them."""
 
 _PARTS = {"{k}": r"([1-9][0-9]{0,8})", "{tokens}": r"([1-9][0-9]{0,8})", "{stage}": r"(.+)"}
@@ -244,8 +198,8 @@ def declaration(measure: Measure) -> dict[str, Any]:
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Measures of a user: as they are, or named "package.module:attribute" (several with commas
-    between).
+    """Return the measures of a user: as they are, or named "package.module:attribute" (several with
+    commas between).
 
     A module is looked for where Python finds it, then in the working directory. A function is the
     measure of its name.
@@ -294,33 +248,12 @@ def measures() -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [
-        (
-            measure.name,
-            measure.level,
-            measure.perspective,
-            measure.meaning,
-            *measure.bounds,
-            "higher" if measure.higher_is_better else "lower",
-            ", ".join(measure.labels),
-            measure.judged,
-            measure.source,
-        )
-        for measure in (*_BUILT_IN, *_own.values())
-    ]
-    names = [
-        "measure",
-        "level",
-        "perspective",
-        "meaning",
-        "low",
-        "high",
-        "better",
-        "labels",
-        "judged",
-        "source",
-    ]
-    return pd.DataFrame(rows, columns=names).astype({"low": "Float64", "high": "Float64"})
+    table = pd.DataFrame([*_BUILT_IN, *_own.values()]).rename(columns={"name": "measure"})
+    table[["low", "high"]] = [*table["bounds"]]
+    table["better"] = table["higher_is_better"].map({True: "higher", False: "lower"})
+    table["labels"] = table["labels"].map(", ".join)
+    columns = "measure level perspective meaning low high better labels judged source".split()
+    return table[columns].astype({"low": "Float64", "high": "Float64"})
 
 
 @lru_cache(maxsize=4096)
@@ -404,16 +337,9 @@ def measure_of(name: str) -> Measure:
             *_own,
         ]
         folded = {candidate.casefold(): candidate for candidate in names}
-        near = [
-            folded[candidate]
-            for candidate in difflib.get_close_matches(
-                str(name).casefold(), folded, n=1, cutoff=0.5
-            )
-        ]
         member = find_measure(f"{name}@{k}")  # a depth is missing
-        hint = (
-            f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
-        )
+        meant = member.name if member else folded.get(nearest(str(name).casefold(), folded))
+        hint = f"; did you mean {meant!r}?" if meant else "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return measure
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind
+from ragbench.errors import DataError, FailureKind, abridged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,6 @@ __all__ = [
     "Embedder",
     "Judgement",
     "Passage",
-    "Preference",
     "Qrels",
     "Retriever",
     "Run",
@@ -62,7 +61,7 @@ class Document:
 
     @property
     def full_text(self) -> str:
-        """Title and text as one string. Every offset in ragbench points into this.
+        """Return title and text as one string. Every offset in ragbench points into this.
 
         >>> Document("d1", "Body.", title="Head").full_text
         'Head\\n\\nBody.'
@@ -118,7 +117,7 @@ class Case:
 
     @property
     def answerable(self) -> bool:
-        """Whether an answer is expected, and not an abstention ("no_results" or "blocked").
+        """Return True if an answer is expected, and not an abstention ("no_results" or "blocked").
 
         >>> Case("q1", "?").answerable, Case("q2", "?", expected_outcome="no_results").answerable
         (True, False)
@@ -256,13 +255,13 @@ class Dataset:
 
     @property
     def queries(self) -> dict[str, str]:
-        """query_id -> text, in the order of `cases`."""
+        """Return query_id -> text, in the order of `cases`."""
         return {case.query_id: case.text for case in self.cases}
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not
-        part of it.
+        """Return the SHA-256 (64 hex digits) of everything that can change a number; name and
+        source are not part of it.
 
         Labels that a case does not have are left out, so that a new kind of label changes no older
         fingerprint.
@@ -298,16 +297,18 @@ class Dataset:
         )
 
 
-_DOC_ID = ("doc_id", "_id", "id", "docno", "corpus-id", "corpus_id", "document_id")
-_QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
-_TEXT = ("text", "page_content", "contents", "content", "body")
-_QUESTION = ("text", "query", "question", "user_input")
-_REFERENCE = ("reference_answer", "reference", "ground_truth", "answer")
-_GRADE = ("relevance", "score", "rel", "grade", "label")
+Record = TypeVar("Record")
+
+_DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
+_QUERY_ID = "query_id _id id qid query-id".split()
+_TEXT = "text page_content contents content body".split()
+_QUESTION = "text query question user_input".split()
+_REFERENCE = "reference_answer reference ground_truth answer".split()
+_GRADE = "relevance score rel grade label".split()
 
 
 def as_documents(corpus: Any) -> dict[str, Document]:
-    """doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
+    """Return doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
 
     >>> as_documents(["Cats nap."]), as_documents({"d1": {"title": "Cats", "text": "They nap."}})["d1"].full_text
     ({'0': Document(doc_id='0', text='Cats nap.', title='', metadata={})}, 'Cats\\n\\nThey nap.')
@@ -315,35 +316,17 @@ def as_documents(corpus: Any) -> dict[str, Document]:
     Raises:
         DataError: something has another form.
     """
-    documents: dict[str, Document] = {}
-    for key, item in _items(corpus, "corpus", "{doc_id: text}"):
-        if isinstance(item, Document):
-            document = item
-        elif isinstance(item, str):
-            document = Document(as_id(key), item)
-        else:
-            text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
-            doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
-            if not isinstance(text, str):
-                raise DataError(
-                    f"the text of document {doc_id!r} is {_brief(text)}; expected a string"
-                )
-            document = Document(
-                as_id(doc_id),
-                text,
-                title if isinstance(title, str) else "",
-                _rest(item, _DOC_ID, _TEXT),
-            )
-        if document.doc_id in documents:
-            raise DataError(
-                f"two documents of the corpus have the id {document.doc_id!r}; ids must be unique"
-            )
-        documents[document.doc_id] = document
-    return documents
+
+    def document(doc_id: str, text: str, item: Any) -> Document:
+        title = _field(item, ("title",), "", None)
+        metadata = _rest(item, _DOC_ID, _TEXT)
+        return Document(doc_id, text, title if isinstance(title, str) else "", metadata)
+
+    return _records(corpus, "corpus", "{doc_id: text}", Document, _DOC_ID, _TEXT, document)
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
-    """query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
+    """Return query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
 
     >>> as_queries("Who naps?"), as_queries({"q1": "Who naps?"})
     ({'Who naps?': 'Who naps?'}, {'q1': 'Who naps?'})
@@ -354,51 +337,58 @@ def as_queries(queries: Any) -> Mapping[str, str]:
     if isinstance(queries, Dataset):
         return queries.queries
     if isinstance(queries, Mapping):
-        wrong: Any = next((text for text in queries.values() if not isinstance(text, str)), None)
-        if wrong is not None:
+        texts = [*queries.values()]
+    else:
+        is_single = isinstance(queries, str) or not isinstance(queries, Iterable)
+        texts = [queries] if is_single else [*queries]
+    for text in texts:
+        if not isinstance(text, str):
             raise DataError(
-                f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
+                f"a query is {_brief(text)}; expected {{query_id: text}}, texts, or a Dataset"
             )
-        return queries
-    texts = (
-        [queries]
-        if isinstance(queries, str)
-        else list(queries)
-        if isinstance(queries, Iterable)
-        else [queries]
-    )
-    if not all(isinstance(text, str) for text in texts):
-        wrong = next(text for text in texts if not isinstance(text, str))
-        raise DataError(
-            f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset"
-        )
-    return {text: text for text in texts}
+    return queries if isinstance(queries, Mapping) else {text: text for text in texts}
 
 
 def _cases(queries: Any) -> list[Case]:
-    cases: dict[str, Case] = {}
-    for key, item in _items(queries, "queries", "{query_id: text}"):
-        if isinstance(item, Case):
-            case = item
-        elif isinstance(item, str):
-            case = Case(as_id(key), item)
-        else:
-            text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
-            query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
+    def case(query_id: str, text: str, item: Any) -> Case:
+        answer = _field(item, _REFERENCE, "", None)
+        metadata = _rest(item, _QUERY_ID, _QUESTION, _REFERENCE)
+        reference = answer if isinstance(answer, str) else None
+        return Case(query_id, text, reference_answer=reference, metadata=metadata)
+
+    form = "{query_id: text}"
+    return [*_records(queries, "queries", form, Case, _QUERY_ID, _QUESTION, case).values()]
+
+
+def _records(
+    given: Any,
+    what: str,
+    form: str,
+    kind: type[Record],
+    ids: Sequence[str],
+    texts: Sequence[str],
+    make: Callable[[str, str, Any], Record],
+) -> dict[str, Record]:
+    """Return id -> record of what holds records of a kind, texts, or tables with one of these
+    fields for the id and for the text.
+    """
+    records: dict[str, Record] = {}
+    for key, item in _items(given, what, form):
+        record = item
+        if not isinstance(item, kind):
+            is_named = isinstance(given, Mapping) or isinstance(item, str)
+            own_id = key if is_named else _field(item, ids, "", key)
+            text = item if isinstance(item, str) else _field(item, texts, f"an entry of {what}")
             if not isinstance(text, str):
                 raise DataError(
-                    f"the text of query {query_id!r} is {_brief(text)}; expected a string"
+                    f"the text of {own_id!r} in {what} is {_brief(text)}; expected a string"
                 )
-            case = Case(
-                as_id(query_id),
-                text,
-                reference_answer=answer if isinstance(answer, str) else None,
-                metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
-            )
-        if case.query_id in cases:
-            raise DataError(f"two queries have the id {case.query_id!r}; ids must be unique")
-        cases[case.query_id] = case
-    return list(cases.values())
+            record = make(as_id(own_id), text, item)
+        record_id = getattr(record, ids[0])
+        if record_id in records:
+            raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
+        records[record_id] = record
+    return records
 
 
 def _qrels(qrels: Any) -> Qrels:
@@ -508,8 +498,7 @@ def grade(value: Any) -> int:
 
 
 def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return abridged(repr(value), 60)
 
 
 def _shown(ids: Iterable[str]) -> str:
@@ -550,13 +539,13 @@ class Chunk:
 
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
-    """chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
+    """Return chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
     mapping: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
     return {chunk.chunk_id: chunk for chunk in chunks} if mapping is None else mapping
 
 
 def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
-    """chunk_id -> its place in `chunks`, as `chunks_by_id`."""
+    """Return chunk_id -> its place in `chunks`, as `chunks_by_id`."""
     mapping: Mapping[str, int] | None = getattr(chunks, "places", None)
     return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if mapping is None else mapping
 
@@ -622,12 +611,12 @@ class Answer:
 
     @property
     def failed(self) -> bool:
-        """Whether no answer came: the request failed, or the system reports that it did."""
+        """Return True if no answer came: the request failed, or the system reports that it did."""
         return self.error is not None or self.outcome == "failed"
 
     @property
     def abstained(self) -> bool:
-        """Whether the system gave no answer on purpose ("no_results" or "blocked").
+        """Return True if the system gave no answer on purpose ("no_results" or "blocked").
 
         >>> Answer("q1", "Not found.", outcome="no_results").abstained, Answer("q1", "In 1889.").abstained
         (True, False)
@@ -664,41 +653,13 @@ class Judgement:
     usage: tuple[Completion, ...] = ()
 
 
-MOST_INCONSISTENT = 0.5
-"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin
-changes as many.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """Which of two systems' answers to a question is better.
-
-    `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no
-    verdict could be had. `consistent`: whether the judge chose the same answer in both orders; a
-    choice that changed with the order is no decision (state "order_dependent", value None). It is
-    None where no judge was asked. Other states as in `Judgement`.
-    """
-
-    query_id: str
-    a: str
-    b: str
-    value: float | None
-    state: str = "scored"
-    consistent: bool | None = None
-    explanation: str = ""
-    prompt: str = ""
-    response: str = ""
-    model: str = ""
-
-
 @runtime_checkable
 class Retriever(Protocol):
     """Something that finds chunks; constructing it is indexing."""
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
-        """For each query the `k` best chunk ids with their scores, best first; fewer where fewer
-        match.
+        """Return for each query the `k` best chunk ids with their scores, best first; fewer where
+        fewer match.
         """
         ...
 
@@ -711,7 +672,7 @@ class Embedder(Protocol):
     def name(self) -> str: ...
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), each row of unit length."""
+        """Return a float32 array (len(texts), dimension), each row of unit length."""
         ...
 
 

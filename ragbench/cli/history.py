@@ -73,7 +73,7 @@ def show(run: str, *, database: Database = "") -> None:
     from ragbench.service import WATCHED, run_of
 
     row, scores, _ = run_of(run, database)
-    hidden = ("versions", "parameters", "categories", "case_set", "epoch", "content")
+    hidden = "versions parameters categories case_set epoch content".split()
     for name, value in row.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")

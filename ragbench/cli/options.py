@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 AtLeast0 = Annotated[int, typer.Option(min=0)]
 AtLeast1 = Annotated[int, typer.Option(min=1)]
-Output = Annotated[Path | None, typer.Option("--output", "-o")]
 TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
 Corpus = Annotated[
     str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")
@@ -83,7 +82,7 @@ class Requests:
 
     @property
     def replies(self) -> str | None:
-        """What of the reply store is used; None where the options do not state it."""
+        """Return what of the reply store is used; None where the options do not state it."""
         if self.offline and self.no_cache:
             raise ConfigError(
                 "--offline takes every reply from the store and --no-cache none; give one of them"

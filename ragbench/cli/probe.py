@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Probed = tuple[str, dict[str, Any], Reply]  # the kind of a system, its table, its reply
 
-_NAMES = ("query", "question", "input", "message", "q", "prompt", "text")
+_NAMES = tuple("query question input message q prompt text".split())
 _WRONG_FORM = (400, 404, 405, 415, 422, 500)
 _TOOLS = ("ask", "answer", "query", "search", "retrieve")
 

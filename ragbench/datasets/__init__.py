@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, nearest
 from ragbench.files import expanded
 from ragbench.types import Dataset
 
@@ -90,5 +89,5 @@ def _nearest(text: str) -> str:
     names = {"pydoc": "pydoc"}
     for beir in MD5:
         names |= {beir: f"beir/{beir}", f"beir/{beir}": f"beir/{beir}"}
-    near = difflib.get_close_matches(text, names, n=1)
-    return f"; did you mean {names[near[0]]!r}?" if near else "."
+    near = nearest(text, names)
+    return f"; did you mean {names[near]!r}?" if near else "."

@@ -57,12 +57,12 @@ def load_beir_folder(
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
     splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
     if split not in splits:
-        there = (
+        available = (
             f"splits that are there: {', '.join(splits)}"
             if splits
             else f"there is no split at all; {_LAYOUT}"
         )
-        raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
+        raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")

@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -28,29 +29,17 @@ from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
-MD5 = {
-    "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
-    "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
-    "cqadupstack": "4e41456d7df8ee7760a7f866133bda78",
-    "dbpedia-entity": "c2a39eb420a3164af735795df012ac2c",
-    "fever": "5a818580227bfb4b35bb6fa46d9b6c03",
-    "fiqa": "17918ed23cd04fb15047f73e6c3bd9d9",
-    "hotpotqa": "f412724f78b0d91183a0e86805e16114",
-    "msmarco": "444067daf65d982533ea17ebd59501e4",
-    "nfcorpus": "a89dba18a62ef92f7d323ec890a0d38d",
-    "nq": "d4d3d2e48787a744b6f6e691ff534307",
-    "quora": "18fb154900ba42a600f84b839c173167",
-    "scidocs": "38121350fc3a4d2f48850f6aff52e4a9",
-    "scifact": "5f7d1de60b170fc8027bb7898e2efca1",
-    "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
-    "webis-touche2020": "46f650ba5a527fc69e0a6521c5a23563",
-}
+MD5: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("beir_sets.toml").read_text(encoding="utf-8")
+)
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.
 _MAX_RATIO, _SMALL_BYTES, _MAX_UNPACKED_BYTES = 50, 10_000_000, 100_000_000_000
 
 _MAX_ARCHIVE_BYTES = 50_000_000_000
+_TRIES, _PAUSE_S = 4, 0.5  # the pause doubles each time
+_STALL_S = 60.0
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
     "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack "
@@ -68,7 +57,7 @@ class _FailedTryError(Exception):
     """The archive did not arrive as a whole; start again."""
 
 
-def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
+def beir_folder(name: str) -> Path:
     """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it
     is not there yet.
 
@@ -76,9 +65,9 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have packed
     the same files again.
 
-    It gives up after `tries` attempts, `pause_s` (doubled each time) apart; a connection that is
-    silent, or slower than 1000 bytes a second, for `stall_s` seconds counts as cut. No redirect to
-    another host is followed. Of several processes one downloads, the others wait.
+    It gives up after four tries; a connection that is silent, or slower than 1000 bytes a second,
+    for a minute counts as cut. No redirect to another host is followed. Of several processes one
+    downloads, the others wait.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -101,14 +90,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
             with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
-                    _install(
-                        f"{base}/{archive}.zip",
-                        folder,
-                        md5,
-                        tries=tries,
-                        pause_s=pause_s,
-                        stall_s=stall_s,
-                    )
+                    _install(f"{base}/{archive}.zip", folder, md5)
     except OSError as exc:
         raise DownloadError(
             f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set "
@@ -124,32 +106,30 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     return folder / part
 
 
-def _install(
-    url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float
-) -> None:
+def _install(url: str, folder: Path, md5: str | None) -> None:
     """Download, check and unpack an archive; `folder` appears whole or not at all."""
     import httpx
 
     clear_staging(folder.parent, folder.name)
-    for attempt in range(1, tries + 1):
+    for attempt in range(1, _TRIES + 1):
         try:
             with staged(folder) as new:
                 archive = new.with_name("archive.zip")
-                _download(url, archive, stall_s)
+                _download(url, archive)
                 _check_archive(archive, md5)
                 _unpack(archive, new, url)
             return
         except (_FailedTryError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
-            if attempt == tries:
+            if attempt == _TRIES:
                 raise DownloadError(
-                    f"{url} could not be downloaded in {tries} tries ({exc}); {_WAY_OUT}"
+                    f"{url} could not be downloaded in {_TRIES} tries ({exc}); {_WAY_OUT}"
                 ) from exc
-            time.sleep(pause_s * 2 ** (attempt - 1))
+            time.sleep(_PAUSE_S * 2 ** (attempt - 1))
 
 
-def _download(url: str, archive: Path, stall_s: float) -> None:
+def _download(url: str, archive: Path) -> None:
     """Save what is at `url`, by `beir.util.download_url`."""
-    url, total = _look_up(url, stall_s)
+    url, total = _look_up(url)
     log = archive.with_name("log")
     with (
         log.open("wb") as output,
@@ -168,7 +148,7 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
                     raise _FailedTryError(
                         f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
                     )
-                if (waited := time.monotonic() - since) > stall_s:
+                if (waited := time.monotonic() - since) > _STALL_S:
                     if arrived - size < _MIN_RATE * waited:
                         raise _FailedTryError(
                             f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
@@ -182,13 +162,13 @@ def _download(url: str, archive: Path, stall_s: float) -> None:
         raise _FailedTryError(f"{size} of {total} bytes arrived")
 
 
-def _look_up(url: str, stall_s: float) -> tuple[str, int | None]:
+def _look_up(url: str) -> tuple[str, int | None]:
     """Return the address after redirects within the host, and the size that the server states, None
     without one.
     """
     import httpx
 
-    timeout = httpx.Timeout(stall_s, pool=None)
+    timeout = httpx.Timeout(_STALL_S, pool=None)
     with (
         Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,

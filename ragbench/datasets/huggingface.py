@@ -185,7 +185,7 @@ def _location(repo: str) -> str:
 
 @contextmanager
 def _errors_of(repo: str) -> Iterator[None]:
-    """Yield what `datasets` and the hub raise, turned into ours."""
+    """Turn what `datasets` and the hub raise into our errors."""
     import datasets
     from huggingface_hub.errors import HFValidationError
 

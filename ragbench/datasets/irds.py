@@ -4,19 +4,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
 from ragbench.datasets.records import assemble, case, document, warn
-from ragbench.errors import ConfigError, DataError, DownloadError
+from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
-    """Yield the documents, queries and judgements of an id.
+    """Return the documents, queries and judgements of an id.
 
     An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is
     "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of
@@ -57,8 +56,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     cases: dict[str, Case] = {}
     for query in _rows(name, "queries", source.queries_iter):
         with located(name):
-            asked = case({"_id": query.query_id, "text": _query_text(query)})
-        cases.setdefault(asked.query_id, asked)
+            question = case({"_id": query.query_id, "text": _query_text(query)})
+        cases.setdefault(question.query_id, question)
 
     qrels: Qrels = {}
     conflicts: dict[str, None] = {}
@@ -72,37 +71,27 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
             judged[str(row.doc_id)] = max(earlier, value)
 
     warn(name, "documents are there more than once; the first counts", repeated)
-    warn(
-        name,
-        "queries have documents that are judged differently; the highest grade counts",
-        conflicts,
-    )
+    highest = "queries have documents that are judged differently; the highest grade counts"
+    warn(name, highest, conflicts)
     chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     """Return the id that has judgements for this split."""
-    is_known = _known(registry, dataset_id)
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
         if _known(registry, candidate) and _whole(registry[candidate]):
             return candidate
-    usable = [
-        other
-        for other in registry
-        if other.startswith(f"{dataset_id}/") and _whole(registry[other])
-    ]
-    if is_known and _whole(registry[dataset_id]):
+    if not _known(registry, dataset_id):
+        shown = "`ir_datasets list` prints all"
+        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, shown))
+    below = [other for other in registry if other.startswith(f"{dataset_id}/")]
+    usable = [other for other in below if _whole(registry[other])]
+    if _whole(registry[dataset_id]):
         usable.insert(0, f"{dataset_id} (with the default split)")
-    if not is_known:
-        near = difflib.get_close_matches(dataset_id, list(registry), n=3)
-        hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise ConfigError(
-            f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them"
-        )
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
@@ -126,8 +115,6 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
     """Yield what ir_datasets yields, its many kinds of failure turned into two."""
     try:
         yield from rows()
-    except GeneratorExit:
-        raise
     except Exception as exc:
         # what requests raises and a wrong checksum are OSErrors; a RuntimeError with two arguments
         # is the failure of each source that it tried

@@ -8,20 +8,18 @@ included, so that the number is the one an editor shows.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, abridged
 from ragbench.files import parse_json
 from ragbench.progress import progress_bar
 
 T = TypeVar("T")
 
 _BOM = b"\xef\xbb\xbf"
-_MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -88,16 +86,14 @@ def json_line(record: Mapping[str, Any]) -> str:
 def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[int, T]]:
     """Yield each record through `parse`, whose errors get the file and the line."""
     for number, record in json_lines(path):
-        try:
+        with located(f"{path}, line {number}"):
             value = parse(record)
-        except DataError as exc:
-            raise DataError(f"{path}, line {number}: {exc}") from exc
         yield number, value
 
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Yield an error of the block gets the place of what it is about."""
+    """Give each DataError of the block the place of what it is about."""
     try:
         yield
     except DataError as exc:
@@ -110,5 +106,4 @@ def shown(value: object, limit: int = 80) -> str:
     >>> shown("abc"), shown("a" * 100, limit=8)
     ("'abc'", "'aaaaaaa...")
     """
-    text = repr(value)
-    return text if len(text) <= limit else text[:limit] + "..."
+    return abridged(repr(value), limit)

@@ -124,8 +124,8 @@ def _build(source: Path, built: Path) -> None:
             try:
                 database.execute(insert, row)
             except sqlite3.IntegrityError:
-                ids = ((at, doc_id) for at, doc_id in parsed(source, identifier))
-                first = next(at for at, doc_id in ids if doc_id == item.doc_id)
+                lines = parsed(source, identifier)
+                first = next(number for number, doc_id in lines if doc_id == item.doc_id)
                 raise repeated(source, line, "document", item.doc_id, first) from None
         database.commit()
     if number < 0:

@@ -31,7 +31,7 @@ _DIRECT_ANSWER = 3
 _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 
 
-def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> Dataset:
+def load_pydoc(split: str = "test") -> Dataset:
     """Return the topics of this Python as corpus, and our questions about them with every label.
 
     Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and
@@ -40,10 +40,9 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     graded at least as high as the one it was taken from, and a topic that holds every quote of a
     question has grade 3. Unanswerable questions have no evidence and an empty qrel.
 
-    `topics` (name -> text) replaces those of this Python, to see what another edition does. Quotes
-    that an edition does not contain are dropped with one `DataWarning`; the grades stay, so a
-    question is never lost. White space and the shape of quotation marks may differ between
-    editions: a span covers what is really there.
+    Quotes that this edition of the topics does not contain are dropped with one `DataWarning`; the
+    grades stay, so a question is never lost. White space and the shape of quotation marks may
+    differ between editions: a span covers what is really there.
 
     >>> dataset = load_pydoc()
     >>> case = dataset.cases[0]
@@ -63,7 +62,7 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
         raise DataError(
             f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")'
         )
-    texts = _own_topics() if topics is None else topics
+    texts = own_topics()
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
     corpus = {name: Document(name, texts[name]) for name in sorted(texts)}
     places = _Places(corpus)
@@ -91,16 +90,16 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     return Dataset("pydoc", split, corpus, tuple(cases), qrels)
 
 
-def _own_topics() -> Mapping[str, str]:
+def own_topics() -> Mapping[str, str]:
+    """Return the topics of this Python, name -> text."""
     try:
         from pydoc_data.topics import topics
     except ImportError as exc:
         raise DataError(
             "this Python comes without pydoc_data.topics, the corpus of pydoc (some "
-            "distributions leave it out); install the full standard library, or pass "
-            "load_pydoc(topics={name: text, ...})"
+            "distributions leave it out); install the full standard library"
         ) from exc
-    return dict(topics)
+    return topics
 
 
 def _records() -> list[dict[str, Any]]:
@@ -155,16 +154,9 @@ class _Places:
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
-    as_they_are = (
-        "query_id",
-        "text",
-        "category",
-        "query_type",
-        "reference_answer",
-        "expected_outcome",
-    )
+    same = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
-        **{name: record[name] for name in as_they_are},
+        **{name: record[name] for name in same},
         evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
         gold_facts=tuple(tuple(fact) for fact in record["gold_facts"]),
     )

@@ -37,8 +37,7 @@ def document(record: Mapping[str, Any]) -> Document:
     """
     doc_id, text = identifier(record), string(record, "text")
     title = string(record, "title") if record.get("title") is not None else ""
-    metadata = _metadata(record, ("_id", "text", "title"))
-    return Document(doc_id, text, title, metadata) if metadata else Document(doc_id, text, title)
+    return Document(doc_id, text, title, _metadata(record, ("_id", "text", "title")))
 
 
 def document_line(document: Document) -> dict[str, Any]:

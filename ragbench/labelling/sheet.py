@@ -26,15 +26,15 @@ from ragbench.types import Answer
 
 _WAIT_S = 30.0
 
-COLUMNS = [
-    *("item", "question", "reference", "answer", "context", "verdict", "note", "annotator"),
-    *("criterion", "query_id", "category", "picked", "source"),
-]
+COLUMNS = (
+    "item question reference answer context verdict note annotator "
+    "criterion query_id category picked source"
+).split()
 
 MAX_CELL = 32_000
 """Characters; Excel silently cuts a cell at 32,767."""
 
-_NEEDED = {"item", "verdict", "annotator", "criterion", "query_id", "picked", "source"}
+_NEEDED = {*"item verdict annotator criterion query_id picked source".split()}
 _IDS = ("query_id", "category", "annotator")
 # Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
 _TURNED = re.compile(

@@ -177,20 +177,23 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     usual, price = _usual_output(model), price_of(model)
     read = [
         math.ceil(
-            sum(len((text or "").encode()) for text in (one.prompt, one.system, one.schema_text))
+            sum(
+                len((text or "").encode())
+                for text in (request.prompt, request.system, request.schema_text)
+            )
             / 4
         )
-        for one in requests
+        for request in requests
     ]
-    written = [min(usual or one.max_tokens / 4, one.max_tokens) for one in requests]
-    longest = [one.max_tokens for one in requests]
+    written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
+    longest = [request.max_tokens for request in requests]
     costs: list[float | None] = [
         None
         if price is None
         else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
         for lengths in (written, longest)
     ]
-    uncertain = sum(STAND_IN in one.prompt for one in requests)
+    uncertain = sum(STAND_IN in request.prompt for request in requests)
     return ModelPlan(
         model,
         len(found) - len(requests),

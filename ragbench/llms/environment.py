@@ -67,7 +67,7 @@ class Settings:
 
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
-    """Inside, these are the settings of every model of this process that was given none; for a
+    """Make these the settings, inside, of every model of this process that was given none; for a
     command.
     """
     global _in_force

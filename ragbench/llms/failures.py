@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from ragbench.errors import FailureKind, ModelError
+from ragbench.errors import FailureKind, ModelError, abridged
 from ragbench.network import OutOfBoundsError
 
 T = TypeVar("T")
@@ -154,8 +154,7 @@ def _server_message(body: str) -> str:
         error = content.get("error", content)
         message = error.get("message") if isinstance(error, dict) else error
         body = message if isinstance(message, str) else body
-    line = " ".join(body.split())
-    return line if len(line) <= _LONGEST_BODY else f"{line[:_LONGEST_BODY]}..."
+    return abridged(" ".join(body.split()), _LONGEST_BODY)
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -13,6 +13,8 @@ import hashlib
 from collections.abc import Sequence
 from itertools import count
 
+from ragbench.text import without_surrogates
+
 
 def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     """Return hex digits that occur in none of the texts; the same for the same texts.
@@ -20,7 +22,7 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     >>> fence_code(["some text", "another"])
     '311561e7'
     """
-    folded = [readable(text).casefold() for text in texts]
+    folded = [without_surrogates(text).casefold() for text in texts]
     sha = hashlib.sha256()
     for text in folded:
         sha.update(f"{len(text)}:{text}".encode())
@@ -38,21 +40,14 @@ def fence(kind: str, text: str, code: str) -> str:
     Paris.
     </answer-311561e7>
     """
-    return f"<{kind}-{code}>\n{readable(text)}\n</{kind}-{code}>"
+    return f"<{kind}-{code}>\n{without_surrogates(text)}\n</{kind}-{code}>"
 
 
 def numbered(texts: Sequence[str], code: str) -> str:
-    """Documents as the prompts show them: each fenced, after its number from 1; "(none)" if there
-    are none.
+    """Return documents as the prompts show them: each fenced, after its number from 1; "(none)" if
+    there are none.
     """
     return (
         "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1))
         or "(none)"
     )
-
-
-def readable(text: str) -> str:
-    """Return the text with lone surrogates, which JSON can smuggle into a string and no request can
-    carry, replaced.
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

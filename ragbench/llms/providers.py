@@ -24,7 +24,7 @@ from ragbench.llms.http import Server
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.scripted import ScriptedLLM
-from ragbench.llms.stored_llm import Provider, StoredLLM
+from ragbench.llms.stored_llm import StoredLLM
 from ragbench.types import LLM, LLMLike
 
 PROVIDERS = ("anthropic", "ollama", "openai")
@@ -81,19 +81,7 @@ def _own(given: Any) -> LLM:
 def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     """Return the model of a provider."""
     provider, model = parse(name)
-    offline = (settings or current_settings()).replies == "offline"
-    client: Provider
-    if provider == "ollama":
-        client = Ollama(model, _base_url("OLLAMA", _OLLAMA))
-    elif provider == "openai":
-        client = _openai(model, "", offline)
-    else:
-        key = _key("ANTHROPIC")
-        if key is None and not offline:
-            raise ConfigError(
-                f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
-            )
-        client = Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
+    client = _client(provider, model, "", settings or current_settings())
     return StoredLLM(provider, model, client, settings)
 
 
@@ -104,24 +92,31 @@ def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str
     Raises:
         ConfigError: the hosted service without a key, or something that is not an address.
     """
-    if provider == "ollama":
-        client: Ollama | OpenAI = Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
-    else:
-        client = _openai(model, url, current_settings().replies == "offline")
+    client = _client(provider, model, url, current_settings())
     return client.server, client.origin
 
 
-def _openai(model: str, url: str, offline: bool) -> OpenAI:
-    key, base_url = _key("OPENAI"), url or _base_url("OPENAI", HOSTED)
-    if key is None and base_url == HOSTED and not offline:
+def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
+    """Return what sends requests to a provider, at `url` or where the environment names it."""
+    if provider == "ollama":
+        return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
+    key, needs_key = _key(provider.upper()), settings.replies != "offline"
+    if provider == "openai":
+        url = url or _base_url("OPENAI", HOSTED)
+        if key is None and needs_key and url == HOSTED:
+            raise ConfigError(
+                f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
+                "another server RAG_EVAL_OPENAI_BASE_URL"
+            )
+        return OpenAI(model, url, key)
+    if key is None and needs_key:
         raise ConfigError(
-            f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
-            "another server RAG_EVAL_OPENAI_BASE_URL"
+            f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
         )
-    return OpenAI(model, base_url, key)
+    return Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
 
 
-def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
+def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
     """Return the model of that name; ConfigError when it could not be asked: unknown provider, no
     model, no key.
 
@@ -131,7 +126,7 @@ def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None 
     Traceback (most recent call last):
     ragbench.errors.ConfigError: 'openai:' names no model; write openai:<model>
     """
-    model = load_llm(name, settings)
+    model = load_llm(name)
     if isinstance(model, StoredLLM):
         model.check_budget()
     return model
@@ -216,11 +211,11 @@ def unavailable(name: str = "env") -> str:
     return ""
 
 
-def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
+def check_servers(*models: LLMLike) -> None:
     """Refuse models that cannot be asked here and now, before any work is done for them.
 
     "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a
-    dry run, no server is needed. `settings` are for models that are named.
+    dry run, no server is needed.
 
     Raises:
         ConfigError: an unknown provider, no key.
@@ -231,7 +226,7 @@ def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
     for model in models:
         if model in ("", "extractive"):
             continue
-        llm = check_llm(model, settings)
+        llm = check_llm(model)
         if active_dry_run() or not isinstance(llm, StoredLLM) or llm.settings.replies == "offline":
             continue
         variable = llm.name.partition(":")[0].upper()

@@ -45,7 +45,7 @@ class ScriptedLLM:
 
     @property
     def max_concurrency(self) -> int | None:
-        """1 for a list: its replies belong to the prompts in order."""
+        """Return 1 for a list: its replies belong to the prompts in order."""
         return None if callable(self._replies) else 1
 
     def generate(

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ import pandas as pd
 import regex
 
 from ragbench.errors import DataError
-from ragbench.language import WORD, folded
+from ragbench.language import SPACED, WORD, detect_language, folded
 from ragbench.metrics.array_types import Floats
 from ragbench.metrics.tidy import (
     answer_language,
@@ -39,6 +40,8 @@ from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
+
+_DECIMAL = re.compile(r"\d[.,]\d")
 
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
@@ -104,8 +107,13 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
+    language = detect_language([text] if _DECIMAL.search(text) else [])
+    text = language.with_points(text)
     spaced = f" {' '.join(words(text))} "
-    return [any(_states(text, spaced, wording) for wording in fact) for fact in facts]
+    return [
+        any(_states(text, spaced, language.with_points(wording)) for wording in fact)
+        for fact in facts
+    ]
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -189,16 +197,19 @@ def _states(answer: str, text: str, wording: str) -> bool:
     bare = _EMPHASIS.sub(r"\1", wording)
     if plain and not _OPERATOR.search(bare):
         return f" {' '.join(plain)} " in text
-    parts = re.findall(r"\w+|[^\w\s]", bare.casefold())
+    parts = regex.findall(r"\w+|[^\w\s]", bare.casefold())
     if not parts:
         return False
     # "*" is not stated by "**", nor "n+1" by "n+10"
-    before, after = (r"\w" if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1]))
+    before, after = (
+        SPACED if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1])
+    )
     spaced = (r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in pairwise(parts))
     exact = "".join(
         f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True)
     )
-    return re.search(f"(?<!{before}){exact}(?!{after})", answer.casefold()) is not None
+    stated = regex.compile(f"(?<!{before}){exact}(?!{after})", regex.V1)
+    return stated.search(answer.casefold()) is not None
 
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
@@ -330,8 +341,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(
             f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score "
-            "the judgements of one system at a time, and repeated verdicts as one judgement with "
-            "n_samples"
+            "the judgements of one system at a time"
         )
     order = pd.factorize(frame["measure"])[0].argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
@@ -340,9 +350,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
 def score_ablations(
     dataset: Dataset,
     ablations: Mapping[str, Sequence[Answer]],
-    judgements: Mapping[str, Sequence[Judgement]] | None = None,
-    *,
-    embedder: str | Embedder = "minilm",
+    judgements: Mapping[str, Sequence[Judgement]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Score each ablation, named "<ablation>_<measure>": query_id, measure, value.
 
@@ -364,15 +372,14 @@ def score_ablations(
     [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
     """
     with_reference = {case.query_id for case in dataset.cases if case.reference_answer}
-    model = load_embedder(embedder) if with_reference else embedder
     labelled = {"semantic_similarity": with_reference, "token_f1": with_reference}
     labelled["gold_fact_coverage"] = {case.query_id for case in dataset.cases if case.gold_facts}
     answerable = {case.query_id for case in dataset.cases if case.answerable}
     parts = [pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})]
     for name, answers in ablations.items():
         abstained = {answer.query_id for answer in answers if answer.abstained} & answerable
-        free = score_answers(dataset, answers, embedder=model)
-        for part in (free, score_judgements((judgements or {}).get(name, ()))):
+        free = score_answers(dataset, answers)
+        for part in (free, score_judgements(judgements.get(name, ()))):
             pairs = zip(part["query_id"], part["measure"], strict=True)
             zero = np.array(
                 [q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool

@@ -16,7 +16,7 @@ from .decisions import (
     margin_decisions,
 )
 from .explorer import Explorer, explore
-from .export import export_mlflow, export_table
+from .export import export_table
 from .failures import (
     disagreements,
     failure_details,
@@ -26,7 +26,6 @@ from .failures import (
 )
 from .leaderboard import leaderboard_markdown, leaderboard_rows
 from .page import write_report
-from .traces import export_traces
 
 __all__ = [
     "COSTS",
@@ -37,9 +36,7 @@ __all__ = [
     "conclusion",
     "disagreements",
     "explore",
-    "export_mlflow",
     "export_table",
-    "export_traces",
     "failure_details",
     "findings",
     "gap_table",

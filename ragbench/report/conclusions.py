@@ -18,8 +18,9 @@ from ragbench.statistics.frames import with_interval
 
 
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
-    """`budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n, then what
-    identifies it: name, label, retriever, chunking."""
+    """Return `budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n,
+    then what identifies it: name, label, retriever, chunking.
+    """
     parts = [budget_curve(result.scores).assign(name=result.name) for result in results]
     return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 

@@ -15,18 +15,9 @@ from ragbench.statistics import summarise
 from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (
-    "pass_rate",
-    "nDCG@10",
-    "R@10",
-    "span_recall_auc",
-    "span_recall@500tok",
-    "claim_support",
-    "answered",
-    "semantic_similarity",
-    "gold_fact_coverage",
-    "llm_correctness",
-    "llm_faithfulness",
-)
+    "pass_rate nDCG@10 R@10 span_recall_auc span_recall@500tok claim_support answered "
+    "semantic_similarity gold_fact_coverage llm_correctness llm_faithfulness"
+).split()
 """What is shown first of one configuration, as far as it was measured."""
 
 
@@ -37,10 +28,10 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
         budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such
         measure.
     """
-    own = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
-    if own.empty:
+    rows = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
+    if rows.empty:
         return summarise(scores).head(0).drop(columns="measure").assign(budget=[])
-    table = summarise(own)
+    table = summarise(rows)
     table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
 
@@ -76,31 +67,28 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
         lines.append(
             f"**{passed} of {of['pass_rate']['n_scored']} questions passed** all their thresholds: "
-            f"{_interval(of, 'pass_rate')}{_most_missed(result)}."
+            f"{_intervals(of, 'pass_rate')}{_most_missed(result)}."
         )
     missed = [row for row in result.rows if row.verdict == "missed"]
     if missed:
-        shown = ", ".join(
+        listed = ", ".join(
             f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]
         )
         lines.append(
-            f"{len(missed)} targets are missed: {shown}{' ...' if len(missed) > 4 else ''}."
+            f"{len(missed)} targets are missed: {listed}{' ...' if len(missed) > 4 else ''}."
         )
     main = main_measure(result.scores)
     about = f"over {len(result.queries)} questions and {test_set['documents']:,} documents"
-    shown = ", ".join(
-        _interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of
-    )
+    means = _intervals(of, main, "nDCG@10", "R@10")
     lines.append(
-        f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}."
+        f"Retrieval: {means} {about}." if means else f"Retrieval could not be scored {about}."
     )
-    if found := {
-        name: value
+    if recalls := ", ".join(
+        f"{name} {value:.3f}"
         for name, value in result.config["facts"].items()
         if name.startswith("ann_recall@")
-    }:
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-        lines.append(f"The search is approximate; of the exact best chunks it found: {shown}.")
+    ):
+        lines.append(f"The search is approximate; of the exact best chunks it found: {recalls}.")
     lines += known_item_note(result)
     if {"span_recall@5", "span_recall@500tok"} <= of.keys():
         lines.append(
@@ -108,12 +96,13 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
             f"{of['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
         )
     answer = next((name for name in CORRECTNESS if name in of), "")
-    if shown := ", ".join(
-        _interval(of, name) for name in (answer, "claim_support", "answered") if name in of
-    ):
-        lines.append(f"Answers: {shown}.")
-    if missing := [f"{one.name} ({one.reason})" for one in result.perspectives if not one.measured]:
+    if means := _intervals(of, answer, "claim_support", "answered"):
+        lines.append(f"Answers: {means}.")
+    if missing := [
+        f"{part.name} ({part.reason})" for part in result.perspectives if not part.measured
+    ]:
         lines.append(f"Not measured: {', '.join(missing)}.")
+    lines += [f"Note: {one.warning}." for one in result.perspectives if one.warning]
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = count_causes(result.diagnosis)
         causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values(
@@ -158,11 +147,14 @@ def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
     )
 
 
-def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
-    """Return a measure with its mean, its interval and, where some questions have no value, how
-    many have one.
+def _intervals(of: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
+    """List measures, as far as they are there, with mean, interval and, where some questions have no
+    value, how many have one.
     """
-    row = of[name]
-    interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
-    partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
-    return f"{name} {row['mean']:.3f}{interval}{partly}"
+    texts = []
+    for name in dict.fromkeys(name for name in names if name in of):
+        row = of[name]
+        interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
+        partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
+        texts.append(f"{name} {row['mean']:.3f}{interval}{partly}")
+    return ", ".join(texts)

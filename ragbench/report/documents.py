@@ -47,9 +47,9 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
                 "dataset=...), or --test-set and --corpus."
             )
             dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
-    known = {case.query_id: case for case in dataset.cases}
+    case_of = {case.query_id: case for case in dataset.cases}
     cases = tuple(
-        known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
+        case_of.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
     )
     qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
     return Dataset(

@@ -63,8 +63,9 @@ def disagreements(results: Results, measure: str, folder: str | Path, *, rows: i
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
-    """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a
-    notebook that is open already, cells always; nbconvert gives cells the same anchors."""
+    """Return heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs
+    only in a notebook that is open already, cells always; nbconvert gives cells the same anchors.
+    """
     try:
         cells = read_json(notebook, "")["cells"]
     except (DataError, KeyError, TypeError):
@@ -161,7 +162,7 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
         for part, frame in parts.items():
             row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
             rows.append(row | about | {"part": part, "n": len(table)})
-    columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
+    columns = "name label measure part mean ci_low ci_high n".split()
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -8,11 +8,14 @@ distinguish (https://jfly.uni-koeln.de/color/).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.errors import DataWarning
 from ragbench.evaluation import CAUSES, STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
@@ -25,25 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     FloatArray = npt.NDArray[np.float64]
-
-__all__ = [
-    "CAUSE_COLOURS",
-    "STAGE_COLOURS",
-    "Style",
-    "colour_of",
-    "legend_below",
-    "new_axes",
-    "new_figure",
-    "plot_budget_curves",
-    "plot_cause_shares",
-    "plot_causes",
-    "plot_decision",
-    "plot_means",
-    "plot_span_coverage",
-    "plot_trend",
-    "style_legend",
-    "styles",
-]
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442 #000000".split()
@@ -124,9 +108,10 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 @lru_cache(maxsize=1)
 def _figure_type() -> type[Figure]:
     from matplotlib import rc_context
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.font_manager import get_font_names
     from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
 
     class NotebookFigure(Figure):
         """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a
@@ -138,12 +123,19 @@ def _figure_type() -> type[Figure]:
         """
 
         def draw(self, renderer: RendererBase) -> None:
+            texts = self.findobj(Text)
+            families, missing = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
+            for text in texts:
+                written = text.get_text().translate(missing)
+                text.set(fontfamily=families, parse_math=False, text=written)
+            for axis in self.findobj(Axis) if missing else ():
+                labels = axis.get_major_formatter()
+                if isinstance(labels, FuncFormatter):
+                    axis.set_major_formatter(
+                        lambda x, position, labels=labels: labels(x, position).translate(missing)
+                    )
             # for the labels of ticks, which are made while drawing
-            families = ["DejaVu Sans", *(name for name in _FONTS if name in get_font_names())]
             with rc_context({"text.parse_math": False}):
-                for text in self.findobj(Text):
-                    text.set_fontfamily(families)
-                    text.set_parse_math(False)
                 super().draw(renderer)
 
         def _repr_png_(self) -> bytes:
@@ -172,19 +164,32 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
     return figure, panels
 
 
-_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans Thai",
-    "Noto Sans Devanagari",
-    "Noto Sans Arabic",
-    "WenQuanYi Zen Hei",
-    "Microsoft YaHei",
-    "Yu Gothic",
-    "PingFang SC",
-    "Arial Unicode MS",
-    "Nirmala UI",
-)  # as far as they are installed; for a glyph that no font has matplotlib warns
+@lru_cache
+def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
+    """Return fonts that together have the letters, and what is written for letters that no installed
+    font has.
+    """
+    from matplotlib import font_manager as fonts
+
+    families = ["DejaVu Sans"]
+    missing = {ord(letter) for letter in letters if letter.isprintable()}
+    missing -= fonts.get_font(fonts.findfont("DejaVu Sans")).get_charmap().keys()
+    installed = fonts.findSystemFonts() if missing else []  # the list in its cache may be old
+    for path in sorted(installed, key=lambda path: ("Regular" not in path, "Serif" in path, path)):
+        with suppress(OSError, RuntimeError):  # of files that the library cannot read
+            font = fonts.get_font(path)
+            if covered := missing & font.get_charmap().keys():
+                fonts.fontManager.addfont(path)
+                families.append(font.family_name)
+                missing -= covered
+    if missing:
+        warnings.warn(
+            f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
+            "in their place; install a font for them, such as those of Noto",
+            DataWarning,
+            stacklevel=2,
+        )
+    return families, dict.fromkeys(missing, "?")
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
@@ -446,13 +451,13 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figur
     budgets = sorted(set(curves["budget"]))
     for axes, group in zip(panels, groups, strict=True):
         for name, curve in curves[curves["chunking"].isin(group)].groupby("name", sort=False):
-            style, curve = look[str(name)], curve.sort_values("budget").astype({"mean": float})
+            numbers = dict.fromkeys(("mean", "ci_low", "ci_high"), float)
+            style, curve = look[str(name)], curve.sort_values("budget").astype(numbers)
             line = "-" if len(groups) > 1 else style.line
             axes.plot(
                 curve["budget"], curve["mean"], style.marker, color=style.colour, linestyle=line
             )
-            below, above = _whiskers(curve)
-            band = curve["budget"], curve["mean"] - below, curve["mean"] + above
+            band = curve["budget"], curve["ci_low"], curve["ci_high"]
             axes.fill_between(*band, color=style.colour, alpha=0.12, linewidth=0)
         axes.set_xscale("log")
         axes.minorticks_off()

@@ -113,8 +113,8 @@ class DenseIVF(Dense):
 
 
 def _recall(exact: Run, found: Run) -> float:
-    """The mean fraction of the exact best that was found; an equally good chunk in the place of one
-    counts.
+    """Return the mean fraction of the exact best that was found; an equally good chunk in the place
+    of one counts.
     """
     shares = []
     for query_id, scores in exact.items():

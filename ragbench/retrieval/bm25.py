@@ -73,8 +73,8 @@ class BM25:
         return f"BM25({counted(self._chunk_ids)})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
-        """For each query the `k` chunks of the highest score, best first; chunks without a word of
-        it are left out.
+        """Return for each query the `k` chunks of the highest score, best first; chunks without a
+        word of it are left out.
         """
         check_k(k)
         queries = as_queries(queries)
@@ -88,7 +88,7 @@ class BM25:
         bounds = np.cumsum([0, *map(len, rows)])
         # One entry per word as written in the query, repeated words repeated: the sums run in the
         # order in which bm25s adds, so they are its sums to the bit.
-        asked = csr_matrix(
+        query_words = csr_matrix(
             (np.ones(len(columns), np.float32), columns, bounds),
             shape=(len(rows), len(self._column)),
         )
@@ -96,7 +96,7 @@ class BM25:
         index = csr_matrix(self._scores, shape=(len(self._column), len(self._chunk_ids)))
 
         def candidates(start: int, end: int) -> Candidates:
-            return best_of_sparse(asked[start:end] @ index, k)
+            return best_of_sparse(query_words[start:end] @ index, k)
 
         return ranked(queries, self._chunk_ids, candidates, k)
 

@@ -45,7 +45,8 @@ class Borders:
         self._cuts: dict[str, list[int]] = {}
 
     def at(self, ends: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """For each position in the text the token before which to cut; 0 where no cut is possible.
+        """Return for each position in the text the token before which to cut; 0 where no cut is
+        possible.
 
         Between tokens that share a character no cut is possible.
         """
@@ -104,7 +105,7 @@ class Borders:
         return find_headings(self._text_lines)
 
     def headings(self) -> list[Level]:
-        """One level of borders per level of heading, the highest first.
+        """Return one level of borders per level of heading, the highest first.
 
         From then on no border of any kind but words and tokens separates a heading from the text
         below it.
@@ -126,8 +127,8 @@ class Borders:
 
 
 def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Window]:
-    """Windows of at most `size` tokens: cut at the first level, join what fits, cut what is too
-    long further down.
+    """Return windows of at most `size` tokens: cut at the first level, join what fits, cut what is
+    too long further down.
     """
     if last - first <= size or not levels:
         return [(first, last)]

@@ -164,8 +164,8 @@ def chunk(
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """The name of a chunker of ragbench, or a function of the user, which is imported where it is
-    named.
+    """Return the name of a chunker of ragbench, or a function of the user, which is imported where
+    it is named.
 
     >>> check_chunker("markdown")
     'markdown'
@@ -196,7 +196,7 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
 def _own(
     documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int
 ) -> Iterator[Iterable[Chunk]]:
-    """The pieces that a user's function makes of each document."""
+    """Return the pieces that a user's function makes of each document."""
     try:
         parameters = inspect.signature(chunker).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -266,7 +266,8 @@ def _whole(document: Document) -> list[Chunk]:
 
 
 def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
-    """A chunk reaches from its first token to the first of the next window.
+    """Cut a text at windows of its tokens: a chunk reaches from its first token to the first of the
+    next window.
 
     So characters between tokens that the tokenizer drops (control characters) go to the chunk
     before them.
@@ -299,8 +300,8 @@ def _levels(borders: Borders, name: str) -> list[Level]:
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
-    """For each text the similarity of the text before and after each border between two of its
-    sentences.
+    """Return for each text the similarity of the text before and after each border between two of
+    its sentences.
 
     All texts' sentences are embedded together. Rounded, so that another machine's last bit does not
     move a border.

@@ -78,7 +78,7 @@ class Dense:
         return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
-        """For each query the `k` chunks of the highest cosine, best first."""
+        """Return for each query the `k` chunks of the highest cosine, best first."""
         check_k(k)
         queries = as_queries(queries)
         if not queries or not self._chunk_ids:
@@ -164,7 +164,7 @@ class Hybrid:
         return f"Hybrid({counted(self._place)}, {self._dense.name.partition(':')[2]!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
-        """For each query the `k` chunks of the highest fused score, best first."""
+        """Return for each query the `k` chunks of the highest fused score, best first."""
         check_k(k)
         queries = as_queries(queries)
         depth = max(k, _HYBRID_DEPTH)
@@ -180,8 +180,8 @@ class Hybrid:
 
 
 def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
-    """The vectors of all chunks, computed a part at a time, in a file of the cache that is mapped
-    into memory.
+    """Return the vectors of all chunks, computed a part at a time, in a file of the cache that is
+    mapped into memory.
     """
 
     def build(path: Path) -> None:

@@ -70,8 +70,8 @@ class BM25Disk:
         return f"BM25Disk({counted(self._chunk_ids)})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
-        """For each query the `k` chunks of the highest score, best first; chunks without a word of
-        it are left out.
+        """Return for each query the `k` chunks of the highest score, best first; chunks without a
+        word of it are left out.
         """
         check_k(k)
         queries = as_queries(queries)

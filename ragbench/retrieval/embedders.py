@@ -28,10 +28,10 @@ from ragbench import store
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
-from ragbench.language import NONE, Language
+from ragbench.language import Language
 from ragbench.progress import progress_bar
 from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
-from ragbench.retrieval.weights import load_model, model_files, model_identity
+from ragbench.retrieval.weights import model_files
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
 
@@ -39,15 +39,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ragbench.types import FloatArray
-
-__all__ = [
-    "EMBEDDERS",
-    "TextEmbedder",
-    "check_embedder",
-    "load_embedder",
-    "load_model",
-    "model_identity",
-]
 
 EMBEDDERS = ("minilm", "wordllama")
 """The embedders that need no download; every other name is a local folder or a name on the Hugging
@@ -74,7 +65,7 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
     (True, False)
     """
     name = embedder if isinstance(embedder, str) else embedder.name
-    return name not in EMBEDDERS or language.code in ("en", NONE)
+    return name not in EMBEDDERS or language.is_english
 
 
 def warn_of_language(embedder: Embedder, language: Language) -> None:
@@ -90,7 +81,7 @@ def warn_of_language(embedder: Embedder, language: Language) -> None:
 
 
 def is_remote(name: str) -> bool:
-    """Whether this is the name of an embedder of a server.
+    """Return True if this is the name of an embedder of a server.
 
     >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
     (True, False, False)
@@ -140,8 +131,8 @@ folder, or a name on the Hugging Face hub)
 
 
 def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
-    """The embedder of that name; the same object for the same name as long as its files are the
-    same.
+    """Return the embedder of that name; the same object for the same name as long as its files are
+    the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in
       numpy: vectors differ from those of sentence-transformers by less than 1e-6. Reads 256 word
@@ -173,19 +164,17 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         return _own(name)
     check_embedder(name)
     folder = expanded(name)
-    if name not in EMBEDDERS and not folder.is_dir() and not is_remote(name) and is_import(name):
-        return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
         listed = [
             (str(path), path.stat().st_size, path.stat().st_mtime_ns)
             for path in model_files(folder)
         ]
         return _load(name, repr(listed))
-    if is_remote(name) and not folder.is_dir():
+    if is_remote(name):
         from ragbench.retrieval.remote_embedder import Remote
 
         return TextEmbedder(name, Remote(name))
-    return _load(name, "")
+    return _own(imported(name, "embedder")) if is_import(name) else _load(name, "")
 
 
 class TextEmbedder:
@@ -203,24 +192,21 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """What its vectors of documents depend on apart from the texts; "" where they must not be
-        kept.
+        """Return what its vectors of documents depend on apart from the texts; "" where they must
+        not be kept.
         """
-        is_stand_in = getattr(self._model, "is_stand_in", False)
-        return (
-            ""
-            if is_stand_in
-            else f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
-        )
+        if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
+            return ""
+        return f"{self._model.identity} document {_WHITE_SPACE}"
 
     @cached_property
     def dimension(self) -> int:
-        """The number of components of a vector."""
+        """Return the number of components of a vector."""
         return int(self.encode([]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), one row of unit length per text; zero for an empty
-        text.
+        """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for
+        an empty text.
 
         Equal texts are computed once. The result depends on the set of texts only, not on their
         order. A progress bar shows when it takes longer than two seconds. Texts longer than the
@@ -236,7 +222,7 @@ class TextEmbedder:
         return self._encode(texts, "document")
 
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """As `encode`, for texts that are searched with.
+        """Encode as `encode` does, for texts that are searched with.
 
         The same as `encode` except for models trained with another prompt for queries (such as E5's
         "query: ").
@@ -252,11 +238,8 @@ class TextEmbedder:
         # The longest first, as sentence-transformers has it, then by content: the same set gives
         # the same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
-        key = store.digest(self._model.identity, self._model.role(role), _WHITE_SPACE, *unique)
-        is_stand_in = getattr(
-            self._model, "is_stand_in", False
-        )  # in a dry run, of a server's model
-        with store.bypassed() if is_stand_in else nullcontext():
+        key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
+        with nullcontext() if self.identity else store.bypassed():
             entry = store.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}
@@ -266,11 +249,12 @@ class TextEmbedder:
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
         blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
+        is_cut: Callable[[list[str]], Any] = getattr(self._model, "cut", lambda texts: False)
         with progress_bar(len(texts), f"embedding with {self.name}", "texts") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
                 blocks.append(_unit(self._model.embed(block, role), self.name))
-                cut[start:end] = self._model.cut(block)
+                cut[start:end] = is_cut(block)
                 bar.update(end - start)
         vectors = (
             np.concatenate(blocks)
@@ -308,11 +292,11 @@ class OwnEmbedder:
         return f"{type(self).__name__}({self.name!r})"
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """float32 array (len(texts), dimension), one row of unit length per text."""
+        """Return a float32 array (len(texts), dimension), one row of unit length per text."""
         return self._rows(self._documents, texts)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """As `encode`, for texts that are searched with."""
+        """Encode as `encode` does, for texts that are searched with."""
         return self._rows(self._queries, texts)
 
     def _rows(self, function: Callable[[list[str]], Any], texts: Sequence[str]) -> FloatArray:
@@ -331,7 +315,7 @@ class OwnEmbedder:
 
 
 def _own(given: Any) -> Embedder:
-    """A user's object as an embedder."""
+    """Return a user's object as an embedder."""
     model = given() if inspect.isclass(given) else given
     if isinstance(model, Embedder):
         return model
@@ -362,7 +346,9 @@ def _single_blanks(texts: Sequence[str]) -> list[str]:
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Slices of texts sorted longest first, each bounded in texts and in characters (when padded)."""
+    """Yield slices of texts sorted longest first, each bounded in texts and in characters (when
+    padded).
+    """
     start = 0
     while start < len(texts):
         rows = min(_BLOCK_TEXTS, max(1, _BLOCK_CHARACTERS // max(1, len(texts[start]))))

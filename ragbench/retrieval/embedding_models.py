@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """What TextEmbedder needs to know of a model."""
+    """What TextEmbedder needs to know of a model; one that reads `max_tokens` of a text has `cut`
+    too, which texts are longer.
+    """
 
     @property
     def identity(self) -> str: ...
@@ -37,9 +39,7 @@ class Model(Protocol):
     def dimension(self) -> int: ...
     @property
     def max_tokens(self) -> int | None: ...
-    def role(self, role: str) -> str: ...
     def embed(self, texts: list[str], role: str) -> FloatArray: ...
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]: ...
 
 
 class MiniLM:
@@ -52,14 +52,11 @@ class MiniLM:
 
     @cached_property
     def identity(self) -> str:
-        """Includes the code and its libraries: another version may compute other bits from the same
-        weights.
+        """Return the identity, the code and its libraries among it: another version may compute
+        other bits from the same weights.
         """
         libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
         return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
-
-    def role(self, role: str) -> str:
-        return "any"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
@@ -122,17 +119,11 @@ class WordLlama:
                 "run: pip install --force-reinstall --no-deps wordllama"
             ) from exc
 
-    def role(self, role: str) -> str:
-        return "any"
-
     def embed(self, texts: list[str], role: str) -> FloatArray:
         vectors: FloatArray = self._inference.embed(
             [text.lower() for text in texts], batch_size=len(texts)
         )
         return vectors
-
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(texts), dtype=bool)
 
 
 class Transformer:
@@ -165,9 +156,6 @@ class Transformer:
     def max_tokens(self) -> int | None:
         limit: int | None = self._model.max_seq_length
         return limit
-
-    def role(self, role: str) -> str:
-        return role
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         model = self._model

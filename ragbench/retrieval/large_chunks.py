@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from ragbench.types import Chunk
@@ -15,7 +15,7 @@ from ragbench.types import Chunk
 if TYPE_CHECKING:
     from ragbench.datasets.large import LargeCorpus
 
-_Found = TypeVar("_Found", covariant=True)
+T = TypeVar("T")
 _ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)
 
 
@@ -29,7 +29,9 @@ class LargeChunks(Sequence[Chunk]):
     def __init__(self, corpus: LargeCorpus) -> None:
         self._corpus = corpus
         self._documents, self._starts, self._ends = array("q"), array("q"), array("q")
-        self.ids, self.places, self.by_id = _Ids(self), _Places(self), _ById(self)
+        self.ids = _Ids(self)
+        self.places: Mapping[str, int] = _ByChunkId(self, int)
+        self.by_id: Mapping[str, Chunk] = _ByChunkId(self, self.__getitem__)
 
     def extend(self, pieces: Iterable[Chunk]) -> None:
         """Add the chunks of the next document."""
@@ -68,7 +70,7 @@ class LargeChunks(Sequence[Chunk]):
             yield Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
 
     def number(self, chunk_id: object) -> int:
-        """The place of a chunk; KeyError where there is none of that id."""
+        """Return the place of a chunk; KeyError where there is none of that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])
@@ -100,9 +102,9 @@ class _Ids(Sequence[str]):
         return self._chunks.id_at(range(len(self))[index])
 
 
-class _ByChunkId(Mapping[str, _Found]):
-    def __init__(self, chunks: LargeChunks) -> None:
-        self._chunks = chunks
+class _ByChunkId(Mapping[str, T]):
+    def __init__(self, chunks: LargeChunks, value_at: Callable[[int], T]) -> None:
+        self._chunks, self._value_at = chunks, value_at
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -110,12 +112,5 @@ class _ByChunkId(Mapping[str, _Found]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._chunks.ids)
 
-
-class _Places(_ByChunkId[int]):
-    def __getitem__(self, chunk_id: str) -> int:
-        return self._chunks.number(chunk_id)
-
-
-class _ById(_ByChunkId[Chunk]):
-    def __getitem__(self, chunk_id: str) -> Chunk:
-        return self._chunks[self._chunks.number(chunk_id)]
+    def __getitem__(self, chunk_id: str) -> T:
+        return self._value_at(self._chunks.number(chunk_id))

@@ -40,7 +40,7 @@ _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, tabl
 
 
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
-    """Headings as (first line, last line, level), outside fenced code.
+    """Return headings as (first line, last line, level), outside fenced code.
 
     Level 1 is the highest. `#` headings have the level of their number of signs; in addition,
     titles underlined with `=` and `-` have levels 1 and 2. In texts without `#` headings a title
@@ -80,8 +80,8 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
 
 
 def _underlined(lines: Sequence[Line], i: int) -> tuple[int, int, str] | None:
-    """The heading (first line, last line, sign) that begins in line i: a lone title and the line
-    below it.
+    """Return the heading (first line, last line, sign) that begins in line i: a lone title and the
+    line below it.
     """
     over = _UNDERLINE.match(lines[i].text)
     title = i + 1 if over else i

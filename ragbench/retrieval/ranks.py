@@ -37,7 +37,7 @@ def ranked(
     *,
     block: int = 0,
 ) -> Run:
-    """The exact top k of each query, equal scores in the order of the chunks.
+    """Return the exact top k of each query, equal scores in the order of the chunks.
 
     `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k
     once rounded. Blocks are as large as the memory for their scores allows, or of `block` queries.
@@ -63,8 +63,8 @@ def ranked(
 
 
 def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
-    """The candidates among the scores that a sparse block (queries x chunks) holds; all others are
-    no match.
+    """Return the candidates among the scores that a sparse block (queries x chunks) holds; all
+    others are no match.
     """
     kept = []
     for start, end in pairwise(scores.indptr.tolist()):
@@ -80,7 +80,7 @@ def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
 
 
 def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidates:
-    """The candidates among all products of queries and chunks, a block of chunks at a time."""
+    """Return the candidates among all products of queries and chunks, a block of chunks at a time."""
     step = max(k, _BLOCK_SCORES // max(1, len(asked)))
     kth = np.full(len(asked), -np.inf, dtype=np.float32)  # of the blocks so far
     rows, columns = np.empty((2, 0), dtype=np.int64)
@@ -105,7 +105,7 @@ def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidat
 
 
 def _floor(kth: FloatArray) -> FloatArray:
-    """Below this, no score can come up to the k-th best by rounding."""
+    """Return the score below which none can come up to the k-th best by rounding."""
     return np.asarray(kth - _SLACK * np.maximum(1.0, np.abs(kth)), dtype=np.float32)
 
 
@@ -115,7 +115,7 @@ def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[
 
 
 def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
-    """The ids of the chunks, which must be unique; those that are read from the disk are."""
+    """Return the ids of the chunks, which must be unique; those that are read from the disk are."""
     on_disk: Sequence[str] | None = getattr(chunks, "ids", None)
     if on_disk is not None:
         return on_disk

@@ -64,7 +64,7 @@ class OllamaEmbeddings(BaseModel):
 class Remote:
     """A model of a server, as `TextEmbedder` needs it. `dimension` is 0 until a vector has come."""
 
-    max_tokens = None
+    max_tokens = None  # a text that is too long is refused, not cut
 
     def __init__(self, name: str) -> None:
         provider, _, model = name.partition(":")
@@ -80,26 +80,20 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """Names the model and, where the name alone does not, its server."""
+        """Return what names the model and, where that does not suffice, its server."""
         return f"embeddings of {self._provider}:{self._model_name} at {self._client.origin}"
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether vectors are stand-ins, which must not be kept."""
+        """Return True if vectors are stand-ins, which must not be kept."""
         return active_dry_run() is not None
 
-    def role(self, role: str) -> str:
-        return "any"
-
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(texts), dtype=bool)  # a text that is too long is refused, not cut
-
     def check(self) -> None:
-        """ConfigError where a maximum cost is set and the price is unknown."""
+        """Raise ConfigError where a maximum cost is set and the price is unknown."""
         self._llm.check_budget()
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        """One row for each text, from the store, and from the server where it is not there."""
+        """Return one row for each text, from the store, and from the server where it is not there."""
         self.check()
         requests = [self._request(text) for text in texts]
         stored = self._llm.lookup_many(requests)
@@ -138,7 +132,7 @@ class Remote:
         )
 
     def _sent(self, requests: list[Request]) -> list[npt.NDArray[np.float32]]:
-        """The vectors of one batch, each kept in the store with its part of the tokens."""
+        """Return the vectors of one batch, each kept in the store with its part of the tokens."""
         prompt = json.dumps([request.prompt for request in requests])
         reply = self._llm.send(Request(self._provider, self._model_name, prompt, "embedding", 1))
         vectors = json.loads(reply.text)

@@ -193,7 +193,9 @@ def _makes_one(own: Any) -> bool:
 
 
 def _own(name: Any) -> Any:
-    """A user's retriever or what makes one; None for a name of ragbench's own, or a wrong one."""
+    """Return a user's retriever or what makes one; None for a name of ragbench's own, or a wrong
+    one.
+    """
     candidate = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
     if isinstance(candidate, str):
         return None

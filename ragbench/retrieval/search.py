@@ -16,9 +16,11 @@ import numpy.typing as npt
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
-from ragbench.retrieval.embedders import load_model, model_identity
 from ragbench.retrieval.ranks import best, check_k, checked_ids
+from ragbench.retrieval.weights import load_model, model_identity
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
+
+_TIMED = 20  # queries
 
 
 def retrieve(
@@ -78,7 +80,7 @@ def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
-    """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan
+    """Turn chunks into documents: a document's score is that of its best chunk (MaxP, Dai & Callan
     2019).
 
     Several chunks of one document count once, so nothing that is measured on documents exceeds 1.
@@ -105,7 +107,7 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
 
 
 def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: int) -> int:
-    """How many documents the chunks are of; not counted further than `enough`."""
+    """Return how many documents the chunks are of; not counted further than `enough`."""
     seen: set[str | None] = set()
     for chunk_id in found:
         chunk = by_id.get(chunk_id)
@@ -122,10 +124,9 @@ def search_latency(
     k: int = 100,
     chunks: Sequence[Chunk] = (),
     reranker: str | Callable[..., Any] = "",
-    n: int = 20,
 ) -> float | None:
-    """Milliseconds that one question alone waits for its chunks: the median over the first `n`
-    queries.
+    """Return the milliseconds that one question alone waits for its chunks: the median over the
+    first 20 queries.
 
     Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the
     first query is asked once more before, unmeasured, because it loads the model. With a `reranker`
@@ -138,9 +139,7 @@ def search_latency(
     True
     """
     check_k(k)
-    if n < 1:
-        raise ConfigError(f"n is {n}; expected the number of queries to measure, 1 or more")
-    sample = list(islice(queries.items(), n))
+    sample = list(islice(queries.items(), _TIMED))
     if not sample:
         return None
     times_ms = []
@@ -162,7 +161,8 @@ def rerank(
     *,
     k: int,
 ) -> Run:
-    """The chunks of `run` in the order that a cross-encoder gives them; the best `k` of each query.
+    """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
+    query.
 
     A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
     comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
@@ -206,7 +206,7 @@ def rerank(
 
 
 def check_reranker(model: str | Callable[..., Any]) -> Any:
-    """A user's reranker, imported where it is named; None for the name or folder of a
+    """Return a user's reranker, imported where it is named; None for the name or folder of a
     cross-encoder.
 
     Raises:
@@ -228,7 +228,7 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
 
 
 def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
-    """The scores of all pairs, in their order."""
+    """Return the scores of all pairs, in their order."""
     name, scores, start = object_name(own), [], 0
     predict = getattr(own, "predict", None)
     for matches in run.values():

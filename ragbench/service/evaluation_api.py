@@ -5,7 +5,6 @@ functions.
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Annotated
@@ -18,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.records import document_line
 from ragbench.evaluation import Result
+from ragbench.language import n_words
 from ragbench.service import items, trends
 from ragbench.service.access import Session, client_of_header, needs
 from ragbench.service.api import Limit, Wait, start_run
@@ -360,7 +360,7 @@ def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     if not items.add(session, items.DOCUMENT, body.documentId, line):
         items.change(session, items.DOCUMENT, body.documentId, lambda _: line)
         response.status_code = 200
-    words = len(re.findall(r"\w+", body.text))
+    words = round(n_words(body.text))
     return {
         "documentId": body.documentId,
         "tenantId": session.owner,

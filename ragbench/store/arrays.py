@@ -64,7 +64,8 @@ class _Entry(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """The folder of everything that ragbench keeps between runs; created when it is not there.
+    """Return the folder of everything that ragbench keeps between runs; created when it is not
+    there.
 
     It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder) or, when that is unset or empty, the
     place where this system keeps a user's caches.
@@ -82,8 +83,8 @@ def cache_folder() -> Path:
 
 
 def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
-    """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of
-    parts are confused.
+    """Return the SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two
+    lists of parts are confused.
 
     Those of `stream` follow the others, one at a time, for what does not fit in memory.
 
@@ -104,7 +105,7 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
 
 
 def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
-    """What `compute()` returns, from the disk if it was computed before.
+    """Return what `compute()` returns, from the disk if it was computed before.
 
     `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the
     result depends on: an input that is left out gives another input's result. Both are letters,
@@ -141,8 +142,8 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
-    """What `read` makes of a file or folder that `build` writes at a path, kept as an entry of
-    `arrays` is.
+    """Return what `read` makes of a file or folder that `build` writes at a path, kept as an entry
+    of `arrays` is.
 
     For what is mapped into memory rather than read as a whole; `<cache
     folder>/arrays/<kind>/<key>.kept` is its place. One that `read` cannot read (it raises) is built
@@ -190,8 +191,8 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
 
 @contextmanager
 def bypassed() -> Iterator[None]:
-    """Inside, this thread neither reads nor writes entries: for measuring how long something really
-    takes.
+    """Keep this thread, inside, from reading and writing entries: for measuring how long something
+    really takes.
 
     >>> with bypassed():
     ...     again = arrays("doctest", digest("never kept"), lambda: {"squares": np.arange(2) ** 2})
@@ -217,8 +218,8 @@ def check_environment() -> None:
 
 
 def info() -> dict[str, Any]:
-    """Where the entries are and how much they take: folder, files, bytes, limit_bytes, and files
-    and bytes by kind.
+    """Return where the entries are and how much they take: folder, files, bytes, limit_bytes, and
+    files and bytes by kind.
 
     Downloaded datasets and models are not entries and are not counted.
 
@@ -239,29 +240,18 @@ def info() -> dict[str, Any]:
     }
 
 
-def clear(kind: str | None = None) -> int:
-    """Delete all entries, or those of one kind, and give their number. Downloads stay.
+def clear() -> int:
+    """Delete all entries and give their number. Downloads stay.
 
     An entry that another process reads at this moment is read to its end; what another process is
     writing stays.
-
-    >>> clear("no-such-kind")
-    0
     """
-    if kind is not None and not _NAME.fullmatch(kind):
-        raise ValueError(
-            f"cache kind {kind!r}: expected letters, digits, '-' and '_' only; see "
-            "cache.info()['kinds']"
-        )
     root = _folder() / "arrays"
     deleted = 0
     for entry in _entries(root):
-        if kind is None or entry.path.parent.name == kind:
-            with suppress(
-                OSError
-            ):  # another process was faster, or the system holds the file: not deleted by us
-                _remove(entry.path)
-                deleted += 1
+        with suppress(OSError):  # another process was faster, or the system holds the file
+            _remove(entry.path)
+            deleted += 1
     _sweep_leftovers(root)
     return deleted
 
@@ -305,7 +295,7 @@ def _check_names(kind: str, key: str) -> None:
 
 
 def _read(path: Path, kind: str, key: str) -> Arrays | None:
-    """The entry, or None when there is none that can be believed."""
+    """Return the entry, or None when there is none that can be believed."""
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:

@@ -27,7 +27,7 @@ class Spending(NamedTuple):
 
     @property
     def lost_in_words(self) -> str:
-        """The end of a sentence on what is spent."""
+        """Return the end of a sentence on what is spent."""
         if not self.lost:
             return ""
         return (
@@ -81,7 +81,7 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
 
 
 def spent(budget: str) -> Spending:
-    """What the budget has spent so far.
+    """Return what the budget has spent so far.
 
     >>> spent("no such budget")
     Spending(settled=0.0, open=0.0, lost=0.0)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _BUSY_S = 60.0
-_VERSION = 2  # 2: `request` of a reservation
+_VERSION = 2
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(
     r"no such |malformed |unsupported file format|table \w+ has |unknown database"
@@ -65,19 +65,21 @@ _shared_lock = threading.Lock()
 
 
 def is_shared() -> bool:
-    """Whether replies and spending are in a PostgreSQL database instead of the file."""
+    """Return True if replies and spending are in a PostgreSQL database instead of the file."""
     return os.environ.get("RAGBENCH_DATABASE", "").startswith(
         ("postgresql:", "postgresql+", "postgres:")
     )
 
 
 def exists() -> bool:
-    """Whether there may be replies or spending: where there is no file yet, none is made to look."""
+    """Return True if there may be replies or spending: where there is no file yet, none is made to
+    look.
+    """
     return is_shared() or path().exists()
 
 
 def path() -> Path:
-    """Where the file is, whether it exists or not; its folder exists."""
+    """Return where the file is, whether it exists or not; its folder exists."""
     try:
         return cache_folder() / "replies.sqlite"
     except OSError as exc:
@@ -88,20 +90,20 @@ def path() -> Path:
 
 
 def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
-    """What `work` returns, given the connection; with `local` to the file in any case."""
+    """Return what `work` returns, given the connection; with `local` to the file in any case."""
     if is_shared() and not local:
         return _shared_database().run(work)
     return _open()._run(work)
 
 
 def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
-    """What a query finds."""
+    """Return what a query finds."""
     return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
 
 
 def write(work: Callable[[Connection], Result]) -> Result:
-    """As `read`, in a transaction that holds the right to write from its start: all of `work` is
-    done, or nothing.
+    """Return what `work` returns, as `read`, in a transaction that holds the right to write from
+    its start: all of `work` is done, or nothing.
     """
     if is_shared():
         return _shared_database().run(work, write=True)
@@ -123,12 +125,12 @@ def write(work: Callable[[Connection], Result]) -> Result:
 
 
 def identity() -> str:
-    """What tells the shared database from others; "" without one."""
+    """Return what identifies the shared database; "" without one."""
     return _shared_database().identity if is_shared() else ""
 
 
 def claimed(key: str, stop: threading.Event) -> AbstractContextManager[None]:
-    """As `ragbench.store.replies.claim`, in the shared database."""
+    """Claim as `ragbench.store.replies.claim` does, in the shared database."""
     return _shared_database().claimed(key, stop)
 
 
@@ -245,11 +247,6 @@ def _connect(file: Path) -> sqlite3.Connection:
             connection.executescript(
                 f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;"
             )
-        elif version == 1:
-            added = "ALTER TABLE spending ADD COLUMN request TEXT NOT NULL DEFAULT ''"
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;"
-            )
         elif version != _VERSION:
             raise StoreError(
                 f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "  # nosec B608: a message
@@ -282,7 +279,7 @@ def _text(data: bytes) -> str:
 
 
 def advice(exc: Exception) -> str:
-    """What to do about an error of SQLite or of the system."""
+    """Return what to do about an error of SQLite or of the system."""
     number = getattr(exc, "errno", None) or _MEANS.get(
         getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0
     )
@@ -304,31 +301,25 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
 
     Gives the number of replies, and a warning where the account of budgets is not whole.
     """
-    saved, account = (
-        0,
+    saved = 0
+    account = (
         "; the account of budgets is not whole: maxima of cost no longer hold for what was spent "
-        "before",
+        "before"
     )
     for order in ("ASC", "DESC"):
-        for table, columns in (
-            ("reply", ""),
-            ("spending", " (id, budget, bound, actual, expires)"),
-        ):
+        for table in ("reply", "spending"):
             with (
                 suppress(sqlite3.Error, UnicodeError),
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
             ):
                 source.text_factory = _text
-                for row in source.execute(
-                    f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"  # nosec B608: names of our columns
-                ):
+                query = f"SELECT * FROM {table} ORDER BY rowid {order}"  # nosec B608: see above
+                for row in source.execute(query):
                     # A row that came through with flipped bits is recognised by its proof when it
                     # is looked up.
                     with suppress(sqlite3.Error):
                         places = ",".join("?" * len(row))
-                        done = into.execute(
-                            f"INSERT OR IGNORE INTO {table}{columns} VALUES ({places})", row
-                        )
+                        done = into.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
                         saved += done.rowcount if table == "reply" else 0
                 if table == "spending":
                     account = ""  # read to its end

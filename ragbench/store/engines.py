@@ -25,8 +25,8 @@ WAIT_S = 60
 
 
 def database_url(database: str = "") -> URL:
-    """What is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which `cache
-    clear` leaves).
+    """Return what is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which
+    `cache clear` leaves).
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
     ('postgresql+psycopg', 'runs.sqlite')
@@ -66,8 +66,8 @@ _engines: dict[tuple[URL, int], Engine] = {}
 def engine_of(
     url: URL, process: int
 ) -> Engine:  # a forked process must not use its parent's connections
-    """A process's connections to a database; on SQLite a transaction with `ragbench_write` may
-    write from its start.
+    """Return a process's connections to a database; on SQLite a transaction with `ragbench_write`
+    may write from its start.
     """
     # Of threads that come first at the same moment all use one: connections of another would never
     # be closed.

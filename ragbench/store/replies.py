@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ragbench.files import locked, parse_json, staged
 from ragbench.store import database
@@ -36,10 +37,13 @@ from ragbench.store.contract import Connection, StoreError
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
 _LONGEST_CLAIM_S = 1800.0  # the other process may have to wait for a busy server again and again
-_FINISHES = ("stop", "length", "refusal")
 _REQUEST = "provider, model, origin, system, prompt, max_tokens, temperature, schema, sample"
 _REPLY = "text, served, input_tokens, output_tokens, latency_s, finish"
+_COLUMNS = {"request": _REQUEST, "reply": _REPLY}
 _HEADER = {"ragbench": "replies", "version": 1}
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -60,25 +64,25 @@ class Request:
     model: str
     prompt: str
     system: str | None = None
-    max_tokens: int = 512
-    temperature: float = 0.0
+    max_tokens: Count = 512
+    temperature: Amount = 0.0
     schema: Mapping[str, Any] | None = None
-    sample: int = 0
+    sample: Count = 0
     origin: str = ""
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 (64 hex digits) of all fields."""
+        """Return the SHA-256 (64 hex digits) of all fields."""
         return self._digest(self.origin)
 
     @cached_property
     def portable(self) -> str:
-        """SHA-256 (64 hex digits) of all fields but `origin`."""
+        """Return the SHA-256 (64 hex digits) of all fields but `origin`."""
         return self._digest("")
 
     @cached_property
     def schema_text(self) -> str | None:
-        """The schema as JSON with sorted keys."""
+        """Return the schema as JSON with sorted keys."""
         return (
             None
             if self.schema is None
@@ -109,10 +113,18 @@ class Reply(NamedTuple):
 
     text: str
     served: str
-    input_tokens: int
-    output_tokens: int
-    latency_s: float
-    finish: str
+    input_tokens: Count
+    output_tokens: Count
+    latency_s: Amount
+    finish: Annotated[str, Field(pattern="^(stop|length|refusal)$")]
+
+
+class _StoredReply(NamedTuple):
+    """A line of a file, or a row of the table: a reply with its request, and when it came."""
+
+    request: Request
+    reply: Reply
+    created: Amount
 
 
 class ReplyCounts(NamedTuple):
@@ -125,13 +137,13 @@ class ReplyCounts(NamedTuple):
     differing: int
 
 
-def lookup(request: Request, *, any_origin: bool = False) -> Reply | None:
-    """The stored reply, or None; see `lookup_many`."""
-    return lookup_many([request], any_origin=any_origin)[0]
+def lookup(request: Request) -> Reply | None:
+    """Return the stored reply, or None; see `lookup_many`."""
+    return lookup_many([request])[0]
 
 
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
-    """The stored reply of each request, None where there is none.
+    """Return the stored reply of each request, None where there is none.
 
     With `any_origin` a reply from another origin counts too, unless there are several: then it is
     None.
@@ -241,7 +253,7 @@ def import_file(path: Path | str) -> ReplyCounts:
         pass  # all of it before any of it, and without making others wait
 
     def work(connection: Connection) -> ReplyCounts:
-        added = known = differing = 0
+        added = n_known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(
                 f"SELECT {_REPLY}, proof FROM reply WHERE key = ?",  # nosec B608: our columns
@@ -251,17 +263,17 @@ def import_file(path: Path | str) -> ReplyCounts:
                 _insert(connection, request, reply, created)
                 added += 1
             elif Reply(*row[:-1])[:4] == reply[:4]:
-                known += 1
+                n_known += 1
             else:
                 differing += 1
-        return ReplyCounts(added, known, differing)
+        return ReplyCounts(added, n_known, differing)
 
     return database.write(work)
 
 
 def info() -> dict[str, Any]:
-    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files
-    that were renamed.
+    """Return the store in numbers: file, bytes, replies, per model replies and tokens, and damaged
+    files that were renamed.
 
     >>> sorted(info())
     ['bytes', 'damaged', 'file', 'models', 'replies']
@@ -290,27 +302,11 @@ def info() -> dict[str, Any]:
     }
 
 
-def clear(models: Collection[str] | None = None) -> int:
-    """Delete the replies (of `models`; default all) and give their number. What budgets have spent
-    stays on record.
-
-    >>> clear(["no-such:model"])
-    0
-    """
+def clear() -> int:
+    """Delete the replies and give their number. What budgets have spent stays on record."""
     if not database.exists():
         return 0
-
-    def work(connection: Connection) -> int:
-        if models is None:
-            return connection.execute("DELETE FROM reply").rowcount
-        deleted = 0
-        for name in models:
-            deleted += connection.execute(
-                "DELETE FROM reply WHERE provider || ':' || model = ?", (name,)
-            ).rowcount
-        return deleted
-
-    deleted = database.write(work)
+    deleted = database.write(lambda connection: connection.execute("DELETE FROM reply").rowcount)
     if deleted and not database.is_shared():
         with suppress(StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
@@ -409,7 +405,7 @@ def _text_file(path: Path, mode: str, *, compressed: bool) -> IO[str]:
     return path.open(mode, encoding="utf-8")
 
 
-def _checked_lines(path: Path) -> Iterator[tuple[Request, Reply, float]]:
+def _checked_lines(path: Path) -> Iterator[_StoredReply]:
     where = f"{path}: line 1"
     try:
         with _text_file(path, "r", compressed=path.suffix == ".gz") as file:
@@ -443,65 +439,24 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _checked(fields: dict[str, Any], where: str) -> tuple[Request, Reply, float]:
-    text, number, count = _is_text, _is_number, _is_count
-    expected: dict[str, Callable[[Any], bool]] = {
-        "provider": text,
-        "model": text,
-        "origin": text,
-        "prompt": text,
-        "text": text,
-        "served": text,
-        "proof": text,
-        "system": lambda v: v is None or isinstance(v, str),
-        "schema": lambda v: v is None or isinstance(v, dict),
-        "max_tokens": count,
-        "sample": count,
-        "input_tokens": count,
-        "output_tokens": count,
-        "temperature": number,
-        "latency_s": number,
-        "created": number,
-        "finish": lambda v: v in _FINISHES,
-    }
-    if set(fields) != set(expected):
-        odd = ", ".join(sorted(set(fields) ^ set(expected)))
-        raise ValueError(f"{where}: missing or unknown fields: {odd}; nothing was imported")
-    for name, is_right in expected.items():
-        if not is_right(fields[name]):
-            raise ValueError(
-                f"{where}: {name} is {str(fields[name])[:80]!r}, which no reply has; nothing was "
-                "imported"
-            )
-    try:
-        json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError as exc:
+def _checked(fields: dict[str, Any], where: str) -> _StoredReply:
+    names = {part: columns.split(", ") for part, columns in _COLUMNS.items()}
+    if odd := fields.keys() ^ {"created", "proof", *names["request"], *names["reply"]}:
         raise ValueError(
-            f"{where}: half a surrogate pair, which is not text; nothing was imported"
-        ) from exc
-    request = Request(**{name.strip(): fields[name.strip()] for name in _REQUEST.split(",")})
-    reply = Reply(**{name.strip(): fields[name.strip()] for name in _REPLY.split(",")})
-    reply = reply._replace(latency_s=float(reply.latency_s))
-    if fields["proof"] != _proof(request.key, reply):
+            f"{where}: missing or unknown fields: {', '.join(sorted(odd))}; nothing was imported"
+        )
+    parts = {part: {name: fields[name] for name in names[part]} for part in names}
+    try:
+        stored = TypeAdapter(_StoredReply).validate_python({**parts, "created": fields["created"]})
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        raise ValueError(
+            f"{where}: {error['loc'][-1]} is {str(error['input'])[:80]!r}, which no reply has; "
+            "nothing was imported"
+        ) from None
+    if fields["proof"] != _proof(stored.request.key, stored.reply):
         raise ValueError(
             f"{where}: the reply does not match its checksum: damaged or edited; nothing was "
             "imported"
         )
-    return request, reply, float(fields["created"])
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-
-
-def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
-    )
+    return stored

@@ -56,7 +56,7 @@ class SharedDatabase:
         self.identity = self.run(_made)
 
     def run(self, work: Callable[[Connection], Result], *, write: bool = False) -> Result:
-        """What `work` returns, in a transaction; others that `write` wait for this one."""
+        """Return what `work` returns, in a transaction; others that `write` wait for this one."""
         with self._errors(), self._engine.begin() as connection:
             if write:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TURN})")
@@ -119,7 +119,9 @@ class SharedDatabase:
 
 
 def shared_database(url: str, process: int) -> SharedDatabase:
-    """The database of a URL for a process; a forked one must not use its parent's connections."""
+    """Return the database of a URL for a process; a forked one must not use its parent's
+    connections.
+    """
     with _opening:
         if (url, process) not in _opened:
             _opened[url, process] = SharedDatabase(url, process)
@@ -135,7 +137,7 @@ class _Statements:
         self._connection = connection
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> _Rows:
-        """What a statement found or did; rows are identified by their keys."""
+        """Return what a statement found or did; rows are identified by their keys."""
         query = query.replace("rowid", "key").replace("?", "%s")
         cursor = self._connection.exec_driver_sql(query, tuple(map(_escaped, values)))
         return _Rows(self._connection, cursor)
@@ -160,7 +162,7 @@ class _Rows:
 
 
 def _made(connection: Connection) -> str:
-    """The identity of the database, whose tables are there then."""
+    """Return the identity of the database, whose tables are there then."""
     if not connection.execute(_THERE).fetchone():
         connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})")
         if not connection.execute(_THERE).fetchone():

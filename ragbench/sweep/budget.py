@@ -30,8 +30,8 @@ def on_account(settings: Settings, folder: Path) -> Settings:
 
 
 def spent(settings: Settings) -> float:
-    """US dollars that the account has spent so far; requests that were sent without a maximum are
-    not on it.
+    """Return the US dollars that the account has spent so far; requests that were sent without a
+    maximum are not on it.
     """
     now = budgets.spent(settings.budget)
     return now.settled + now.open

@@ -108,7 +108,9 @@ class SweepFolder:
         )
 
     def config(self, name: str) -> dict[str, Any]:
-        """config.json of a result; empty where it cannot be read, which makes the result outdated."""
+        """Return config.json of a result; empty where it cannot be read, which makes the result
+        outdated.
+        """
         try:
             config = read_json(self.path / name / "config.json", "")
         except DataError:
@@ -116,7 +118,7 @@ class SweepFolder:
         return config if isinstance(config, dict) else {}
 
     def others(self, names: Collection[str]) -> list[str]:
-        """Results in the folder that are not among `names`."""
+        """Return the results in the folder that are not among `names`."""
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
@@ -174,7 +176,9 @@ class SweepFolder:
             )
 
     def digest(self) -> str:
-        """SHA-256 of every file of every result here: what a comparison notebook was made from."""
+        """Return the SHA-256 of every file of every result here: what a comparison notebook was
+        made from.
+        """
         sha = hashlib.sha256()
         for folder in result_folders(self.path):
             for file in FILES:

@@ -16,7 +16,6 @@ from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
-from ragbench.llms import Settings
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
 from ragbench.systems.loader import system_digest
@@ -79,9 +78,8 @@ class Grid:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
-    """Read a grid file and check everything that can be checked without running, models under
-    `settings`.
+def read_grid(path: str | Path) -> Grid:
+    """Read a grid file and check everything that can be checked without running.
 
     Raises:
         ConfigError: naming the file, the entry and what was expected.
@@ -94,7 +92,7 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
     table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
-            return _grid(path, _checked(path, table), settings)
+            return _grid(path, _checked(path, table))
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
@@ -125,7 +123,7 @@ def _checked(path: Path, table: _Table) -> _File:
         raise ConfigError(f"{path}, line {line}: {problem}") from exc
 
 
-def _grid(path: Path, file: _File, settings: Settings | None) -> Grid:
+def _grid(path: Path, file: _File) -> Grid:
     folder, notes = path.resolve().parent, list[str]()
     neighbour = folder / (file.sweep.notebook or "evaluate.ipynb")
     named = file.sweep.notebook or neighbour.is_file()
@@ -136,7 +134,7 @@ def _grid(path: Path, file: _File, settings: Settings | None) -> Grid:
             "its result"
         )
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
-    runs, names = _named(combinations, notes, settings, folder)
+    runs, names = _named(combinations, notes, folder)
     return Grid(
         path=path,
         name=file.sweep.name or path.stem,
@@ -217,7 +215,7 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 
 def _named(
-    combinations: Iterable[_Table], notes: list[str], settings: Settings | None, folder: Path
+    combinations: Iterable[_Table], notes: list[str], folder: Path
 ) -> tuple[dict[str, _Table], list[tuple[str, _Table]]]:
     """Return the configurations by name; and of every combination the name under which it is run,
     with its parameters.
@@ -248,7 +246,7 @@ def _named(
             notes.append(f"{name} is in the grid more than once; it is run once")
         else:
             try:
-                check_parameters(parameters, settings, folder=folder)
+                check_parameters(parameters, folder=folder)
             except (ConfigError, DataError) as exc:
                 raise ConfigError(f"configuration {name}: {exc}") from exc
             runs[name] = parameters

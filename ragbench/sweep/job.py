@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ragbench.evaluation import configuration
-from ragbench.llms import Settings
+from ragbench.llms import current_settings
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import is_installed
 
@@ -54,27 +54,29 @@ class Job:
 
     @property
     def input(self) -> Path:
-        """The notebook to execute."""
+        """Return the notebook to execute."""
         return self.staging / "source.ipynb"
 
     @property
     def output(self) -> Path:
-        """The executed notebook."""
+        """Return the executed notebook."""
         return self.staging / f"{self.name}.ipynb"
 
     @property
     def results(self) -> Path:
-        """The folder that the notebook saves its result in."""
+        """Return the folder that the notebook saves its result in."""
         return self.staging / self.name
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The parameters but those that only say where results go."""
+        """Return the parameters but those that only say where results go."""
         return configuration(self.parameters)
 
     @property
     def renamed(self) -> dict[str, str]:
-        """A reader of the notebook looks for the files where they are, not where they were written."""
+        """Return texts of the notebook and what they become: a reader looks for the files where
+        they are, not where they were written.
+        """
         folder = self.staging.name
         return {
             f"{folder}/{self.name}": self.name,
@@ -84,7 +86,7 @@ class Job:
 
     @property
     def folders(self) -> dict[str, str]:
-        """Folders of this machine and what replaces them in the notebook."""
+        """Return folders of this machine and what replaces them in the notebook."""
         sweeps = self.staging.parent.parent
         return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
 
@@ -104,14 +106,13 @@ def make_job(
     name: str,
     place: Place,
     parameters: Mapping[str, Any],
-    settings: Settings,
     *,
     source: Mapping[str, str] | None,
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """Return the job of one run into a sweep's folder; one with a `source` gets the parameter
-    `results_dir`.
+    """Return the job of one run into a sweep's folder, under the settings in force; one with a
+    `source` gets the parameter `results_dir`.
     """
     staging = folder.staging(name)
     results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
@@ -126,7 +127,7 @@ def make_job(
         {**parameters, **results},
         source,
         stamp,
-        settings.environment,
+        current_settings().environment,
         allow_failed,
     )
 

@@ -28,15 +28,8 @@ from ragbench.systems.loader import RECORDED
 
 # A notebook with these parameters is taken to work as evaluate.ipynb does.
 _NEEDED = ("dataset", "retriever", "chunker", "llm")
-_RETRIEVAL = (
-    "chunker",
-    "chunk_size",
-    "chunk_overlap",
-    "tokenizer",
-    "language",
-    "retriever",
-    "reranker",
-    "depth",
+_RETRIEVAL = tuple(
+    "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
 )
 
 
@@ -73,7 +66,8 @@ def plan(
         ConfigError, DataError: as `sweep` does before it runs anything.
     """
     settings = current_settings(replies, max_cost, allow_unpriced)
-    grid = read_grid(grid_file, settings)
+    with in_force(settings):
+        grid = read_grid(grid_file)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = budget.on_account(settings, folder.path)
     runs = {name: grid.runs[name] for name in chosen(grid, only)}
@@ -137,7 +131,7 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
                 names = ("prompt", "k", "max_tokens", "temperature")
                 options = {name: parameters[name] for name in names if name in parameters}
                 options["max_context_tokens"] = parameters.get("max_context_tokens") or None
-                system = system.with_llm(load_llm(parameters["llm"], settings), **options)
+                system = system.with_llm(load_llm(parameters["llm"]), **options)
             ask_all(select_questions(data, spec_of(parameters)), system, spec_of(parameters))
     return requests
 

@@ -25,29 +25,13 @@ from ragbench.errors import one_line_warnings
 # What ragbench and the kernel import where it is first used, on the way from a dataset to a
 # comparison.
 _MODULES = (
-    "ipykernel.debugger",
-    "ipykernel.inprocess.blocking",
-    "ipykernel.inprocess.ipkernel",
-    "IPython.core.completerlib",
-    "IPython.core.debugger",
-    "IPython.core.magics",
-    "IPython.extensions.storemagic",
-    "tornado.platform.asyncio",
-    "bm25s",
-    "matplotlib.pyplot",
-    "matplotlib.backends.backend_agg",
-    "pandas.io.formats.html",
-    "phonenumbers",
-    "PIL.JpegImagePlugin",
-    "pyarrow.pandas_compat",
-    "scipy.stats",
-    "sentencex",
-    "sklearn.feature_extraction.text",
-    "stdnum.us.ssn",
-    "Stemmer",
-    "tokenizers",
-    "ragbench.datasets.pydoc",
-)
+    "ipykernel.debugger ipykernel.inprocess.blocking ipykernel.inprocess.ipkernel "
+    "IPython.core.completerlib IPython.core.debugger IPython.core.magics "
+    "IPython.extensions.storemagic tornado.platform.asyncio bm25s matplotlib.pyplot "
+    "matplotlib.backends.backend_agg pandas.io.formats.html phonenumbers PIL.JpegImagePlugin "
+    "pyarrow.pandas_compat scipy.stats sentencex sklearn.feature_extraction.text "
+    "stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc"
+).split()
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 
 _VARIABLES = {

@@ -29,13 +29,9 @@ _GRACE = (
 _MEMORY_PER_RUN = 1.5e9
 _SERVER_DIED = 255  # what multiprocessing reports of a process whose end no one has seen
 _THREADS = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
+    "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS "
+    "VECLIB_MAXIMUM_THREADS RAYON_NUM_THREADS"
+).split()
 
 _hiding = threading.Lock()
 

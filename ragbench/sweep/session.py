@@ -14,6 +14,7 @@ from ragbench.evaluation import check_models, load_results, save_baseline
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
+from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
@@ -118,12 +119,13 @@ def sweep(
 
     began = time.monotonic()
     settings = current_settings(replies, max_cost, allow_unpriced)
-    grid = read_grid(grid_file, settings)
+    with in_force(settings):
+        grid = read_grid(grid_file)
     names = chosen(grid, only)
     folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
     settings = budget.on_account(settings, folder.path)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
-    with _reported(session), folder.locked():
+    with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
         skipped = [name for name in names if not force and session.is_finished(name)]
         to_run = session.jobs(
@@ -199,7 +201,7 @@ class _Session:
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
-        place = Place(
+        location = Place(
             self.grid.notebook.path,
             self.grid.notebook.text,
             working_folder(self.grid),
@@ -211,13 +213,12 @@ class _Session:
             if force:
                 self.folder.forget_journals(name)
             parameters, source = self.grid.runs[name], self.sources[name]
-            check_models(parameters, self.settings, folder=place.cwd)
+            check_models(parameters, folder=location.cwd)
             jobs[name] = make_job(
                 self.folder,
                 name,
-                place,
+                location,
                 parameters,
-                self.settings,
                 source=source,
                 stamp=stamp,
                 allow_failed=allow_failed,
@@ -314,11 +315,9 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         _write_all(texts)
     if not is_current:
         # It works where it will lie, so that opened there "Run All" works too.
-        place = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
-        parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
-        job = make_job(
-            folder, COMPARISON, place, parameters, session.settings, source=None, stamp=stamp
-        )
+        location = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
+        parameters = {"sweep_dir": relative(folder.path, location.cwd), "baseline": baseline}
+        job = make_job(folder, COMPARISON, location, parameters, source=None, stamp=stamp)
         progress = Progress(session.console, 1)
         if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
             return replace(result, failed={**result.failed, **failed})

@@ -19,7 +19,8 @@ from ragbench.evaluation import (
     result_folders,
 )
 from ragbench.files import read_json
-from ragbench.llms import Settings, current_settings
+from ragbench.llms import current_settings
+from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job, Place, make_job
@@ -81,14 +82,14 @@ def verify(
             f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart"
         )
     settings = budget.on_account(current_settings(replies, max_cost), folder)
-    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary, in_force(settings):
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         verified: dict[str, Verification] = {}
         jobs_by_name: dict[str, Job] = {}
         notes: dict[str, tuple[str, ...]] = {}
         for path in paths:
             try:
-                jobs_by_name[path.name], notes[path.name] = _job_of(path, again, settings)
+                jobs_by_name[path.name], notes[path.name] = _job_of(path, again)
             except DataError as exc:
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
         console = Console(stderr=True)
@@ -110,7 +111,7 @@ def verify(
     return [verified[path.name] for path in paths]
 
 
-def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tuple[str, ...]]:
+def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
     """Return the job that makes a stored result again, and notes on what is not as it was."""
     config, notebook = load_result(path).config, path.with_name(f"{path.name}.ipynb")
     try:
@@ -139,13 +140,15 @@ def _job_of(path: Path, again: SweepFolder, settings: Settings) -> tuple[Job, tu
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
     try:
-        check_parameters(parameters, settings)
+        check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
     notes += [*_changed_notebook(written, digest), *_changed_environment(config)]
     cwd = grid.resolve().parent
-    place = Place(written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
-    job = make_job(again, path.name, place, parameters, settings, source=source, stamp={})
+    location = Place(
+        written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
+    )
+    job = make_job(again, path.name, location, parameters, source=source, stamp={})
     return job, tuple(notes)
 
 

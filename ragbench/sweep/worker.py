@@ -153,7 +153,7 @@ def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
 
 
 def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
-    """Kind and reason of each request that failed; [] when all have come back.
+    """Return kind and reason of each request that failed; [] when all have come back.
 
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would
     give the same.

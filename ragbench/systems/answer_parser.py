@@ -44,32 +44,27 @@ ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
 CONTEXT_FIELDS = (
     *CONTEXTS,
     *RETRIEVED,
-    "source_nodes",
-    "sources",
-    "results",
-    "source_documents",
-    "documents",
-    "hits",
+    *"source_nodes sources results source_documents documents hits".split(),
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
 _MAY_BE_OTHER = ("context", "documents", "hits")  # such as a number of hits, unless it is a list
 _CONTEXT = {
-    "id": ("id", "_id", "chunk_id", "passage_id", "id_", "node_id", "docno"),
-    "doc_id": ("doc_id", "document_id", "ref_doc_id"),
-    "text": ("text", "content", "page_content", "excerpt", "snippet", "body"),
-    "score": ("score", "_score", "relevance_score", "similarity"),
+    "id": "id _id chunk_id passage_id id_ node_id docno".split(),
+    "doc_id": "doc_id document_id ref_doc_id".split(),
+    "text": "text content page_content excerpt snippet body".split(),
+    "score": "score _score relevance_score similarity".split(),
 }
 _ABOUT = ("_source", "payload", "metadata", "meta")  # tables with more fields of a context
 _SOURCES = (*_CONTEXT["doc_id"], "source", "file_path", "file_name")
 _WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _QUESTIONERS = ("human", "user", "system", "developer")
-_RECORD = ("citations", "flags", "outcome", "confidence", "usage", "latency_ms", "error")
+_RECORD = tuple("citations flags outcome confidence usage latency_ms error".split())
 _ATTRIBUTES = (
     *(name for names in _CONTEXT.values() for name in names),
     *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
-    *("node", "choices", "messages", "usage_metadata", "type", "role", "artifact"),
+    *"node choices messages usage_metadata type role artifact".split(),
 )
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
@@ -250,7 +245,7 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     content, usage = table.get("content"), table.get("usage_metadata")
     if isinstance(content, str | list):  # a message of a chat model
         parts = [content] if isinstance(content, str) else content
-        text = "".join(one if isinstance(one, str) else one.get("text", "") for one in parts)
+        text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
         return {"answer": text, "usage": usage}
     if choices := table.get("choices"):
         return _as_record(_table(choices[0]).get("message")) or {}
@@ -346,7 +341,11 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         usage,
         record.latency_ms,
         error,
-        passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
+        passages=tuple(
+            passage
+            for passage in passages
+            if passage.text or passage.doc_id or passage.score is not None
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, abridged
 from ragbench.llms.failures import scrubbed
 from ragbench.systems.templates import fill
 
@@ -80,7 +80,7 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Return make a class whose fields are its options, checked by pydantic; what cannot work
+    """Make a class whose fields are its options, checked by pydantic; what cannot work
     raises `OptionsError`.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -109,7 +109,7 @@ def problems_of(exc: ValidationError) -> list[Problem]:
         text = f"{message[:1].lower()}{message[1:]}"
         hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*keys}
         if keys:
-            value_text = f" is {value if len(value) <= 60 else f'{value[:60]}...'}"
+            value_text = f" is {abridged(value, 60)}"
             where = ".".join(map(str, keys))
             text = f"{where}{'' if hidden or '@' in value else value_text}: {text}"
         problems.append((keys, text))
@@ -120,7 +120,7 @@ def one_line(
     problems: Sequence[tuple[tuple[int | str, ...], str]],
     where: Callable[..., str] = lambda *keys: "",
 ) -> str:
-    """Return join the first few problems; `where` gives the place of each from its keys."""
+    """Join the first few problems; `where` gives the place of each from its keys."""
     more = len(problems) - _SHOWN_PROBLEMS
     lines = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
@@ -177,12 +177,11 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     variables = variables_in(template)
     check_set(variables, name)
     values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
-    secrets: dict[str, None] = {}
-    for variable in variables:
-        value = values[f"env:{variable}"]
-        is_generated = _GENERATED.fullmatch(value) is not None
-        if is_generated or is_secret(variable, value):
-            secrets[value] = None
+    secrets = dict.fromkeys(
+        value
+        for variable, value in zip(variables, values.values(), strict=True)
+        if _GENERATED.fullmatch(value) or is_secret(variable, value)
+    )
     return fill(template, values), tuple(secrets)
 
 
@@ -219,15 +218,10 @@ class Scrubber(logging.Filter):
     """Removes secrets from what libraries log: addresses with their query, at DEBUG also messages."""
 
     _LOGGERS = (
-        *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
-        *("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2"),
-        *(
-            "client",
-            "mcp.client.stdio",
-            "mcp.client.streamable_http",
-            "mcp.shared.jsonrpc_dispatcher",
-        ),
-    )
+        "httpx httpcore.connection httpcore.http11 httpcore.http2 "
+        "httpx2 httpcore2.connection httpcore2.http11 httpcore2.http2 "
+        "client mcp.client.stdio mcp.client.streamable_http mcp.shared.jsonrpc_dispatcher"
+    ).split()
 
     def __init__(self, secrets: Sequence[str]) -> None:
         super().__init__()

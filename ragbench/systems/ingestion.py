@@ -63,11 +63,8 @@ from ragbench.progress import SideBySide, progress_bar
 from ragbench.types import Dataset, Document
 
 _N_HOPELESS = 10  # after N refusals without a success the rest would be refused, too
-_NOT_CONNECTED = (
-    "ConnectError",
-    "ConnectTimeout",
-    "ConnectionRefusedError",
-)  # of httpx, and Python's own
+_POLL_S = 1.0
+_NOT_CONNECTED = "ConnectError ConnectTimeout ConnectionRefusedError".split()  # of httpx and Python
 
 
 class IndexStatus(NamedTuple):
@@ -155,7 +152,6 @@ def ingest(
     ledger: str | Path,
     *,
     ready_timeout_s: float = 600.0,
-    poll_s: float = 1.0,
 ) -> IngestionReport:
     """Put every document of the dataset's corpus into the target, and wait until its index has all
     of them.
@@ -196,7 +192,7 @@ def ingest(
         for doc_id, reason in [*refused.items()][:1]:
             counts = f"{target.name} refused {len(refused)} of {len(waiting)} documents"
             warnings.warn(f"{counts}, the first {doc_id!r}: {reason}", DataWarning, stacklevel=2)
-        index = _wait(target, book, ready_timeout_s, poll_s)
+        index = _wait(target, book, ready_timeout_s)
     return IngestionReport(len(waiting) - len(refused), len(corpus) - len(waiting), refused, index)
 
 
@@ -264,7 +260,7 @@ def _add(waiting: list[Document], target: Target, book: _Ledger) -> dict[str, st
     return refused
 
 
-def _wait(target: Target, book: _Ledger, ready_timeout_s: float, poll_s: float) -> IndexStatus:
+def _wait(target: Target, book: _Ledger, ready_timeout_s: float) -> IndexStatus:
     """Wait until the index has all."""
     end = time.monotonic() + ready_timeout_s
     expected = len(book.last("added")) + sum(book.last("index before").values())
@@ -272,13 +268,13 @@ def _wait(target: Target, book: _Ledger, ready_timeout_s: float, poll_s: float) 
         index = target.status()
         if not index.pending and (index.held is None or index.held >= expected):
             return index
-        if time.monotonic() + poll_s > end:
+        if time.monotonic() + _POLL_S > end:
             state = f"{index.held} of {expected} indexed, {index.pending} pending"
             raise SystemsError(
                 f"{target.name} is not ready after {ready_timeout_s:g} s: {state}; call `ingest` "
                 "again"
             )
-        time.sleep(poll_s)
+        time.sleep(_POLL_S)
     return IndexStatus()
 
 

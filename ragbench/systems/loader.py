@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.files import expanded, read_toml, toml_line
-from ragbench.llms import Settings, check_llm, check_servers, listens
+from ragbench.generation import check_llm
+from ragbench.llms import check_servers, listens
 from ragbench.metrics.trec import SUFFIXES
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
 from ragbench.systems.consent import confirm
@@ -54,7 +55,7 @@ def _pipeline_options() -> type[BaseModel]:
     return create_model("PipelineOptions", __config__=_STRICT, **fields)
 
 
-def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
+def load_system(spec: str | Path, dataset: Dataset) -> System:
     """Load the system under test of that name.
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's
@@ -68,8 +69,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
       (which takes chunks, and is searched by ragbench's own pipeline), or any function or object as
       `FunctionSystem` takes it.
 
-    The servers of the language models that it names must take connections. They are asked as
-    `settings` say, by default as the environment states.
+    The servers of the language models that it names must take connections.
 
     A system that holds connections has `close()`.
 
@@ -86,19 +86,16 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         it at once. DataError: a recorded answer cannot be read. ModelError: the server of its
         language model cannot be reached.
     """
-    return _resolve(str(spec), "", settings)(dataset)
+    return _resolve(str(spec), "")(dataset)
 
 
-def check_system(
-    spec: str, *, folder: str | Path = "", settings: Settings | None = None, reachable: bool = False
-) -> None:
+def check_system(spec: str, *, folder: str | Path = "", reachable: bool = False) -> None:
     """Refuse a system that `load_system` could not load, without documents and without asking it
     anything.
 
     Args:
         spec: as in `load_system`.
         folder: where relative paths and modules are looked for; "" means the working directory.
-        settings: how language models may be asked.
         reachable: also refuse a service by HTTP whose server takes no connections.
 
     >>> check_system("hybrid:minilm")
@@ -111,7 +108,7 @@ named 'no_such_module'
         ConfigError, DataError: as `load_system`.
         ModelError: no server takes connections at the address of the service.
     """
-    _resolve(spec, folder, settings)
+    _resolve(spec, folder)
     if reachable and spec.endswith(".toml"):
         path = Path(folder) / expanded(spec)
         _, table = read_table(path)
@@ -165,9 +162,7 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
     )
 
 
-def _resolve(
-    spec: str, folder: str | Path, settings: Settings | None
-) -> Callable[[Dataset], System]:
+def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     """Return what makes the system for a dataset; everything about it that needs no documents is
     checked.
     """
@@ -176,7 +171,7 @@ def _resolve(
     if spec.endswith(RECORDED):
         system = RecordedSystem(path)
     elif spec.endswith(".toml"):
-        return _from_file(path, settings)
+        return _from_file(path)
     elif is_object_name(spec):
         return _from_object(spec, folder)
     else:
@@ -188,7 +183,7 @@ def _resolve(
     return lambda dataset: system
 
 
-def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], System]:
+def _from_file(path: Path) -> Callable[[Dataset], System]:
     kind, table = read_table(path)
     confirm(path, table)
     options = {"name": path.stem, **table}
@@ -196,9 +191,11 @@ def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], Sys
         if kind == "http":
             system: System = HttpSystem(**options)
         elif kind == "mcp":
-            system = McpSystem(**_with_settings(options, "sampling", settings))
+            system = McpSystem(**options)
+            check_llm(options.get("sampling") or "extractive")
         else:
-            pipeline = _with_settings(_pipeline_options()(**options).model_dump(), "llm", settings)
+            pipeline = _pipeline_options()(**options).model_dump()
+            check_llm(pipeline["llm"])
             return lambda dataset: Pipeline(dataset, **pipeline)
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
@@ -211,16 +208,6 @@ def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], Sys
         return system
 
     return load
-
-
-def _with_settings(options: dict[str, Any], role: str, settings: Settings | None) -> dict[str, Any]:
-    """State how the language model of a table is asked."""
-    name = options.get(role, "")
-    return (
-        options
-        if settings is None or name in ("", "extractive")
-        else {**options, role: check_llm(name, settings)}
-    )
 
 
 def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:

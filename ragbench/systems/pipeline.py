@@ -161,9 +161,8 @@ class Pipeline:
             self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
         )
         stages = measured if is_timed else {"search": measured["search"]}
-        return replace(
-            answer, latency_ms={**{stage: 1000 * seconds for stage, seconds in stages.items()}}
-        )
+        latency_ms = {stage: 1000 * seconds for stage, seconds in stages.items()}
+        return replace(answer, latency_ms=latency_ms)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of

@@ -18,29 +18,16 @@ from ragbench.types import Answer
 
 _ANSWERS = (
     *ANSWER_FIELDS,
-    "content",
-    "output",
-    "reply",
-    "message",
-    "completion",
-    "data",
-    "output_text",
+    *"content output reply message completion data output_text".split(),
 )
 _CONTEXTS = (
     *CONTEXT_FIELDS,
-    "passages",
-    "chunks",
-    "docs",
-    "references",
-    "citations",
-    "matches",
-    "items",
-    "evidence",
+    *"passages chunks docs references citations matches items evidence".split(),
 )
 _PARTS = {
-    "id": ("ref", "key", "uuid", "url", "source", "path"),
-    "score": ("relevance", "rank_score"),
-    "doc_id": ("docId", "documentId", "source_id", "file", "filename"),
+    "id": "ref key uuid url source path".split(),
+    "score": "relevance rank_score".split(),
+    "doc_id": "docId documentId source_id file filename".split(),
 }
 _MIN_TEXT = 20  # characters of a passage
 

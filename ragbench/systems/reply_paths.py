@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ragbench.errors import DataError, FailureKind
+from ragbench.errors import DataError, FailureKind, abridged
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
@@ -51,19 +51,26 @@ def _inside(value: Any, step: str) -> list[Any]:
     return value if step == "*" else value[int(step) :][:1] if step.isdecimal() else []
 
 
-class ContextPaths(BaseModel):
+class _Paths(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    def named(self) -> dict[str, str]:
+        """Return the paths that are not empty, by the names of their parts."""
+        return {part: path for part, path in self if path and isinstance(path, str)}
+
+
+class ContextPaths(_Paths):
     """Where the parts of one context are, inside it; each may be left out where the names are the
     usual ones.
     """
 
-    model_config = ConfigDict(extra="forbid")
     id: ReplyPath = ""
     text: ReplyPath = ""
     score: ReplyPath = ""
     doc_id: ReplyPath = ""
 
 
-class ReplyPaths(BaseModel):
+class ReplyPaths(_Paths):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
     Without any path the reply is read by the usual names (`read_answer`). `usage` is an object with
@@ -71,7 +78,6 @@ class ReplyPaths(BaseModel):
     has a text: that is how systems report that they fell back on something else.
     """
 
-    model_config = ConfigDict(extra="forbid")
     answer: ReplyPath = ""
     contexts: ReplyPath = ""
     context: ContextPaths = Field(default_factory=ContextPaths)
@@ -86,26 +92,18 @@ class ReplyPaths(BaseModel):
 
     @model_validator(mode="after")
     def _has_contexts(self) -> ReplyPaths:
-        if self.of_contexts() and not self.contexts:
+        if self.context.named() and not self.contexts:
             raise ValueError(
                 "context has the paths inside each of contexts; give the path of contexts, too"
             )
         return self
-
-    def given(self) -> dict[str, str]:
-        """Return the paths that are not empty, by the names of their parts."""
-        return {part: path for part, path in self if path and isinstance(path, str)}
-
-    def of_contexts(self) -> dict[str, str]:
-        """Return the paths inside each context that are not empty."""
-        return {part: path for part, path in self.context if path}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
         """Return the parts that a reply has: lists of contexts, citations and flags, values of the
         others.
         """
         record: dict[str, Any] = {}
-        for part, path in self.given().items():
+        for part, path in self.named().items():
             is_list = part in _LISTS  # which gives its entries with or without [*]
             values = matches(reply, path.removesuffix("[*]") if is_list else path)
             if len(values) == 1 and not (is_list and not isinstance(values[0], list | None)):
@@ -122,10 +120,12 @@ class ReplyPaths(BaseModel):
     def _context(self, entry: Any) -> Any:
         if not isinstance(entry, Mapping):
             return entry
-        paths = self.of_contexts()
-        plain = {key: value for key, value in entry.items() if key not in paths}
-        values = {part: matches(entry, path)[:1] for part, path in paths.items()}
-        return plain | {part: value[0] for part, value in values.items() if value}
+        paths = self.context.named()
+        context = {key: value for key, value in entry.items() if key not in paths}
+        for part, path in paths.items():
+            for value in matches(entry, path)[:1]:
+                context[part] = value
+        return context
 
 
 Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
@@ -152,7 +152,7 @@ class Reply(NamedTuple):
         Raises:
             DataError: there is no answer.
         """
-        has_paths = bool(paths.given())
+        has_paths = bool(paths.named())
         if not self.streamed and not has_paths:
             return self.events[0]
         record: dict[str, Any] = {}
@@ -167,7 +167,7 @@ class Reply(NamedTuple):
         names = ("answer",) if paths.answer else ("answer", "text", "response", "contexts")
         if all(record.get(name) is None for name in (*names, "error")):
             where = f"delta = {delta!r}" if delta else f"answer = {paths.answer or 'answer'!r}"
-            last = _cut(repr(self.events[-1])) if self.events else "no event"
+            last = abridged(repr(self.events[-1]), 120) if self.events else "no event"
             raise DataError(f"the reply has nothing at {where}; it is {last}")
         return record
 
@@ -189,7 +189,7 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
         if data.strip() == "[DONE]":
             return
         if kind == "error":
-            raise DataError(f"the stream reports: {_cut(data)}")
+            raise DataError(f"the stream reports: {abridged(data, 120)}")
         event: Any = None
         with suppress(ValueError, RecursionError):
             event = json.loads(data)
@@ -197,7 +197,7 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
             event = data
         if event is None:
             hint = 'if it is a piece of the answer as it is, write delta = "$"'
-            raise DataError(f"an event of the stream is not JSON: {_cut(data)}; {hint}")
+            raise DataError(f"an event of the stream is not JSON: {abridged(data, 120)}; {hint}")
         yield event
 
 
@@ -240,7 +240,3 @@ class RemoteSystem:
 
     def close(self) -> None:
         """End the connections."""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:120]}..."

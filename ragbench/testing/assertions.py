@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
 from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
@@ -36,22 +36,22 @@ class LabelledCase:
 
     @property
     def query_id(self) -> str:
-        """The id of the question."""
+        """Return the id of the question."""
         return self.case.query_id
 
     @property
     def query(self) -> str:
-        """The question."""
+        """Return the question."""
         return self.case.text
 
     @property
     def expected_document_ids(self) -> list[str]:
-        """The relevant documents, best grade first."""
+        """Return the relevant documents, best grade first."""
         return sorted(self.relevant, key=lambda doc_id: -self.relevant[doc_id])
 
     @property
     def ground_truth(self) -> str:
-        """The reference answer; ConfigError where there is none."""
+        """Return the reference answer; ConfigError where there is none."""
         if not self.case.reference_answer:
             raise ConfigError(
                 f"question {self.query_id!r} has no reference answer; `ragbench answers` writes "
@@ -326,5 +326,4 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    folded = " ".join(text.split())
-    return folded if len(folded) <= _SHOWN else f"{folded[:_SHOWN]}…"
+    return abridged(" ".join(text.split()), _SHOWN)

@@ -45,7 +45,7 @@ from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
 
-_MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
+_MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
 
@@ -88,31 +88,17 @@ class McpClient:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
-    group.addoption(
-        "--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)"
-    )
-    group.addoption(
-        "--ragbench-corpus",
-        default="",
-        metavar="FOLDER",
-        help="the documents of a test set without any",
-    )
-    group.addoption("--ragbench-split", default="test", help="its split (default: test)")
-    group.addoption("--ragbench-queries", default="", metavar="ID,ID", help="these questions only")
+    for name, default, metavar, text in (
+        ("dataset", "pydoc", None, "what load_dataset takes (default: pydoc)"),
+        ("corpus", "", "FOLDER", "the documents of a test set without any"),
+        ("split", "test", None, "its split (default: test)"),
+        ("queries", "", "ID,ID", "these questions only"),
+        ("system", "bm25", "SPEC", "the system under test (default: bm25)"),
+        ("report", "", "FILE", "write the report of `ragbench eval` there"),
+    ):
+        group.addoption(f"--ragbench-{name}", default=default, metavar=metavar, help=text)
     group.addoption(
         "--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)"
-    )
-    group.addoption(
-        "--ragbench-system",
-        default="bm25",
-        metavar="SPEC",
-        help="the system under test (default: bm25)",
-    )
-    group.addoption(
-        "--ragbench-report",
-        default="",
-        metavar="FILE",
-        help="write the report of `ragbench eval` there",
     )
     text = (
         "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; "
@@ -202,7 +188,7 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 
 @pytest.fixture(scope="session")
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
-    """Five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
+    """Return five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
     They are those of the folder that `--ragbench-dataset` names, such as one with the reference
     answers that `ragbench answers` wrote, and without it those of the public set, which is
@@ -276,7 +262,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         **{
             name: config.getoption(f"--ragbench-{name}")
-            for name in ("dataset", "corpus", "split", "n", "system")
+            for name in "dataset corpus split n system".split()
         },
         "query_ids": _queries(config),
         "min_grade": 1,
@@ -324,7 +310,7 @@ _SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pyte
 
 
 def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
-    """One system per name and corpus: an index is built once."""
+    """Return the one system of a name and corpus: an index is built once."""
     from ragbench.systems import load_system
 
     systems = config.stash.setdefault(_SYSTEMS, {})

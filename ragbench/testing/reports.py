@@ -79,8 +79,8 @@ def _joined(before: Answer, answer: Answer) -> Answer:
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
-    """Rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by measure, in
-    order.
+    """Return rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by
+    measure, in order.
     """
     rows = []
     for measure in dict.fromkeys(check.measure for check in checks):

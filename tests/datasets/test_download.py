@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragbench import store
+from ragbench.datasets import download
 from ragbench.datasets.download import MD5, OFFICIAL_URL, beir_folder
 from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError
 from ragbench.files import STAGING
@@ -77,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(download, "_PAUSE_S", 0.01)
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -137,7 +139,7 @@ def test_pubmedqa_cut_in_the_middle_starts_again(
         says_length,
         1,
     )  # without a length only the archive itself shows the cut
-    found = beir_folder("pubmedqa", pause_s=0.01)
+    found = beir_folder("pubmedqa")
     assert (found / "corpus.jsonl").read_bytes() == (folder / "corpus.jsonl").read_bytes()
     assert left_over() == ["pubmedqa"]
     assert len(server.asked) == 4
@@ -147,9 +149,9 @@ def test_a_download_that_is_always_cut_gives_up(server: Server, write_folder: Wr
     server.files["small.zip"] = packed(write_folder())
     server.cut = 99
     with pytest.raises(
-        DownloadError, match=r"could not be downloaded in 2 tries.*RAGBENCH_BEIR_URL"
+        DownloadError, match=r"could not be downloaded in 4 tries.*RAGBENCH_BEIR_URL"
     ):
-        beir_folder("small", tries=2, pause_s=0.01)
+        beir_folder("small")
     assert left_over() == []
 
 
@@ -175,24 +177,28 @@ def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: Wr
     with pytest.raises(
         DownloadError, match=r"small.zip could not be downloaded.*not a whole zip archive"
     ):
-        beir_folder("small", tries=1)
+        beir_folder("small")
     assert left_over() == []
 
 
-def test_a_silent_server_counts_as_cut(server: Server, write_folder: WriteFolder) -> None:
+def test_a_silent_server_counts_as_cut(
+    server: Server, write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_STALL_S", 1.0)
+    monkeypatch.setattr(download, "_TRIES", 1)
     server.files["small.zip"] = packed(write_folder())
     server.hang.set()
     with pytest.raises(
         DownloadError, match=r"in 1 tries \(it timed out: less than 1000 bytes a second"
     ):
-        beir_folder("small", tries=1, stall_s=1.0)
+        beir_folder("small")
     assert left_over() == []
 
 
 def test_server_error_is_tried_again(server: Server, write_folder: WriteFolder) -> None:
     server.files["small.zip"] = packed(write_folder())
     server.errors = [503, 429]
-    assert beir_folder("small", pause_s=0.01).is_dir()
+    assert beir_folder("small").is_dir()
 
 
 def test_missing_set_is_a_clear_error_at_once(server: Server) -> None:
@@ -210,13 +216,13 @@ def test_no_server_is_a_clear_error(server: Server, monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         DownloadError, match=r"http://127.0.0.1:1/sets/nfcorpus.zip could not be.*RAGBENCH_BEIR_URL"
     ):
-        beir_folder("nfcorpus", tries=2, pause_s=0.01)
+        beir_folder("nfcorpus")
 
 
 def test_page_instead_of_an_archive(server: Server) -> None:
     server.files["small.zip"] = b"<html>Please log in</html>"
     with pytest.raises(DownloadError, match=r"not a whole zip archive.*<html>Please log in"):
-        beir_folder("small", tries=1)
+        beir_folder("small")
     assert left_over() == []
 
 

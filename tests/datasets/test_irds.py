@@ -89,7 +89,9 @@ def test_split_that_is_not_there(register: Register) -> None:
 
 
 def test_unknown_id_names_the_nearest(ir_datasets: Any) -> None:
-    with pytest.raises(ConfigError, match=r"no id 'beir/nfcorpos'; did you mean beir/nfcorpus"):
+    with pytest.raises(
+        ConfigError, match=r"unknown id of ir_datasets 'beir/nfcorpos'; did you mean 'beir/nfcorpus"
+    ):
         load_dataset("irds:beir/nfcorpos")
 
 

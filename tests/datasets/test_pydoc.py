@@ -11,12 +11,14 @@ import subprocess
 import textwrap
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from pydoc_data.topics import topics as own_topics
 from statistics import mean
 from typing import Any
+from unittest import mock
 
 import pytest
 import Stemmer
@@ -57,6 +59,12 @@ stem = Stemmer.Stemmer("english").stemWord
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
     return load_pydoc()
+
+
+def edition(topics: Mapping[str, str]) -> Dataset:
+    """The data set of a Python that has other topics."""
+    with mock.patch("ragbench.datasets.pydoc.own_topics", return_value=topics):
+        return load_pydoc()
 
 
 def plain(text: str) -> str:
@@ -288,9 +296,7 @@ def test_quote_counts_in_every_topic_that_repeats_it(dataset: Dataset) -> None:
 def test_quote_counts_each_occurrence_in_one_topic(dataset: Dataset) -> None:
     topics = dict(own_topics)
     topics["with"] += "\n\n" + topics["with"]
-    (case,) = [
-        case for case in load_pydoc(topics=topics).cases if "four files at once" in case.text
-    ]
+    (case,) = [case for case in edition(topics).cases if "four files at once" in case.text]
     assert Counter(span.doc_id for span in case.evidence) == {"with": 4, "compound": 2}
 
 
@@ -298,7 +304,7 @@ def test_topic_with_all_quotes_of_a_question_is_a_direct_answer(dataset: Dataset
     (case,) = [case for case in dataset.cases if case.text.startswith("Is `del x` the same")]
     assert dataset.qrels[case.query_id]["del"] == 2
     topics = {**own_topics, "both": own_topics["del"] + "\n\n" + own_topics["customization"]}
-    assert load_pydoc(topics=topics).qrels[case.query_id]["both"] == 3
+    assert edition(topics).qrels[case.query_id]["both"] == 3
 
 
 def test_cases_carry_the_labels_of_the_file(dataset: Dataset) -> None:
@@ -335,9 +341,7 @@ def test_unanswerable_question_is_not_answered_by_any_topic(record: dict[str, An
 
 def test_same_topics_same_fingerprint_in_any_order(dataset: Dataset) -> None:
     backwards = dict(reversed(own_topics.items()))
-    assert (
-        load_pydoc(topics=backwards).fingerprint == dataset.fingerprint == load_pydoc().fingerprint
-    )
+    assert edition(backwards).fingerprint == dataset.fingerprint == load_pydoc().fingerprint
 
 
 def test_other_split_is_refused_by_name() -> None:
@@ -359,7 +363,7 @@ def test_rewrapped_text_with_straight_quotes_loses_nothing(dataset: Dataset) -> 
         )
         for name, text in own_topics.items()
     }
-    rewrapped = load_pydoc(topics=topics)
+    rewrapped = edition(topics)
     assert rewrapped.qrels == dataset.qrels
     for case, other in zip(dataset.cases, rewrapped.cases, strict=True):
         for span, moved in zip(case.evidence, other.evidence, strict=True):
@@ -377,7 +381,7 @@ def test_missing_quote_is_dropped_with_one_warning_that_names_it(dataset: Datase
         "assert": own_topics["assert"].replace("emits no code", "leaves nothing"),
     }
     with pytest.warns(DataWarning) as caught:
-        altered = load_pydoc(topics=topics)
+        altered = edition(topics)
     assert len(caught) == 1
     message = str(caught[0].message)
     assert message.startswith("pydoc: 1 quotes are not in this edition of the topics")
@@ -396,7 +400,7 @@ def test_question_without_any_evidence_left_stays_graded_and_is_named(dataset: D
         pytest.warns(DataWarning, match="2 quotes"),
         pytest.warns(DataWarning, match=rf"1 questions are left without any .*'{case.query_id}'"),
     ):
-        altered = load_pydoc(topics=topics)
+        altered = edition(topics)
     (left,) = [other for other in altered.cases if other.query_id == case.query_id]
     assert left.evidence == ()
     assert "assert" not in altered.corpus
@@ -409,7 +413,7 @@ def test_warning_about_many_quotes_counts_them_and_names_the_first() -> None:
         pytest.warns(DataWarning, match=rf"pydoc: {total} quotes .* \(first: "),
         pytest.warns(DataWarning, match="questions are left without any evidence"),
     ):
-        load_pydoc(topics={"empty": ""})
+        edition({"empty": ""})
 
 
 def python_of(version: str) -> Path:
@@ -446,7 +450,7 @@ def test_edition_of_another_python_has_every_quote(version: str, dataset: Datase
     topics = json.loads(printed.stdout)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        other = load_pydoc(topics=topics)
+        other = edition(topics)
     assert [case.query_id for case in other.cases] == [case.query_id for case in dataset.cases]
     for record, case in zip(RECORDS, other.cases, strict=True):
         assert {item["doc_id"] for item in record["evidence"]} <= {

@@ -40,9 +40,7 @@ def jobs_of(path: Path, out: Path) -> list[Job]:
     place = Place(grid.notebook.path, grid.notebook.text, working_folder(grid), 60.0)
     sources = sources_of(grid)
     return [
-        make_job(
-            SweepFolder(out / "tiny"), name, place, own, Settings(), source=sources[name], stamp={}
-        )
+        make_job(SweepFolder(out / "tiny"), name, place, own, source=sources[name], stamp={})
         for name, own in grid.runs.items()
     ]
 

@@ -35,6 +35,11 @@ CORPUS = {f"d{i}": Document(f"d{i}", f"Text number {i}.", title=f"Title {i}") fo
 DATA = Dataset("demo", "test", CORPUS, [], {})
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingestion, "_POLL_S", 0.01)
+
+
 class Store:
     """A store of notes in this process that counts what it is given."""
 
@@ -256,13 +261,13 @@ def test_who_refuses_everything_is_not_asked_a_thousand_times(tmp_path: Path) ->
 def test_an_index_that_never_gets_there(tmp_path: Path) -> None:
     target = Target("notes", Store().add, status=lambda: IndexStatus(held=12, pending=3))
     with pytest.raises(SystemsError, match=r"not ready after 0.1 s: 12 of 32 indexed, 3 pending"):
-        ingest(DATA, target, tmp_path / "l.jsonl", ready_timeout_s=0.1, poll_s=0.03)
+        ingest(DATA, target, tmp_path / "l.jsonl", ready_timeout_s=0.1)
 
 
 def test_what_was_in_the_index_before_is_not_counted_as_ours(tmp_path: Path) -> None:
     store, polls = Store(), iter([50, 50, 60, 69, 70])
     target = Target("notes", store.add, status=lambda: IndexStatus(held=next(polls)))
-    assert ingest(DATA, target, tmp_path / "l.jsonl", poll_s=0.01).index == IndexStatus(held=70)
+    assert ingest(DATA, target, tmp_path / "l.jsonl").index == IndexStatus(held=70)
 
 
 def test_two_at_the_same_ledger_are_refused(tmp_path: Path) -> None:
@@ -312,7 +317,7 @@ def notes(notes_command: list[str]) -> Iterator[Any]:
 
 
 def test_a_corpus_goes_into_the_notes_application(notes: Any, tmp_path: Path) -> None:
-    report = ingest(DATA, notes, tmp_path / "l.jsonl", poll_s=0.01)
+    report = ingest(DATA, notes, tmp_path / "l.jsonl")
     assert (report.n_added, report.index) == (20, IndexStatus(held=20, pending=0))
     assert sorted(ingested_ids(tmp_path / "l.jsonl").values()) == sorted(CORPUS)
     assert (notes.find(CORPUS["d1"]), notes.find(Document("x", "", "nothing"))) != (None, None)
@@ -323,7 +328,7 @@ def test_a_note_that_the_application_refuses_is_not_there(notes: Any, tmp_path: 
     with pytest.warns(
         DataWarning, match="notes refused 1 of 21 documents, the first 'long': .*413"
     ):
-        ingest(Dataset("d", "t", corpus, [], {}), notes, tmp_path / "l.jsonl", poll_s=0.01)
+        ingest(Dataset("d", "t", corpus, [], {}), notes, tmp_path / "l.jsonl")
     assert "long" not in ingested_ids(tmp_path / "l.jsonl").values()
 
 

@@ -174,13 +174,16 @@ def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Pa
     assert "1 skipped" in done.stdout
     unreachable = {
         "RAG_EVAL_OLLAMA_MODEL": "m",
-        "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9",
+        "RAG_EVAL_OLLAMA_BASE_URL": "http://127.0.0.1:9",
     }
     done = run(tmp_path, LLM, "-k", "llm", **unreachable)
     assert (
         "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9"
         in done.stdout
     )
+    unreachable["RAG_EVAL_OLLAMA_BASE_URL"] = "http://user:secret@127.0.0.1:9"
+    done = run(tmp_path, LLM, "-k", "llm", **unreachable)
+    assert "RAG_EVAL_OLLAMA_BASE_URL is not an address without a user" in done.stdout
     assert "secret" not in done.stdout
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
-from ragbench.language import NONE
 from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
@@ -233,14 +232,8 @@ def check_groundedness(
         checked.items(), supports, all_stated, strict=True
     ):
         n_expected = len(answer_check.case.expected_claims)
-        cited = {
-            *answer_check.citations,
-            *(
-                answer_check.documents[i]
-                for i in answer_check.citations
-                if i in answer_check.documents
-            ),
-        }
+        citations, documents = answer_check.citations, answer_check.documents
+        cited = {*citations, *map(documents.get, citations)}
         rows[query_id] = {
             "claim_support": support if answer_check.verdicts else math.nan,
             "numeric_support": numeric_support(answer_check.text, answer_check.texts),
@@ -249,7 +242,7 @@ def check_groundedness(
             "expected_citations": _fraction(
                 [citation in cited for citation in answer_check.case.expected_citations]
             ),
-            "citation_form": citation_form(answer_check.citations, answer_check.ids),
+            "citation_form": citation_form(citations, answer_check.ids),
             **_citation_scores(answer_check, model),
         }
     if not_supported(dataset, answers, model):
@@ -273,7 +266,7 @@ def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> st
     does: "minilm" and "lexical" know English.
     """
     language = answer_language(dataset, answers)
-    is_known = model not in SUPPORT_MODELS or language.code in ("en", NONE)
+    is_known = model not in SUPPORT_MODELS or language.is_english
     return "" if is_known else language.name
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench.errors import ConfigError, ModelError, nearest
 from ragbench.files import expanded
 from ragbench.metrics.groundedness.words import Page, words
-from ragbench.retrieval.embedders import load_model
+from ragbench.retrieval.weights import load_model
 
 SUPPORT_MODELS = ("minilm", "lexical")
 """The models of `claim_support` that come with the install; every other name is a cross-encoder."""

@@ -73,26 +73,26 @@ def explore(
         ComparisonError: the results are of different data.
         DataError: no question is scored.
     """
-    own = Results([results] if isinstance(results, Result) else results)
-    check_comparable(own)
-    main = ranking_measure(own, measure)
-    sides = own
-    if len(own) > 1:
-        first = baseline_name(own, baseline)
+    compared = Results([results] if isinstance(results, Result) else results)
+    check_comparable(compared)
+    main = ranking_measure(compared, measure)
+    sides = compared
+    if len(compared) > 1:
+        first = baseline_name(compared, baseline)
         ranked = (
-            own.leaderboard(main)["name"]
-            if len(own) > 2 and not contender
-            else [one.name for one in own]
+            compared.leaderboard(main)["name"]
+            if len(compared) > 2 and not contender
+            else [result.name for result in compared]
         )
         sides = Results(
-            [own[first], own[contender or next(name for name in ranked if name != first)]]
+            [compared[first], compared[contender or next(name for name in ranked if name != first)]]
         )
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
-    found = [doubtful_of(result) for result in sides]
-    given = [
+    doubts = [doubtful_of(result) for result in sides]
+    answers_of_sides = [
         side_of(result, texts, doubtful or {})
-        for result, doubtful in zip(sides, found, strict=True)
+        for result, doubtful in zip(sides, doubts, strict=True)
     ]
     cases = {case.query_id: case for case in data.cases}
     categories = {case.query_id: case.category for case in sides[0].cases}
@@ -104,20 +104,20 @@ def explore(
             "reference": cases[query_id].reference_answer or "",
             "case": json_line(case_line(entry_of_case(data, cases[query_id]))),
             "evidence": [texts.place(s.doc_id, s.start, s.end) for s in cases[query_id].evidence],
-            "sides": [answers.get(query_id, {}) for answers in given],
+            "sides": [answers.get(query_id, {}) for answers in answers_of_sides],
         }
         for query_id, text in sides[0].queries.items()
     ]
-    label = configurations(own).set_index("name")["label"]
+    label = configurations(compared).set_index("name")["label"]
     head: dict[str, Any] = {"testset": f"{data.name} selection", "split": data.split}
     if data.name == "pydoc" and data.corpus:
         head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
-    shown = {
+    content = {
         "sides": [
             {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
-            for result, doubtful in zip(sides, found, strict=True)
+            for result, doubtful in zip(sides, doubts, strict=True)
         ],
-        "measures": measures_of(own, sides, main),
+        "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides),
         "questions": questions,
         "documents": texts.pieces(),
@@ -125,7 +125,7 @@ def explore(
         "head": json_line(head),
         "notes": notes,
     }
-    return Explorer(shown, data)
+    return Explorer(content, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,9 @@ class Explorer:
         questions.
         """
         chosen = set(self.widget.selected)
-        return tuple(one["id"] for one in self.data["questions"] if one["id"] in chosen)
+        return tuple(
+            question["id"] for question in self.data["questions"] if question["id"] in chosen
+        )
 
     def test_set(self) -> Dataset:
         """Return the selected questions as a dataset, for `evaluate` or `save_testset`.
@@ -203,21 +205,21 @@ class Explorer:
             ConfigError: the name does not end in .html, the place is taken, or it cannot be
             written.
         """
-        place = Path(path)
-        if place.suffix.lower() != ".html":
-            raise ConfigError(f"{place} is not a page by its name; end it in .html")
-        check_output(place, force=force)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        staging = place.with_name(f".running-{place.name}-{os.getpid()}")
+        file = Path(path)
+        if file.suffix.lower() != ".html":
+            raise ConfigError(f"{file} is not a page by its name; end it in .html")
+        check_output(file, force=force)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        staging = file.with_name(f".running-{file.name}-{os.getpid()}")
         write_durably(staging, self.html())
-        staging.replace(place)
-        return place
+        staging.replace(file)
+        return file
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        shown = self.widget._repr_mimebundle_(
+        bundle = self.widget._repr_mimebundle_(
             **options
         )  # the text is for places that show no widget
-        return shown and ({**shown[0], "text/plain": self.conclusion}, shown[1])
+        return bundle and ({**bundle[0], "text/plain": self.conclusion}, bundle[1])
 
 
 def _asset(name: str) -> str:

@@ -74,16 +74,16 @@ def side_of(
     result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]
 ) -> dict[str, dict[str, Any]]:
     """Return query_id -> what one result has on it; what is empty is left out."""
-    given = {answer.query_id: answer for answer in result.answers}
+    answer_of = {answer.query_id: answer for answer in result.answers}
     diagnosis = (
         {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
     )
     sides = {}
     for case in result.cases:
-        answer = given.get(case.query_id) or Answer(
+        answer = answer_of.get(case.query_id) or Answer(
             case.query_id, "", outcome="failed", error="no answer"
         )
-        passages = {one.passage_id: one for one in answer.passages}
+        passages = {passage.passage_id: passage for passage in answer.passages}
         why = diagnosis.get(case.query_id, {})
         fields: dict[str, Any] = {
             "answer": case.answer,
@@ -94,9 +94,10 @@ def side_of(
             "cause": why.get("cause", ""),
             "why": why.get("evidence", ""),
             "contexts": [
-                texts.context(one, passages.get(one)) for one in answer.contexts or passages
+                texts.context(context_id, passages.get(context_id))
+                for context_id in answer.contexts or passages
             ],
-            "cut": [masked_id(one) for one in answer.cut],
+            "cut": [masked_id(chunk_id) for chunk_id in answer.cut],
             "claims": doubtful.get(case.query_id, []),
         }
         sides[case.query_id] = {
@@ -109,21 +110,19 @@ def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
     """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none
     were checked.
     """
-    found: dict[str, dict[str, str]] = {}
+    doubts: dict[str, dict[str, str]] = {}
     for case, by, text in doubtful_claims(result):
-        found.setdefault(case.query_id, {})[text] = by
+        doubts.setdefault(case.query_id, {})[text] = by
     for judgement in result.judgements:
         for text in judgement.unsupported:
-            found.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
-    checked = any(
-        one.name in ("groundedness", "judge") and one.measured for one in result.perspectives
-    )
-    checked = checked or any(one.criterion == "faithfulness" for one in result.judgements)
-    return (
-        {query_id: [list(pair) for pair in own.items()] for query_id, own in found.items()}
-        if checked
-        else None
-    )
+            doubts.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
+    measured = {part.name for part in result.perspectives if part.measured}
+    criteria = {judgement.criterion for judgement in result.judgements}
+    if not measured & {"groundedness", "judge"} and "faithfulness" not in criteria:
+        return None
+    return {
+        query_id: [list(pair) for pair in claims.items()] for query_id, claims in doubts.items()
+    }
 
 
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
@@ -140,7 +139,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     names = [
         name
         for name in dict.fromkeys([main, *LEADERBOARD, *BRIEF, *sides[0].scores["measure"]])
-        if all(name in own for own in scored)
+        if all(name in names_of_side for names_of_side in scored)
         and (name in (main, *LEADERBOARD, *BRIEF) or perspective_of(name) in ("own", "judge"))
     ]
     if not names:
@@ -148,7 +147,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
             f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
         )
     if len(sides) == 1:
-        means = {one.measure: one for one in sides[0].rows}
+        means = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -160,7 +159,9 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")
     ]
     return [
-        _measure(row["measure"], [row[one] for one in ("wins", "losses", "ties")], _sentence(row))
+        _measure(
+            row["measure"], [row[count] for count in ("wins", "losses", "ties")], _sentence(row)
+        )
         for row in rows
     ]
 

@@ -1,21 +1,17 @@
-from .forest import axis_end, forest_line
 from .html import report_html
 from .markdown import report_markdown
-from .report_files import check_output, is_report_file, report_texts, write_report
+from .report_files import check_output, is_report_file, write_report
 from .sentences import banner, doubtful_claims, interval, number, plural
 
 __all__ = [
-    "axis_end",
     "banner",
     "check_output",
     "doubtful_claims",
-    "forest_line",
     "interval",
     "is_report_file",
     "number",
     "plural",
     "report_html",
     "report_markdown",
-    "report_texts",
     "write_report",
 ]

@@ -54,7 +54,8 @@ def report_html(result: Result) -> str:
         word=word,
         sentence=sentence,
         perspectives=[
-            (one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in result.perspectives
+            (perspective, PERSPECTIVES.get(perspective.name, ""), table[perspective.name])
+            for perspective in result.perspectives
         ],
         failed=failed[:_CASES],
         left_out=max(0, len(failed) - _CASES),
@@ -95,7 +96,7 @@ def _filters(
     is no choice.
     """
     failed = [case for case in result.cases if case.passed is False]
-    found = {
+    choices = {
         "category": ("Category", Counter(case.category for case in failed)),
         "cause": ("Cause of failure", Counter(details[case.query_id].cause for case in failed)),
         "weak": (
@@ -118,7 +119,7 @@ def _filters(
                 if value
             ],
         )
-        for name, (label, counts) in found.items()
+        for name, (label, counts) in choices.items()
         if any(counts)
     ]
 
@@ -141,10 +142,10 @@ def interval_bar(row: MeasureResult) -> dict[str, Any]:
         return round(_EDGE + (_WIDE - 2 * _EDGE) * min(max(value / top, 0.0), 1.0), 1)
 
     low, high = place(row.ci_low), place(row.ci_high)
-    known = low is not None and high is not None
+    has_interval = low is not None and high is not None
     return {
         "value": place(row.value),
-        "low": low if known else None,
+        "low": low if has_interval else None,
         "width": round(high - low, 1) if low is not None and high is not None else None,
         "target": place(row.target),
         "beyond": _beyond(row, place(row.ceiling), top),
@@ -176,12 +177,12 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
         return round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * inside, 1)
 
     marks = {
-        one.measure: {
-            "low": place(one.ci_low),
-            "high": place(one.ci_high),
-            "value": place(one.difference),
+        change.measure: {
+            "low": place(change.ci_low),
+            "high": place(change.ci_high),
+            "value": place(change.difference),
         }
-        for one in rows
+        for change in rows
     }
     return {"end": end, "zero": place(0.0), "left": place(-end), "right": place(end), "rows": marks}
 
@@ -214,13 +215,13 @@ def _case_measures(result: Result) -> list[str]:
 
 
 def _provenance(result: Result) -> list[tuple[str, Any]]:
-    made = {"at": result.made_at, "seconds": dict(result.timings), **result.environment}
+    provenance = {"at": result.made_at, "seconds": dict(result.timings), **result.environment}
     test_set = {name: result.dataset[name] for name in ("name", "split", "fingerprint")}
     return [
         ("Test set", test_set),
         ("System", dict(result.system)),
         ("Settings", dict(result.settings)),
-        ("Made", made),
+        ("Made", provenance),
     ]
 
 

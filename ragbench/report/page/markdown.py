@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.report.page import sentences
-from ragbench.report.page.forest import CHANGE_SIGNS, forest_lines, shown_changes
+from ragbench.report.page.forest import CHANGE_SIGNS, shown_changes
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,7 +28,7 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     word, sentence = sentences.banner(result)
     depths, changes = sentences.depth_table(result), shown_changes(result)
     version = result.environment.get("ragbench", "")
-    made = [
+    provenance = [
         f"fingerprint {result.dataset['fingerprint'][:12]}",
         f"ragbench {version}" if version else "",
         result.made_at,
@@ -45,12 +45,11 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
         depths=depths,
         depth_heads=[f"k = {k}" for k in depths[0]],
         changes=changes,
-        plot=forest_lines(changes),
         failed=sentences.failed_cases(result),
         n_decided=sum(case.passed is not None for case in result.cases),
         claims=sentences.doubtful_claims(result),
         cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
-        made=[part for part in made if part],
+        made=[part for part in provenance if part],
     )
 
 
@@ -59,13 +58,13 @@ def _notes(result: Result) -> list[tuple[str, str]]:
     mean.
     """
     notes = []
-    for one in result.perspectives:
-        if not one.measured:
-            notes.append((one.name, f"not measured: {one.reason}"))
-        elif one.note and one.name in ("groundedness", "answer", "overall"):
-            notes.append((one.name, one.note))
-        elif one.warning:
-            notes.append((one.name, one.warning))
+    for perspective in result.perspectives:
+        if not perspective.measured:
+            notes.append((perspective.name, f"not measured: {perspective.reason}"))
+        elif perspective.note and perspective.name in ("groundedness", "answer", "overall"):
+            notes.append((perspective.name, perspective.note))
+        elif perspective.warning:
+            notes.append((perspective.name, perspective.warning))
     return notes
 
 

@@ -56,21 +56,23 @@ def leading_measures(
     rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]
 ) -> dict[str, MeasureResult]:
     """Return perspective -> the first of its measures that not all questions have alike."""
-    found = {}
-    for perspective, own in rows.items():
-        told = (
-            row for row in own if len({case.scores.get(row.measure) for case in cases} - {None}) > 1
+    leading = {}
+    for perspective, measures in rows.items():
+        telling = (
+            row
+            for row in measures
+            if len({case.scores.get(row.measure) for case in cases} - {None}) > 1
         )
-        if perspective != "overall" and (row := next(told, None)) is not None:
-            found[perspective] = row
-    return found
+        if perspective != "overall" and (row := next(telling, None)) is not None:
+            leading[perspective] = row
+    return leading
 
 
 def question_details(
     result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """query_id -> details, with contexts for those that are `shown`; and what a reader must know
-    about the texts.
+    """Return query_id -> details, with contexts for those that are `shown`; and what a reader must
+    know about the texts.
     """
     diagnosis = {}
     if result.diagnosis is not None:
@@ -78,15 +80,18 @@ def question_details(
     texts, notes = _texts(result, shown) if shown else ({}, [])
     details = {}
     for case in result.cases:
-        known = diagnosis.get(case.query_id, {})
+        finding = diagnosis.get(case.query_id, {})
         weak = tuple(
             name for name, row in leading.items() if _below(case.scores.get(row.measure), row)
         )
-        contexts, lost = texts.get(case.query_id) or ([(one, []) for one in case.retrieved], [])
+        contexts, lost = texts.get(case.query_id) or (
+            [(context_id, []) for context_id in case.retrieved],
+            [],
+        )
         details[case.query_id] = Details(
             anchor(case.query_id),
-            CAUSES.get(known.get("cause", ""), ""),
-            masked(known.get("evidence", "") or ""),
+            CAUSES.get(finding.get("cause", ""), ""),
+            masked(finding.get("evidence", "") or ""),
             weak,
             contexts[:_CONTEXTS],
             max(0, len(contexts) - _CONTEXTS),
@@ -107,14 +112,12 @@ _Shown = tuple[list[tuple[str, list[Part]]], list[str]]
 def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Shown], list[str]]:
     data, notes = data_of(result, None)
     full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
-    cases, given = (
-        {case.query_id: case for case in data.cases},
-        {answer.query_id: answer for answer in result.answers},
-    )
+    cases = {case.query_id: case for case in data.cases}
+    answers = {answer.query_id: answer for answer in result.answers}
     return {
-        one.query_id: _of_question(cases[one.query_id], given[one.query_id], full)
-        for one in shown
-        if one.query_id in given
+        case.query_id: _of_question(cases[case.query_id], answers[case.query_id], full)
+        for case in shown
+        if case.query_id in answers
     }, notes
 
 
@@ -122,17 +125,17 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
     """Return its contexts with marked evidence, and the evidence that none of them has a character
     of.
     """
-    passages = {one.passage_id: one for one in answer.passages}
+    passages = {passage.passage_id: passage for passage in answer.passages}
     contexts: list[tuple[str, list[Part]]] = []
     seen: set[Span] = set()
-    for one in answer.contexts or tuple(passages):
-        place = locate(one, passages.get(one), full)
-        if place is None:
-            text = passages[one].text if one in passages else ""
-            contexts.append((masked_id(one), _abridged([(masked(text), False)])))
+    for context_id in answer.contexts or tuple(passages):
+        span_of_context = locate(context_id, passages.get(context_id), full)
+        if span_of_context is None:
+            text = passages[context_id].text if context_id in passages else ""
+            contexts.append((masked_id(context_id), _abridged([(masked(text), False)])))
             continue
-        doc_id, start, end = place
-        own = sorted(
+        doc_id, start, end = span_of_context
+        evidence = sorted(
             (
                 span
                 for span in case.evidence
@@ -140,15 +143,17 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
             ),
             key=lambda span: span.start,
         )
-        seen.update(own)
-        contexts.append((masked_id(one), _abridged(_marked(full[doc_id], start, end, own))))
+        seen.update(evidence)
+        contexts.append(
+            (masked_id(context_id), _abridged(_marked(full[doc_id], start, end, evidence)))
+        )
     lost = [span for span in case.evidence if span not in seen and span.doc_id in full]
     return contexts, [masked(full[span.doc_id][span.start : span.end]) for span in lost]
 
 
 def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
-    """The characters from start to end, cut where evidence begins and ends; without marks where a
-    secret is masked.
+    """Return the characters from start to end, cut where evidence begins and ends; without marks
+    where a secret is masked.
 
     >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
     [('a', False), ('bc', True), ('d', True), ('e', False)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
@@ -15,7 +16,12 @@ from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.several import results_html, results_json, results_markdown
 
-_FORMS = (".json", ".md", ".html", ".xml")
+_OF_ONE = {
+    ".json": report_json,
+    ".md": report_markdown,
+    ".html": report_html,
+    ".xml": report_junit,
+}
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = (
     '<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->',
@@ -34,7 +40,7 @@ def is_report_file(path: str | Path) -> bool:
     >>> is_report_file("out/report.html"), is_report_file("out/mine")
     (True, False)
     """
-    return Path(path).suffix.lower() in _FORMS
+    return Path(path).suffix.lower() in _OF_ONE
 
 
 def check_output(path: str | Path, *, force: bool = False) -> None:
@@ -45,16 +51,16 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
         or the place cannot
             be written.
     """
-    place = Path(path)
+    path = Path(path)
     try:
-        if is_report_file(place):
-            _check_file(place, force)
-        elif place.exists():
-            _check_folder(place, force)
-        check_writable(place)
+        if is_report_file(path):
+            _check_file(path, force)
+        elif path.exists():
+            _check_folder(path, force)
+        check_writable(path)
     except OSError as exc:
         raise ConfigError(
-            f"{place} cannot be used: {exc.strerror or exc}; name another place for the report"
+            f"{path} cannot be used: {exc.strerror or exc}; name another place for the report"
         ) from exc
 
 
@@ -64,7 +70,10 @@ def _check_file(file: Path, force: bool) -> None:
     if not file.exists():
         return
     begin = file.read_bytes()[:500].decode("utf-8", "replace")
-    if not any(begin.startswith(known) for known in _BEGINNINGS) and _GENERATOR not in begin:
+    if (
+        not any(begin.startswith(beginning) for beginning in _BEGINNINGS)
+        and _GENERATOR not in begin
+    ):
         raise ConfigError(
             f"{file} is a file that is not a report of an evaluation; name another one"
         )
@@ -78,7 +87,7 @@ def _check_folder(folder: Path, force: bool) -> None:
     if not folder.is_dir():
         raise ConfigError(
             f"{folder} is a file; name a folder for the report, or a file ending "
-            f"in {', '.join(_FORMS)}"
+            f"in {', '.join(_OF_ONE)}"
         )
     inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
@@ -90,15 +99,6 @@ def _check_folder(folder: Path, force: bool) -> None:
         raise ConfigError(
             f"{folder} holds an evaluation already; name another folder, or replace it with --force"
         )
-
-
-def report_texts(result: Result) -> dict[str, str]:
-    """Return the three reports on a result: file name -> text."""
-    return {
-        "report.json": report_json(result),
-        "report.md": report_markdown(result),
-        "report.html": report_html(result),
-    }
 
 
 def write_report(
@@ -119,27 +119,26 @@ def write_report(
     Raises:
         ConfigError: the place is taken, or cannot be written.
     """
-    place = Path(path)
-    if isinstance(result, Result):
-        texts = report_texts(result)
-        if place.suffix.lower() == ".xml":
-            texts["report.xml"] = report_junit(result)
-    elif place.suffix.lower() == ".xml":
+    path, suffix = Path(path), Path(path).suffix.lower()
+    forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
+    if not isinstance(result, Result):
+        result, forms = Results(result), _OF_SEVERAL
+    if is_report_file(path) and suffix not in forms:
         raise ConfigError(
-            f"{place}: JUnit XML is of one result; write several as .html, .md or .json"
+            f"{path}: JUnit XML is of one result; write several as .html, .md or .json"
         )
-    else:
-        texts = {f"report{suffix}": form(Results(result)) for suffix, form in _OF_SEVERAL.items()}
-    files = {place: texts[f"report{place.suffix.lower()}"]} if is_report_file(place) else {}
-    files = files or {place / name: text for name, text in texts.items()}
+    files = {path: suffix}
+    if not is_report_file(path):
+        files = {path / f"report{form}": form for form in _OF_SEVERAL}
+    texts = {file: forms[form](result) for file, form in files.items()}
     try:
-        for file in files:
+        for file in texts:
             _check_file(file, force)
-        next(iter(files)).parent.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
+        next(iter(texts)).parent.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
             write_durably(file, text)
     except OSError as exc:
         raise ConfigError(
-            f"{place} cannot be written: {exc.strerror or exc}; name another place"
+            f"{path} cannot be written: {exc.strerror or exc}; name another place"
         ) from exc
-    return place
+    return path

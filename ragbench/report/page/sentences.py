@@ -101,12 +101,12 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
     """
     ks = result.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
-    wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
+    brief_names = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
         perspective: [
             row
             for row in rows
-            if row.target is not None or _next_to(row) in wanted or _always_shown(row)
+            if row.target is not None or _next_to(row) in brief_names or _always_shown(row)
         ]
         for perspective, rows in shown_measures(result, every=True).items()
     }
@@ -117,15 +117,15 @@ def _next_to(row: MeasureResult) -> str:
 
 
 def _always_shown(row: MeasureResult) -> bool:
-    found = find_measure(row.measure)
-    return found is not None and (
-        found.perspective == "own" or (found.judged and found.perspective == "judge")
+    measure = find_measure(row.measure)
+    return measure is not None and (
+        measure.perspective == "own" or (measure.judged and measure.perspective == "judge")
     )
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where
-    none was measured.
+    """Return ranking measures by depth: the depths, and a row of values for each measure; nothing
+    where none was measured.
     """
     values = {
         row.measure: row.value
@@ -135,9 +135,9 @@ def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]
     ks = [k for k in result.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
     level = next(
         (
-            one
-            for one in ("", "chunk:", "span:")
-            if any(name.startswith(f"{one}nDCG@") for name in values)
+            candidate
+            for candidate in ("", "chunk:", "span:")
+            if any(name.startswith(f"{candidate}nDCG@") for name in values)
         ),
         "",
     )
@@ -188,13 +188,15 @@ def _cost_sentence(result: Result) -> str:
     if not result.costs:
         return "0 dollars: no language model was asked"
     total = total_cost(result.costs)
-    parts = {one.part: dollars(total_cost(result.costs, one.part)) for one in result.costs}
+    parts = {cost.part: dollars(total_cost(result.costs, cost.part)) for cost in result.costs}
     listed = ", ".join(f"{part} {usd}" for part, usd in parts.items())
     if total is None:
         why = dict.fromkeys(
-            f"no price for {one.model}" if one.input_tokens else f"no token counts from {one.model}"
-            for one in result.costs
-            if one.usd is None
+            f"no price for {cost.model}"
+            if cost.input_tokens
+            else f"no token counts from {cost.model}"
+            for cost in result.costs
+            if cost.usd is None
         )
         return f"unknown: {', '.join(why)} ({listed})"
     return (
@@ -235,11 +237,13 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
     `COST_HEADS`.
     """
     rows = []
-    for one in costs:
-        tokens = (one.input_tokens, one.output_tokens)
+    for cost in costs:
+        tokens = (cost.input_tokens, cost.output_tokens)
         counts = (f"{count:,}" for count in tokens) if any(tokens) else ("–", "–")
-        asked = (f"{one.requests:,}", f"{one.cached:,}", *counts)
-        rows.append((one.part, one.model, *asked, dollars(one.usd), dollars(one.usd, questions)))
+        requests = (f"{cost.requests:,}", f"{cost.cached:,}", *counts)
+        rows.append(
+            (cost.part, cost.model, *requests, dollars(cost.usd), dollars(cost.usd, questions))
+        )
     if len(costs) > 1:
         total = total_cost(costs)
         rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, questions)))
@@ -282,8 +286,8 @@ def number(value: float | None) -> str:
 
 
 def dollars(usd: float | None, per: int = 1) -> str:
-    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is
-    smaller.
+    """Return an amount for readers, divided by `per`: four decimals, or two significant digits
+    where it is smaller.
 
     >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
     ('1.5000', '0.0000050', '0.0000', 'unknown')
@@ -360,17 +364,6 @@ def plural(count: int, noun: str) -> str:
     ('1 question', '0 questions')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def listed(names: Sequence[str], max_names: int = 5) -> str:
-    """List names in a sentence, the first few of many.
-
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    return ", ".join(names[:max_names]) + (
-        f" and {len(names) - max_names} more" if len(names) > max_names else ""
-    )
 
 
 def templates(**options: Any) -> Environment:
