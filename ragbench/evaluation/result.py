@@ -297,9 +297,7 @@ class Result(Decisions):
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
-        frame = self.questions
-        new = [name for name in dict.fromkeys(self.scores["measure"]) if name not in frame]
-        return frame.join(wide[new], on="query_id")
+        return self.questions[_QUESTION].join(wide, on="query_id")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.to_frame().to_dict("records"))
