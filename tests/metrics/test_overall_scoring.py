@@ -374,3 +374,15 @@ def test_a_missing_fact_is_named_by_its_first_wording() -> None:
     case = Case("q", "Who?", gold_facts=(("Eiffel", "Gustave"), ("1889", "89")))
     reasons = failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
     assert reasons == ["missing gold facts: Eiffel"]
+
+
+@pytest.mark.parametrize(("n", "named"), [(3, "d0, d1, d2"), (4, "d0, d1, d2 and 1 more")])
+def test_three_documents_that_were_not_retrieved_are_named(n: int, named: str) -> None:
+    reasons = failure_reasons(
+        Case("q", "Who?"),
+        Answer("q", "Yes."),
+        {"expected_document": 0.0},
+        relevant={f"d{i}": 1 for i in range(n)},
+        thresholds={"expected_document": 1.0},
+    )
+    assert reasons == [f"expected document not retrieved: {named}"]
