@@ -26,7 +26,7 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
@@ -197,6 +197,16 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
     hint = f"; did you mean '{near}'?" if near else "."
     few = names if len(names) <= 30 else [*names[:30], "..."]
     return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
+
+
+def check_known(what: str, known: Collection[str], *names: object) -> None:
+    """Raise ConfigError for the first of these names that is not known.
+
+    >>> check_known("chunker", ["fixed", "recursive"], "fixed")
+    """
+    for name in names:
+        if name not in known:
+            raise ConfigError(unknown(what, name, known))
 
 
 def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:

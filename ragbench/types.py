@@ -35,7 +35,6 @@ __all__ = [
     "Embedder",
     "Judgement",
     "Passage",
-    "Preference",
     "Qrels",
     "Retriever",
     "Run",
@@ -652,34 +651,6 @@ class Judgement:
     samples: tuple[float | None, ...] = ()
     unsupported: tuple[str, ...] = ()
     usage: tuple[Completion, ...] = ()
-
-
-MOST_INCONSISTENT = 0.5
-"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin
-changes as many.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """Which of two systems' answers to a question is better.
-
-    `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no
-    verdict could be had. `consistent`: whether the judge chose the same answer in both orders; a
-    choice that changed with the order is no decision (state "order_dependent", value None). It is
-    None where no judge was asked. Other states as in `Judgement`.
-    """
-
-    query_id: str
-    a: str
-    b: str
-    value: float | None
-    state: str = "scored"
-    consistent: bool | None = None
-    explanation: str = ""
-    prompt: str = ""
-    response: str = ""
-    model: str = ""
 
 
 @runtime_checkable

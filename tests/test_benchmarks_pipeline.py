@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 
 from ragbench.generation import generate_answers
-from ragbench.metrics import outcome_table, score_context
+from ragbench.metrics import score_context
 from ragbench.metrics.pipeline import MIN_CONFIDENCE, outcome_of
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BM25, Dense
@@ -77,7 +78,7 @@ def test_outcomes_tell_unanswerable_questions_from_answerable_ones(
         f"\nclapnq, {retriever}, recursive 256, 5 chunks: {answerable.sum()} "
         f"answerable, {(~answerable).sum()} not"
     )
-    print(outcome_table(dataset, answers))
+    print(pd.Series([outcome_of(answer) for answer in answers]).value_counts())
     print(
         f"outcome 'success' or not: balanced accuracy {by_outcome:.3f} "
         f"[{accuracy_low:.3f}, {accuracy_high:.3f}]"

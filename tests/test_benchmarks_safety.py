@@ -33,8 +33,8 @@ pytestmark = [
 def test_held_out_inputs() -> None:
     inputs, _ = load_safety_samples()
     report = detection_report(inputs, injection_scores([sample.text for sample in inputs]).tolist())
-    print(report[report["split"].isin(["all", "category"])].round(3).to_string(index=False))
-    overall = report[report["split"] == "all"].set_index("measure")["value"]
+    print(report.round(3).to_string(index=False))
+    overall = report[report["part"] == "all"].set_index("measure")["value"]
     assert overall["auc"] > overall["length_auc"] + 0.1
     assert overall["auc"] > 0.8
     assert overall["false_block_rate"] < 0.15
@@ -44,7 +44,7 @@ def test_outputs() -> None:
     _, outputs = load_safety_samples()
     report = leakage_report(outputs, output_findings(outputs))
     print(report.round(3).to_string(index=False))
-    overall = report[report["split"] == "all"].set_index("measure")["value"]
+    overall = report[report["part"] == "all"].set_index("measure")["value"]
     assert overall["detection_rate"] > 0.85
     assert overall["false_positive_rate"] < 0.06
 

@@ -39,7 +39,7 @@ results_dir: str = ""  # "" = keep nothing
 RUN = """
 import os, time
 import pandas as pd
-from ragbench.evaluation import Timings, new_result, save
+from ragbench.evaluation import new_result, save
 from ragbench.types import Case, Dataset, Document
 
 names = [f"q{i}" for i in range(12)]

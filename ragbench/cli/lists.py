@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import check_known
 
 Names = dict[str, str]  # name -> what it is
 
@@ -104,8 +104,7 @@ def list_command(
 
     Example: ragbench list retrievers
     """
-    if kind not in KINDS:
-        raise ConfigError(unknown("kind", kind, KINDS))
+    check_known("kind", KINDS, kind)
     names = KINDS[kind]()
     width = max(map(len, names))
     for name, meaning in names.items():

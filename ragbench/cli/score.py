@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import check_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +47,7 @@ def score_command(
     if len(set(names)) < len(names):
         names = [str(path) for path in runs]
     first = baseline or names[0]
-    if first not in names:
-        raise ConfigError(unknown("run", first, names))
+    check_known("run", names, first)
     # A comma in parentheses is part of a name.
     named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measures))]
     judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]

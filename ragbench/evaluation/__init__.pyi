@@ -40,7 +40,6 @@ from .parameters import (
     typed,
 )
 from .provenance import (
-    Timings,
     environment,
     own_version,
 )
@@ -95,7 +94,6 @@ __all__ = [
     "Results",
     "SystemOutput",
     "Targets",
-    "Timings",
     "answer_all",
     "ask_all",
     "by_severity",

@@ -26,7 +26,7 @@ from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
-from ragbench.metrics.overall import WEIGHTS, case_reasons, score_overall
+from ragbench.metrics.overall import WEIGHTS, decide_overall
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -86,7 +86,7 @@ def decide(
     for perspective, labels in _LABELS.items():
         if perspective not in frames:
             dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
-    overall = score_overall(
+    overall, reasons = decide_overall(
         dataset, answered.answers, scores, thresholds=thresholds, weights=weights
     )
     of_passing, open_ = (
@@ -95,8 +95,10 @@ def decide(
     )
     overall.loc[open_ & (of_passing | (overall["measure"] == "overall")), "value"] = math.nan
     rates = overall[of_passing].set_index("query_id")["value"]
-    passed = {str(one): None if math.isnan(value) else bool(value) for one, value in rates.items()}
-    reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
+    passed = {
+        str(query_id): None if math.isnan(value) else bool(value)
+        for query_id, value in rates.items()
+    }
     return CaseVerdicts(
         passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True)
     )
@@ -105,27 +107,31 @@ def decide(
 def _by_retrieval(
     answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
 ) -> CaseVerdicts:
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name in (
         "Success@5",
         "span:Success@5",
         "chunk:Success@5",
     ):  # the finest level that there is decides
-        own = scores[scores["measure"] == name]
-        found = dict(zip(own["query_id"], own["value"], strict=True)) or found
-    rates = {case.query_id: found.get(case.query_id, math.nan) for case in answered.dataset.cases}
-    rates |= {one: math.nan for one in lost if rates[one] > 0}
-    passed = {one: None if math.isnan(value) else value > 0 for one, value in rates.items()}
+        part = scores[scores["measure"] == name]
+        values = dict(zip(part["query_id"], part["value"], strict=True)) or values
+    rates = {case.query_id: values.get(case.query_id, math.nan) for case in answered.dataset.cases}
+    rates |= {query_id: math.nan for query_id in lost if rates[query_id] > 0}
+    passed = {
+        query_id: None if math.isnan(value) else value > 0 for query_id, value in rates.items()
+    }
     failed = {
         answer.query_id: answer.error for answer in answered.answers if answer.error is not None
     }
     reasons = {
-        one: (f"failed: {failed[one]}" if one in failed else _NOTHING_FOUND,)
-        for one, good in passed.items()
+        query_id: (f"failed: {failed[query_id]}" if query_id in failed else _NOTHING_FOUND,)
+        for query_id, good in passed.items()
         if good is False
     }
     return CaseVerdicts(
-        passed, reasons, score_frame((one, "pass_rate", good) for one, good in passed.items())
+        passed,
+        reasons,
+        score_frame((query_id, "pass_rate", good) for query_id, good in passed.items()),
     )
 
 
@@ -147,7 +153,9 @@ def plain_verdicts(
     plain = {}
     for case in output.dataset.cases:
         grades = output.dataset.qrels.get(case.query_id, {})
-        relevant = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
+        relevant = sorted(
+            (doc_id for doc_id in grades if grades[doc_id] > 0), key=lambda doc_id: -grades[doc_id]
+        )
         checked = doubts.get(case.query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
         numbers = tuple(
@@ -183,12 +191,12 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
 def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
     other = [
-        one
+        answer
         for source, answers in answered.ablations.items()
         if source != "actual"
-        for one in answers
+        for answer in answers
     ]
-    again = [one for verdicts in answered.ablation_judgements.values() for one in verdicts]
+    again = [answer for verdicts in answered.ablation_judgements.values() for answer in verdicts]
     judged = [*(answered.judgements or ()), *answered.repeated, *again]
     costs = costs_of(answered.answers, judged, other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
@@ -209,9 +217,9 @@ def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]
             }
     for judgement in answered.judgements or ():
         for reply in judgement.usage:
-            own, usd = costs.setdefault(judgement.query_id, {}), cost_of(reply)
-            before = own.get("judge", 0.0)
-            own["judge"] = None if usd is None or before is None else before + usd
+            by_part, usd = costs.setdefault(judgement.query_id, {}), cost_of(reply)
+            before = by_part.get("judge", 0.0)
+            by_part["judge"] = None if usd is None or before is None else before + usd
     return costs
 
 
@@ -225,7 +233,7 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     """Return what to try, from the pattern of missed targets, also of those that do not decide
     here.
     """
-    measured = {one.name for one in result.perspectives if one.measured}
+    measured = {state.name for state in result.perspectives if state.measured}
     abstentions = None
     if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
         abstentions = abstention_table(answered.dataset, answered.answers)

@@ -8,18 +8,17 @@ is the suspect.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from ragbench.errors import DataError, unknown_chunk
-from ragbench.metrics.answers import stated_facts
-from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
+from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import wording
+from ragbench.metrics.tidy import values_by_query, wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
@@ -55,7 +54,7 @@ _FALSE = (
 )  # a false answer does more harm than none
 _DISPUTED = ("judge_suspected", "label_in_doubt")
 
-_DECISIVE = ("llm_correctness", "correctness_estimate", "gold_fact_coverage")
+_DECISIVE = ("llm_correctness", "gold_fact_coverage")
 CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
 """Measures of how right an answer is, the most reliable first; the last two decide nothing alone."""
 
@@ -73,9 +72,9 @@ SUPPORTED = 0.5
 RELEVANT = 0.75
 """From this relevance by the judge on, an answer addresses the question."""
 
-_CONFLICT = (
-    0.5  # half of the numbers and names of either text are others, or one text negates the other
-)
+_CONFLICT = 0.5  # half of the numbers and names of either text are others, or one negates the other
+_DETAIL = re.compile(r"\d[\w.,]*|(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
+_NEGATION = re.compile(r"(?i)\b(?:not?|never|none|neither|nor|without|cannot)\b|n['’]t\b")
 _SAME_WORDS = 0.8  # token F1 with the reference
 _FAITHFUL = {
     "llm_faithfulness": SUPPORTED,
@@ -160,10 +159,9 @@ def diagnose(
 
     A question has failed if it has no answer and was answered, or if it has one and the answer is
     wrong, was refused, or its request failed. Whether an answer is wrong is decided by the first of
-    these that is known: the judge (llm_correctness below 0.5);
-    `ragbench.metrics.correctness_estimate` below 0.5, for answers and references of less than 15
-    words; gold_fact_coverage below 0.5. Where nothing decides whether an answer is right (no
-    reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+    these that is known: the judge (llm_correctness below 0.5); gold_fact_coverage below 0.5. Where
+    neither is known, a question has failed only if retrieval lost its evidence: how similar an answer
+    is to its reference does not tell whether it is right.
 
     The cause is the first that holds, in the order of `CAUSES`, but for three that come first.
     "judge_suspected": a judge calls it wrong although all gold facts are stated (or token F1 with
@@ -177,9 +175,8 @@ def diagnose(
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
     is "fabricated" where the evidence is not known to be in the context; where it is, the answer
     "contradicts" it if other numbers or names, or a negation, take the place of those of the
-    reference, the gold facts or the evidence (`ragbench.metrics.correctness.overlaps`), or if it
-    makes a forbidden claim. What is left, with the evidence in the context, is "refused" or
-    "not_used".
+    reference, the gold facts or the evidence, or if it makes a forbidden claim. What is left, with
+    the evidence in the context, is "refused" or "not_used".
 
     Where documents only are labelled, a list of chunks that has any chunk of a relevant document is
     not lost; but generation is blamed only if the contexts hold every relevant document as a whole,
@@ -225,22 +222,17 @@ def diagnose(
     by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         by_document.setdefault(chunk.doc_id, []).append(chunk)
-    values: dict[str, dict[str, float]] = {}
-    known = scores.dropna(subset=["value"])
-    for query_id, measure, value in zip(
-        known["query_id"], known["measure"], known["value"], strict=True
-    ):
-        values.setdefault(str(query_id), {})[str(measure)] = float(value)
+    values = values_by_query(scores.dropna(subset=["value"]))
+    texts = _Texts(dataset, by_id, by_document)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
     rows = []
     for case in dataset.cases:
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(case.query_id, missing)
         measures = values.get(case.query_id, {})
-        measures |= _estimate(case, answer, measures)
         decisive = next((name for name in _DECISIVE if name in measures), None)
         deep = ranking(run.get(case.query_id, {}))[:depth]
-        reach = _reach(dataset, case, answer, deep, by_id, by_document)
+        reach = texts.reach(case, answer, deep)
         cause, evidence = _cause(_Question(dataset, case, answer, measures, decisive, reach, depth))
         criterion = "correctness" if cause in _DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
@@ -274,13 +266,11 @@ def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """
     failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
     harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(_DISPUTED, 1)
-    keys = pd.DataFrame(
-        {
-            "harm": [harm.get(cause, 0) for cause in failed["cause"]],
-            "value": failed["value"].fillna(0.0),
-            "held": failed["held"].fillna(1.0),
-            "cause": [list(CAUSES).index(cause) for cause in failed["cause"]],
-        }
+    keys = failed.assign(
+        harm=[harm.get(cause, 0) for cause in failed["cause"]],
+        value=failed["value"].fillna(0.0),
+        held=failed["held"].fillna(1.0),
+        cause=list(map([*CAUSES].index, failed["cause"])),
     )
     return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
 
@@ -331,13 +321,13 @@ def _cause(question: _Question) -> tuple[str, str]:
     cause = "refused" if answer.abstained else "not_used"
     if reach is None:
         return cause, verdict
-    held = reach.shown(reach.context)
+    in_context = reach.shown(reach.context)
     if not reach.located:
         return "unknown_chunk", (
-            f"{verdict}; the context has chunks of {held} ({reach.shown(reach.deep)} in the best "
+            f"{verdict}; the context has chunks of {in_context} ({reach.shown(reach.deep)} in the best "
             f"{question.depth}), and no label says whether they hold what the answer needs"
         )
-    return cause, f"{verdict} although the context holds {held}"
+    return cause, f"{verdict} although the context holds {in_context}"
 
 
 def _disputed(question: _Question) -> tuple[str, str] | None:
@@ -391,67 +381,98 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
 
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
     """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
-    known = by_id.keys() | {passage.passage_id for one in answers for passage in one.passages}
+    ids_with_text = by_id.keys() | {
+        passage.passage_id for answer in answers for passage in answer.passages
+    }
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, ids in (*run.items(), *contexts.items()):
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in known]:
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in ids_with_text]:
             raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 
-def _reach(
-    dataset: Dataset,
-    case: Case,
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-    by_document: Mapping[str, Sequence[Chunk]],
-) -> _Reach | None:
-    """Return how far the evidence came; None where no label names the evidence."""
-    spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
-    if spans and not answer.passages:
-        return _reach_of_spans(dataset, spans, answer, deep, by_id, by_document)
-    return _reach_of_documents(dataset, case, spans, answer, deep, by_id)
+class _Texts(NamedTuple):
+    """The documents, and the chunks by their ids and their documents."""
 
+    dataset: Dataset
+    by_id: Mapping[str, Chunk]
+    by_document: Mapping[str, Sequence[Chunk]]
 
-def _reach_of_spans(
-    dataset: Dataset,
-    spans: Sequence[Span],
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-    by_document: Mapping[str, Sequence[Chunk]],
-) -> _Reach:
-    passages: dict[str, list[Span]] = {}  # the same words twice are one passage: either will do
-    for span in spans:
-        passages.setdefault(_text_of(dataset, span), []).append(span)
-    length = sum(map(len, passages))
+    def reach(self, case: Case, answer: Answer, deep: Sequence[str]) -> _Reach | None:
+        """Return how far the evidence came; None where no label names the evidence."""
+        spans = [span for span in case.evidence if span.doc_id in self.dataset.corpus]
+        if spans and not answer.passages:
+            return self._of_spans(spans, answer, deep)
+        return self._of_documents(case, spans, answer, deep)
 
-    def fraction(ids: Sequence[str]) -> float:
-        chunks = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
-        best = {
-            text: max(evidence_recall(chunks, [span]) for span in copies)
-            for text, copies in passages.items()
-        }
-        return sum(len(text) * best[text] for text in passages) / length
+    def _of_spans(self, spans: Sequence[Span], answer: Answer, deep: Sequence[str]) -> _Reach:
+        passages: dict[str, list[Span]] = {}  # the same words twice are one passage
+        for span in spans:
+            passages.setdefault(_text_of(self.dataset, span), []).append(span)
+        length = sum(map(len, passages))
 
-    inside = [by_id[i] for i in answer.contexts if i in by_id]
-    split = any(
-        not any(
-            chunk.start <= span.start and span.end <= chunk.end
-            for chunk in by_document.get(span.doc_id, ())
+        def fraction(ids: Sequence[str]) -> float:
+            chunks = [self.by_id[i] for i in dict.fromkeys(ids) if i in self.by_id]
+            best = {
+                text: max(evidence_recall(chunks, [span]) for span in copies)
+                for text, copies in passages.items()
+            }
+            return sum(len(text) * best[text] for text in passages) / length
+
+        inside = [self.by_id[i] for i in answer.contexts if i in self.by_id]
+        split = any(
+            not any(
+                chunk.start <= span.start and span.end <= chunk.end
+                for chunk in self.by_document.get(span.doc_id, ())
+            )
+            and any(
+                chunk.doc_id == span.doc_id and chunk.start < span.end and span.start < chunk.end
+                for chunk in inside
+            )
+            for span in spans
         )
-        and any(
-            c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside
+        return _Reach(
+            1.0,
+            fraction((*deep, *answer.contexts)),
+            fraction((*answer.contexts, *answer.cut)),
+            fraction(answer.contexts),
+            split,
         )
-        for span in spans
-    )
-    return _Reach(
-        1.0,
-        fraction((*deep, *answer.contexts)),
-        fraction((*answer.contexts, *answer.cut)),
-        fraction(answer.contexts),
-        split,
-    )
+
+    def _of_documents(
+        self, case: Case, spans: Sequence[Span], answer: Answer, deep: Sequence[str]
+    ) -> _Reach | None:
+        contexts = answer.contexts
+        document_of = {chunk_id: chunk.doc_id for chunk_id, chunk in self.by_id.items()}
+        document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages}
+        grades = self.dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
+        relevant |= {span.doc_id for span in case.evidence}
+        if not relevant:
+            return None
+
+        def fraction(ids: Sequence[str]) -> float:
+            return len({document_of.get(i) for i in ids} & relevant) / len(relevant)
+
+        pieces = sorted((self.by_id[i] for i in contexts if i in self.by_id), key=_place)
+        texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
+        joined = _folded(" ".join(texts))
+        documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]
+        has_all = all(
+            document is not None and _folded(document.full_text) in joined for document in documents
+        )
+        stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
+        quotes = [_text_of(self.dataset, span) for span in spans]
+        quoted = sum(len(text) for text in quotes if text in joined)
+        # A system with documents of its own has no corpus here: then the corpus cannot be checked.
+        is_foreign = not self.dataset.corpus and bool(answer.passages)
+        return _Reach(
+            float(is_foreign or bool(relevant & set(self.dataset.corpus))),
+            fraction((*deep, *contexts)),
+            fraction((*contexts, *answer.cut)),
+            fraction(contexts),
+            documents=len(relevant),
+            located=has_all or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
+        )
 
 
 def _text_of(dataset: Dataset, span: Span) -> str:
@@ -460,46 +481,6 @@ def _text_of(dataset: Dataset, span: Span) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.split())
-
-
-def _reach_of_documents(
-    dataset: Dataset,
-    case: Case,
-    spans: Sequence[Span],
-    answer: Answer,
-    deep: Sequence[str],
-    by_id: Mapping[str, Chunk],
-) -> _Reach | None:
-    contexts = answer.contexts
-    document_of = {chunk_id: chunk.doc_id for chunk_id, chunk in by_id.items()}
-    document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages}
-    grades = dataset.qrels.get(case.query_id, {})
-    relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
-    relevant |= {span.doc_id for span in case.evidence}
-    if not relevant:
-        return None
-
-    def fraction(ids: Sequence[str]) -> float:
-        return len({document_of.get(i) for i in ids} & relevant) / len(relevant)
-
-    pieces = sorted((by_id[i] for i in contexts if i in by_id), key=_place)
-    texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
-    joined = _folded(" ".join(texts))
-    documents = [dataset.corpus.get(doc_id) for doc_id in relevant]
-    whole = all(one is not None and _folded(one.full_text) in joined for one in documents)
-    stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
-    quotes = [_text_of(dataset, span) for span in spans]
-    quoted = sum(len(text) for text in quotes if text in joined)
-    # A system with documents of its own has no corpus here: then the corpus cannot be checked.
-    is_foreign = not dataset.corpus and bool(answer.passages)
-    return _Reach(
-        float(is_foreign or bool(relevant & set(dataset.corpus))),
-        fraction((*deep, *contexts)),
-        fraction((*contexts, *answer.cut)),
-        fraction(contexts),
-        documents=len(relevant),
-        located=whole or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
-    )
 
 
 def _place(chunk: Chunk) -> tuple[str, int]:
@@ -520,20 +501,33 @@ def _conflict(question: _Question) -> str:
         "the evidence": " ".join(_text_of(dataset, span) for span in spans),
     }
     for name, text in texts.items():
-        differs = overlaps(wording(question.answer), text)
-        if max(differs["other_details"], differs["negation_differs"]) >= _CONFLICT:
+        if _difference(wording(question.answer), text) >= _CONFLICT:
             return f"it differs from {name} in a detail"
     return ""
 
 
-def _estimate(case: Case, answer: Answer, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the correctness_estimate of an answer; {} of long texts."""
-    signals = {name: scores[name] for name in SIGNALS if name in scores}
-    if signals.keys().isdisjoint(("token_f1", "semantic_similarity")):
-        return {}
-    reference, text = case.reference_answer or "", wording(answer)
-    if reference:
-        signals |= overlaps(text, reference)
-    length = max(len(reference.split()), len(text.split()))
-    estimate = correctness_estimate(signals, words=length)
-    return {} if math.isnan(estimate) else {"correctness_estimate": estimate}
+def _difference(answer: str, text: str) -> float:
+    """Return how much of a text an answer replaces, in [0, 1], the larger of two.
+
+    Of the numbers and capitalised words, the fraction of the text's that the answer lacks or the
+    fraction of the answer's that the text lacks, whichever is smaller: high where one replaces
+    another. And token F1 where one has an odd number of negations and the other an even one.
+
+    >>> _difference("It opened in May 1881.", "in May 1900")
+    0.5
+    """
+    differs, (ours, theirs) = 0.0, (_details(answer), _details(text))
+    if ours and theirs:
+        differs = min(
+            len(theirs.difference(squad_words(answer))) / len(theirs),
+            len(ours.difference(squad_words(text))) / len(ours),
+        )
+    odd = (len(_NEGATION.findall(answer)) + len(_NEGATION.findall(text))) % 2
+    return max(differs, token_f1(answer, text) if odd else 0.0)
+
+
+def _details(text: str) -> set[str]:
+    """Return the numbers and, except at the start of a sentence, the capitalised words, as of
+    `squad_words`.
+    """
+    return {word for detail in _DETAIL.findall(text) for word in squad_words(detail)}

@@ -78,7 +78,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     """Return what the two measured differently, of "span:", "questions" and "overall", and why."""
     then, now = baseline.settings, result.settings
     reasons = {}
-    chunkings = {one.system.get("chunking") for one in (baseline, result)} - {None}
+    chunkings = {each.system.get("chunking") for each in (baseline, result)} - {None}
     aims = [row.measure for row in result.rows if row.target is not None]
     if len(chunkings) > 1 and (spans := [name for name in aims if name.startswith("span:")]):
         reasons["span:"] = (
@@ -86,9 +86,9 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
     measured = [
-        {one.name for one in each.perspectives if one.measured} for each in (baseline, result)
+        {state.name for state in each.perspectives if state.measured} for each in (baseline, result)
     ]
-    thresholds, others = (dict(one.get("cases", {})) for one in (now, then))
+    thresholds, others = (dict(each.get("cases", {})) for each in (now, then))
     if changed := {name for name, _ in thresholds.items() ^ others.items()}:
         reasons["questions"] = (
             f"passed questions are not compared: other thresholds ({', '.join(sorted(changed))})"
@@ -106,7 +106,7 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
 
 def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> tuple[Change, ...]:
     before, after = (
-        one.scores.dropna(subset=["value"])["measure"].unique() for one in (baseline, result)
+        each.scores.dropna(subset=["value"])["measure"].unique() for each in (baseline, result)
     )
     aims = {row.measure for row in result.rows if row.target is not None}
     shared = [
@@ -166,11 +166,11 @@ def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str]
 ) -> tuple[PassFail, ...]:
     both = (baseline, result)
-    groups = {"answers to attacks": [_samples(one, "system") for one in both]}
+    groups = {"answers to attacks": [_samples(each, "system") for each in both]}
     if "questions" not in left_out:
-        groups = {"questions": [_questions(one) for one in both]} | groups
+        groups = {"questions": [_questions(each) for each in both]} | groups
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
-        groups["safety inputs"] = [_samples(one, "input") for one in both]
+        groups["safety inputs"] = [_samples(each, "input") for each in both]
     rows: list[tuple[str, int, tuple[Flip, ...], tuple[Flip, ...]]] = []
     for what, (before, after) in groups.items():
         shared = [name for name in before if name in after]

@@ -16,7 +16,7 @@ def costs_of(
     judgements: Sequence[Judgement] = (),
     ablations: Sequence[Answer] = (),
 ) -> tuple[Cost, ...]:
-    """What was asked of language models and what that costs, one `Cost` per part and model.
+    """Return what was asked of language models and what that costs, one `Cost` per part and model.
 
     The cost is that of a run where no reply is stored yet, so it does not depend on what this
     machine asked before.
@@ -30,48 +30,35 @@ def costs_of(
     >>> cost.part, cost.model, cost.requests, cost.usd
     ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
     """
-    asked = {
-        "generator": replies_of(answers),
-        "judge": [reply for judgement in judgements for reply in judgement.usage],
-        "ablations": replies_of(ablations),
-    }
+    by_model: dict[tuple[str, str], list[Completion]] = {}
+    for part, replies in (
+        ("generator", [answer.usage for answer in answers]),
+        ("judge", [reply for judgement in judgements for reply in judgement.usage]),
+        ("ablations", [answer.usage for answer in ablations]),
+    ):
+        for reply in filter(None, replies):
+            by_model.setdefault((part, reply.model), []).append(reply)
     costs = []
-    for part, replies in asked.items():
-        for model in dict.fromkeys(reply.model for reply in replies):
-            own = [reply for reply in replies if reply.model == model]
-            usd = [cost_of(reply) for reply in own]
-            costs.append(
-                Cost(
-                    part,
-                    model,
-                    requests=len(own),
-                    failed=sum(reply.error is not None for reply in own),
-                    cached=sum(reply.cached for reply in own),
-                    input_tokens=sum(reply.input_tokens for reply in own),
-                    output_tokens=sum(reply.output_tokens for reply in own),
-                    usd=None if None in usd else math.fsum(one for one in usd if one is not None),
-                )
+    for (part, model), completions in by_model.items():
+        usd = [cost_of(reply) for reply in completions]
+        costs.append(
+            Cost(
+                part,
+                model,
+                requests=len(completions),
+                failed=sum(reply.error is not None for reply in completions),
+                cached=sum(reply.cached for reply in completions),
+                input_tokens=sum(reply.input_tokens for reply in completions),
+                output_tokens=sum(reply.output_tokens for reply in completions),
+                usd=None if None in usd else math.fsum(filter(None, usd)),
             )
+        )
     return tuple(costs)
 
 
-def replies_of(answers: Sequence[Answer]) -> list[Completion]:
-    """The replies of language models that answers were made from."""
-    return [answer.usage for answer in answers if answer.usage is not None]
-
-
-def waited_ms(answers: Sequence[Answer]) -> list[float]:
-    """Milliseconds of each reply of a language model that somebody waited for now."""
-    return [
-        one.latency_ms["generate"]
-        for one in answers
-        if one.usage is not None and "generate" in one.latency_ms
-    ]
-
-
 def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a
-    result.
+    """Return what a configuration costs and how long a reply takes, as plain numbers for the facts
+    of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
     parts. Each is 0 without a language model and None where a price is unknown. `generate_ms` is
@@ -80,7 +67,11 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
     """
-    waited = waited_ms(answers)
+    waited = [
+        answer.latency_ms["generate"]
+        for answer in answers
+        if answer.usage is not None and "generate" in answer.latency_ms
+    ]
     return {
         "cost_usd": total_cost(costs),
         "generator_cost_usd": total_cost(costs, "generator"),

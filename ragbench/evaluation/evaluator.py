@@ -20,7 +20,6 @@ from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import (
-    JudgeFailures,
     Result,
     judge_failures,
     name_of,
@@ -189,7 +188,7 @@ def _check_gates(plan: EvaluationPlan) -> None:
                 f"--fail-under names {gate}, which this test set cannot show: {reason}"
             )
     best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
-    best |= views.document_ceilings(dataset, targets.named)
+    best |= views.ceilings_of(dataset, targets.named)
     check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
 
 
@@ -198,8 +197,8 @@ class PerspectiveScores:
     """What the perspectives show of a system's output: `frames` perspective -> scores of single
     questions.
 
-    `measured` are those frames of which something was scored, `states` why others were not; `taken`
-    is seconds.
+    `measured` are those frames of which something was scored, `states` why others were not, `seconds`
+    what each took.
     """
 
     output: SystemOutput
@@ -208,17 +207,12 @@ class PerspectiveScores:
     rows: Sequence[MeasureResult]
     safety: SafetyResults
     claims: pd.DataFrame | None = None
-    taken: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def measured(self) -> dict[str, pd.DataFrame]:
         """Return the frames of the perspectives that were measured."""
-        return {one.name: self.frames[one.name] for one in self.states if one.measured}
-
-    @property
-    def judge_failures(self) -> JudgeFailures:
-        """Return how often the judge failed."""
-        return judge_failures(self.output.judgements or ())
+        return {state.name: self.frames[state.name] for state in self.states if state.measured}
 
 
 def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
@@ -228,7 +222,7 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     rows: list[MeasureResult] = []
     safety = SafetyResults((), (), [])
     claims: pd.DataFrame | None = None
-    taken = dict(output.seconds)
+    seconds = dict(output.seconds)
     kinds = views.kinds_of(plan)
     with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
@@ -243,9 +237,9 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
                     rows.extend(measurement.rows)
                     safety = measurement.safety or safety
                     claims = claims if measurement.claims is None else measurement.claims
-            taken[kind.name] = round(taken.get(kind.name, 0.0) + time.perf_counter() - start, 3)
+            seconds[kind.name] = round(seconds.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    return PerspectiveScores(output, frames, states, rows, safety, claims, taken)
+    return PerspectiveScores(output, frames, states, rows, safety, claims, seconds)
 
 
 def _state(
@@ -268,9 +262,8 @@ def decide(
     deciding = plan.deciding
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    verdicts = cases.decide(
-        output, measured, plan.targets.cases, deciding.weights, scored.judge_failures.lost
-    )
+    lost = judge_failures(output.judgements or ()).lost
+    verdicts = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
     passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
     frames = {**scored.frames, "overall": verdicts.scores}
@@ -288,11 +281,11 @@ def _rows(
     plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets
 ) -> list[MeasureResult]:
     """Return a row for each measure, and one for each named measure of which there is no score."""
-    best = views.ceilings_of(scored.output, plan.named)
+    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
-    there = {state.name for state in scored.states if state.measured}
+    measured = {state.name for state in scored.states if state.measured}
     rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
-    rows = [row for row in [*rows, *scored.rows] if row.perspective in there]
+    rows = [row for row in [*rows, *scored.rows] if row.perspective in measured]
     missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
     n = len(plan.dataset.cases)
     empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
@@ -330,7 +323,7 @@ def _result(
         scores=scores,
         answers=output.answers,
         judgements=output.judgements or (),
-        timings=scored.taken,
+        timings=scored.seconds,
         facts={
             **views.chunk_statistics(output),
             **recalls,
@@ -364,9 +357,9 @@ def _diagnosed(
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
     texts = output.texts
-    held = {chunk.chunk_id for chunk in texts}
+    ids = {chunk.chunk_id for chunk in texts}
     run = {
-        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in held}
+        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
         for query_id, ranked in output.ranking.items()
     }
     return diagnose(
@@ -380,15 +373,11 @@ def _diagnosed(
     )
 
 
-def _name(model: Any) -> str:
-    return model if isinstance(model, str) else str(model.name)
-
-
 def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
     """Return the settings in which an evaluation and its baseline should agree."""
     return {
         "perspectives": list(plan.spec.perspective_names),
-        "embedder": _name(plan.embedder),
+        "embedder": plan.embedder_name,
         "support_model": plan.support_model,
         "judge": plan.judge_name,
         "targets": dict(targets.measures),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -94,7 +93,7 @@ def save(
     counts = _counts(result)
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
-    found_nothing = sorted(query_id for query_id, found in result.run.items() if not found)
+    found_nothing = sorted(query_id for query_id, ranked in result.run.items() if not ranked)
     config = {**result.config, "counts": counts, "found_nothing": found_nothing}
     texts = {
         "config.json": _json(config),
@@ -108,7 +107,8 @@ def save(
     if result.diagnosis is not None:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
     if result.rows:
-        texts[VERDICTS] = _verdicts_json(result)
+        decisions = json.dumps(plain(result.decisions), ensure_ascii=False, allow_nan=False)
+        texts[VERDICTS] = f"{decisions}\n"
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
         texts[JOURNAL] = (folder / JOURNAL).read_text(
@@ -123,8 +123,8 @@ def save(
 
 
 def _counts(result: Result) -> dict[str, int]:
-    """The number of entries in the files that are named so, by which a file that was cut short is
-    found.
+    """Return the number of entries in the files that are named so, by which a file that was cut
+    short is found.
     """
     return {
         "run": sum(map(len, result.run.values())),
@@ -133,16 +133,6 @@ def _counts(result: Result) -> dict[str, int]:
         "judgements": len(result.judgements),
         "rows": len(result.rows),
     }
-
-
-def _verdicts_json(result: Result) -> str:
-    parts = {one.name: getattr(result, one.name) for one in fields(Decisions)}
-    return json.dumps(plain(parts), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _decisions(text: str) -> dict[str, Any]:
-    read = _DECISIONS.validate_json(text)
-    return {one.name: getattr(read, one.name) for one in fields(Decisions)}
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -193,7 +183,8 @@ def load_result(path: str | Path) -> Result:
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     diagnosis = None
     if "diagnosis" in counts:
-        diagnosis = _diagnosis(path / DIAGNOSIS, config, counts["diagnosis"])
+        diagnosis = _diagnosis(path / DIAGNOSIS, config["questions"], counts["diagnosis"])
+    decisions = _read(path / VERDICTS, _DECISIONS.validate_json) if counts.get("rows") else None
     result = Result(
         name=path.resolve().name,
         config=config,
@@ -203,7 +194,7 @@ def load_result(path: str | Path) -> Result:
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
         diagnosis=diagnosis,
-        **(_read(path / VERDICTS, _decisions) if counts.get("rows") else {}),
+        **(decisions.decisions if decisions else {}),
     )
     for kind, count in _counts(result).items():
         if counts.get(kind, 0) != count:
@@ -211,14 +202,14 @@ def load_result(path: str | Path) -> Result:
             raise DataError(
                 _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
             )
-    for own in result.settings.get("measures", ()):
-        if find_measure(own["name"]) is None:
-            declare(Measure(**{**own, "bounds": tuple(own["bounds"])}))
+    for declared in result.settings.get("measures", ()):
+        if find_measure(declared["name"]) is None:
+            declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
 
 
 def load_results(folder: str | Path) -> Results:
-    """Every result in a folder, by name; all on the same data and the same questions.
+    """Read every result in a folder, by name; all on the same data and the same questions.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result.
@@ -245,9 +236,9 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     first = results[0]
-    asked = set(first.scores["query_id"])
+    query_ids = set(first.scores["query_id"])
     for other in results[1:]:
-        difference = asked ^ set(other.scores["query_id"])
+        difference = query_ids ^ set(other.scores["query_id"])
         if difference:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same "
@@ -264,12 +255,12 @@ def save_baseline(folder: Path, name: str) -> None:
 
 
 def _stored_baseline(folder: Path) -> str:
-    found = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
-    return str(found.get("baseline", "")) if isinstance(found, dict) else ""
+    record = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
+    return str(record.get("baseline", "")) if isinstance(record, dict) else ""
 
 
 def result_folders(folder: Path) -> list[Path]:
-    """The folders in a sweep's folder that hold a result, whole or damaged, by name."""
+    """Return the folders in a sweep's folder that hold a result, whole or damaged, by name."""
     return sorted(
         path
         for path in folder.iterdir()
@@ -284,15 +275,7 @@ def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
         return parse(path.read_bytes().decode("utf-8"))
     except FileNotFoundError as exc:
         raise DataError(_damaged(path, "it is missing")) from exc
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OSError,
-        RecursionError,
-    ) as exc:
+    except (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError) as exc:
         raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
 
 
@@ -303,36 +286,23 @@ def _damaged(path: Path, reason: str) -> str:
     )
 
 
-def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
-    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in
-    the file.
+def _diagnosis(path: Path, questions: Mapping[str, str], count: int) -> pd.DataFrame:
+    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
+    not in the file.
     """
-    failed: dict[str, dict[str, Any]] = _read(
-        path,
-        lambda text: {
-            row["query_id"]: _with_numbers(row) for row in map(parse_json, text.splitlines())
-        },
+    failed = _read(
+        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     )
-    if len(failed) != count or not set(failed) <= set(config["questions"]):
+    if len(failed) != count or not failed.keys() <= questions.keys():
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
     empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
     rows = [
-        {
-            "query_id": query_id,
-            "question": text,
-            "failed": query_id in failed,
-            **empty,
-            **failed.get(query_id, {}),
-        }
-        for query_id, text in config["questions"].items()
+        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty}
+        | failed.get(query_id, {})
+        for query_id, text in questions.items()
     ]
     columns = ["query_id", "question", "failed", *empty]
-    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
-
-
-def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {
-        name: None if row[name] is None else float(row[name])
-        for name in ("value", "held")
-        if name in row
-    }
+    try:
+        return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
+    except (TypeError, ValueError) as exc:
+        raise DataError(_damaged(path, str(exc))) from exc

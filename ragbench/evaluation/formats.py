@@ -28,7 +28,7 @@ _READERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (An
 
 
 def run_to_trec(run: Run) -> str:
-    """The run in TREC's six columns: query, Q0, document, rank from 1, score, tag.
+    """Return the run in TREC's six columns: query, Q0, document, rank from 1, score, tag.
 
     Ranked as trec_eval ranks: by score, equal scores by document id from the last to the first.
     Scores keep all their digits. White space and % in ids are written as in URLs, because white
@@ -68,7 +68,7 @@ def trec_to_run(text: str) -> Run:
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:
-    """The scores as CSV, sorted by question and measure; an empty field = unscored.
+    """Return the scores as CSV, sorted by question and measure; an empty field = unscored.
 
     Ids that a spreadsheet would take for a formula have an apostrophe before them, which reading
     removes. Values have 12 significant digits: what lies beyond depends on the order of additions,
@@ -112,8 +112,8 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
 
 
 def short(value: Any) -> str:
-    """A number with 12 significant digits, as every file of results has it: the rest is the order
-    of additions.
+    """Return a number with 12 significant digits, as every file of results has it: the rest is the
+    order of additions.
 
     >>> short(0.1 + 0.2), short(1.0)
     ('0.3', '1.0')
@@ -122,7 +122,7 @@ def short(value: Any) -> str:
 
 
 def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """The same with `short` numbers."""
+    """Return the same with `short` numbers."""
     return {
         key: float(short(value)) if isinstance(value, float) else value
         for key, value in values.items()
@@ -160,7 +160,7 @@ def json_lines(records: Iterable[Answer | Judgement]) -> str:
 
 
 def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
-    """The records that `json_lines` wrote; what a record leaves out has its default."""
+    """Return the records that `json_lines` wrote; what a record leaves out has its default."""
     # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as
     # they are.
     return tuple(_READERS[kind].validate_json(line) for line in text.split("\n") if line.strip())

@@ -62,10 +62,8 @@ def verdict_noise(
     verdicts += zip(*([case.passed for case in result.cases] for result in results), strict=True)
     flips = [runs - Counter(repeated).most_common(1)[0][1] for repeated in verdicts]
     rows = []
-    for of, counts in (("gate", flips[:1]), ("questions", flips[1:])):
-        if not counts:
-            continue
-        n, flipped = runs * len(counts), sum(counts)
-        low, high = wilson_interval(flipped, n)
-        rows.append((of, n, flipped, flipped / n, low, high))
+    for of, counts in {"gate": flips[:1], "questions": flips[1:]}.items():
+        if n := runs * len(counts):
+            flipped = sum(counts)
+            rows.append((of, n, flipped, flipped / n, *wilson_interval(flipped, n)))
     return pd.DataFrame(rows, columns=["of", "verdicts", "flips", "rate", "ci_low", "ci_high"])

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,13 @@ _MINIMUM = {
 }
 
 
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "chunker": check_chunker,
+    "retriever": check_retriever,
+    "language": find_language,
+    "prompt": check_prompt,
+    "measures": load_measures,
+}
 _WORDS = {
     str: "text",
     int: "a whole number",
@@ -74,8 +81,8 @@ _WORDS = {
 
 
 def typed(name: str, value: Any, types: Sequence[type]) -> Any:
-    """The value of a parameter as one of `types` (none: any); a whole number is fine where a number
-    is expected.
+    """Return the value of a parameter as one of `types` (none: any); a whole number is fine where a
+    number is expected.
 
     Raises:
         ConfigError: the value has another type.
@@ -90,12 +97,14 @@ def typed(name: str, value: Any, types: Sequence[type]) -> Any:
         return float(value)
     if not types or type(value) in types:
         return value
-    raise ConfigError(f"{name} is {value!r}; expected {' or '.join(_WORDS[own] for own in types)}")
+    raise ConfigError(
+        f"{name} is {value!r}; expected {' or '.join(_WORDS[kind] for kind in types)}"
+    )
 
 
 def notebook_parameters(**types: type) -> dict[str, Any]:
-    """The parameters of the notebook that calls this, as its parameters cell (or papermill) has set
-    them.
+    """Return the parameters of the notebook that calls this, as its parameters cell (or papermill)
+    has set them.
 
     Args:
         types: the type of each parameter that is not an option of an evaluation; those have the
@@ -119,13 +128,13 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         if name in declared
     }
     types = {**options, **types}
-    if strange := [name for name in declared if name not in types]:
-        for (
-            name
-        ) in strange:  # forgotten, so that the corrected cell can be run again in the same kernel
+    if unknown_names := [name for name in declared if name not in types]:
+        for name in (
+            unknown_names
+        ):  # forgotten, so that the corrected cell can be run again in the same kernel
             del declared[name]
         raise ConfigError(
-            unknown("parameter", strange[0], {**types, **EvaluationSpec.model_fields})
+            unknown("parameter", unknown_names[0], {**types, **EvaluationSpec.model_fields})
         )
     if missing := [name for name in types if name not in namespace]:
         raise ConfigError(
@@ -135,7 +144,8 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that make a configuration: all but those that only say where results go.
+    """Return the parameters that make a configuration: all but those that only say where results
+    go.
 
     Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline;
     any other system has no parameters of the pipeline.
@@ -153,19 +163,19 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     >>> configuration({"chunk_size": 128, "measures": ""})
     {'chunk_size': 128}
     """
-    own = {key: value for key, value in parameters.items() if key not in WHERE}
+    kept = {key: value for key, value in parameters.items() if key not in WHERE}
     for name in ("measures", "language"):
-        if own.get(name) == "":  # the configuration, and its name, of before there were any
-            del own[name]
-    system = own.get("system", "")
-    if "system" in own and is_pipeline(system):
-        own |= {"retriever": system} if system else {}
-        del own["system"]
+        if kept.get(name) == "":  # the configuration, and its name, of before there were any
+            del kept[name]
+    system = kept.get("system", "")
+    if "system" in kept and is_pipeline(system):
+        kept |= {"retriever": system} if system else {}
+        del kept["system"]
     elif system:
-        own = {
-            key: value for key, value in own.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)
+        kept = {
+            key: value for key, value in kept.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)
         }
-    for key, value in own.items():
+    for key, value in kept.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as exc:
@@ -173,22 +183,20 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
                 f"parameter {key!r} is {value!r}; expected text, a finite number, true or false, "
                 "or a list of such"
             ) from exc
-    return own
+    return kept
 
 
 def is_pipeline(system: Any) -> bool:
-    """Whether a `system` is ragbench's own pipeline: "", or the name of a retriever.
+    """Return True if a `system` is ragbench's own pipeline: "", or the name of a retriever.
 
     >>> [is_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
     [True, True, False, False, False]
     """
-    if not system:
-        return True
-    return str(system).partition(":")[0] in RETRIEVERS
+    return not system or str(system).partition(":")[0] in RETRIEVERS
 
 
 def config_name(parameters: Mapping[str, Any]) -> str:
-    """A name that is readable, safe as a file name, and its own for each set of parameters.
+    """Return a name that is readable, safe as a file name, and its own for each set of parameters.
 
     It ends in 8 hex digits of the SHA-256 of all parameters (in any order), so two configurations
     share a name with a probability of 1 in 4 billion per pair.
@@ -198,15 +206,15 @@ def config_name(parameters: Mapping[str, Any]) -> str:
     >>> config_name({"system": "services/notes.toml"})[:-8], config_name({"system": "my_rag:answer"})[:-8]
     ('notes-', 'my-rag-answer-')
     """
-    own = configuration(parameters)
-    if re.search(r"\s", str(own.get("prompt", ""))):
-        own["prompt"] = "own-prompt"  # its digest distinguishes it
-    if "system" in own:
-        own["system"] = re.sub(r"\.(toml|jsonl)$", "", str(own["system"]))
+    settings = configuration(parameters)
+    if re.search(r"\s", str(settings.get("prompt", ""))):
+        settings["prompt"] = "own-prompt"  # its digest distinguishes it
+    if "system" in settings:
+        settings["system"] = re.sub(r"\.(toml|jsonl)$", "", str(settings["system"]))
     words = [
-        _word(str(own[key]))
+        _word(str(settings[key]))
         for key in _READABLE
-        if own.get(key) not in (None, "", "extractive", "cited")
+        if settings.get(key) not in (None, "", "extractive", "cited")
     ]
     readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
     canonical = json.dumps(
@@ -238,20 +246,13 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     parameters = configuration(parameters)
     if system := parameters.get("system"):
         check_system(system, folder=folder)
-    if "chunker" in parameters:
-        check_chunker(parameters["chunker"])
+    for name, check in _CHECKS.items():
+        if name in parameters:
+            check(parameters[name])
     if parameters.get("reranker"):
         check_reranker(parameters["reranker"])
-    if "retriever" in parameters:
-        check_retriever(parameters["retriever"])
-    if "language" in parameters:
-        find_language(parameters["language"])
     if "llm" in parameters:
         check_generator(parameters["llm"])
-    if "prompt" in parameters:
-        check_prompt(parameters["prompt"])
-    if parameters.get("measures"):
-        load_measures(parameters["measures"])
     if judge := spec_of(parameters).judge:
         check_llm(judge)
     for name, least in _MINIMUM.items():
@@ -291,14 +292,16 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
         ModelError: with the reason of the first failure.
     """
     requests: dict[str, Sequence[Completion | Answer]] = {
-        "answers": [one.usage for one in answers if one.usage] or answers,
-        "verdicts": [one for judgement in judgements for one in judgement.usage],
+        "answers": [request.usage for request in answers if request.usage] or answers,
+        "verdicts": [request for judgement in judgements for request in judgement.usage],
     }
-    for what, asked in requests.items():
+    for what, replies in requests.items():
         failed = [
-            one for one in asked if one.error is not None and one.failure is not FailureKind.BUDGET
+            request
+            for request in replies
+            if request.error is not None and request.failure is not FailureKind.BUDGET
         ]
-        if failed and len(failed) == len(asked):
+        if failed and len(failed) == len(replies):
             first = failed[0]
             raise ModelError(
                 f"every one of {len(failed)} requests for {what} failed, the first: {first.error}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from ragbench.metrics.retrieval import FAMILIES
 from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.tidy import answer_language
-from ragbench.registry import KS, is_ranking_measure, measure_of
+from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
@@ -54,6 +54,7 @@ _REACHED = (
     "context_evidence_recall",
     "context_chunk_recall",
 )
+_ANSWER_LABELS = ("reference_answer", "gold_facts", "required_keywords")
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
 _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
 _MANY_CHUNKS = 5_000
@@ -68,7 +69,7 @@ _NO_TEXTS = "the system does not report which texts it answered from"
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataFrame:
-    """Ranking measures at every level that the labels allow, evidence found, and what reached the
+    """Score rankings at every level that the labels allow, the evidence found, and what reached the
     context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
@@ -83,52 +84,42 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
             judged = {
                 name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")
             }
-            measures = [one for name in measures for one in (name, judged.get(name)) if one]
-        found = score_retrieval(
+            measures = [
+                measure for name in measures for measure in (name, judged.get(name)) if measure
+            ]
+        scores = score_retrieval(
             dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures
         )
         complete = {
-            name for name, part in found.groupby("measure") if part["value"].min() == 1
+            name for name, part in scores.groupby("measure") if part["value"].min() == 1
         } - set(named)
         frames.append(
-            found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))]
+            scores[~(scores["measure"].isin(complete) & scores["measure"].str.startswith("Judged"))]
         )
     context = score_context(dataset, answers, answered.texts)
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
-        known = {chunk.chunk_id for chunk in answered.chunks}
-        held = {
-            query: {i: s for i, s in found.items() if i in known}
-            for query, found in answered.ranking.items()
+        ids = {chunk.chunk_id for chunk in answered.chunks}
+        run_of_chunks = {
+            query: {i: s for i, s in scores.items() if i in ids}
+            for query, scores in answered.ranking.items()
         }
-        usual = score_spans(dataset, held, answered.chunks, tokenizer=answered.tokenizer)
+        matches = [match for name in named if (match := _SPAN.match(name))]
+        depths = {int(match[1]) for match in matches if not match[2]}
+        budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
+        options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
+        usual = score_spans(dataset, run_of_chunks, ks=sorted({*KS, *depths}), **options)
         usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
-        if more := [
-            name for name in named if _SPAN.match(name) and name not in set(usual["measure"])
-        ]:
-            # on their own: span_recall_auc depends on the budgets
-            depths = {
-                end: sorted(
-                    {int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end}
-                )
-                for end in ("", "tok")
-            }
-            extra = score_spans(
-                dataset,
-                held,
-                answered.chunks,
-                ks=depths[""],
-                budgets=depths["tok"],
-                tokenizer=answered.tokenizer,
-            )
-            frames.append(extra[extra["measure"].isin(more)])
+        if budgets:  # on their own: span_recall_auc depends on the budgets
+            extra = score_spans(dataset, run_of_chunks, ks=(), budgets=sorted(budgets), **options)
+            frames.append(extra[extra["measure"].isin(named)])
     return pd.concat(frames, ignore_index=True)
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:
-    """The usual ranking measures at these levels, and those of `named` that are ranking measures at
-    one of them.
+    """Return the usual ranking measures at these levels, and those of `named` that are ranking
+    measures at one of them.
     """
     usual = [f"{_PREFIX[level]}{name}" for level in levels for name in _ALWAYS]
     more = [name for name in named if is_ranking_measure(name) and measure_of(name).level in levels]
@@ -151,7 +142,8 @@ def at_depths(depths: Sequence[int] = KS) -> list[str]:
 
 
 def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
-    """`score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not known.
+    """Return `score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not
+    known.
 
     Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
     many.
@@ -163,22 +155,22 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
             :: -(-len(answered.chunks) // _MANY_CHUNKS)
         ]
     )
-    own = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
-    table = score_chunks(answered.dataset, own, tokenizer=answered.tokenizer)
-    found = dict(zip(table["measure"], table["value"], strict=True))
+    sample = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
+    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
+    values = dict(zip(table["measure"], table["value"], strict=True))
     return {
         "chunks": len(answered.chunks),
-        **{n: float(v) for n, v in found.items() if n != "chunks" and v == v},
+        **{n: float(v) for n, v in values.items() if n != "chunks" and v == v},
     }
 
 
 def levels_of(answered: SystemOutput) -> tuple[str, ...]:
-    """The levels that the ranking can be scored at, of "document", "span" and "chunk"."""
+    """Return the levels that the ranking can be scored at, of "document", "span" and "chunk"."""
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
 def judged_by(answered: SystemOutput) -> str:
-    """What the ranking is judged by, in words."""
+    """Return what the ranking is judged by, in words."""
     return f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(answered))}"
 
 
@@ -188,14 +180,14 @@ def passages_in_doubt(answered: SystemOutput) -> str:
     """
     counts = answered.system.get("matched_passages", {})
     several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
-    found = [not_attributable(answered.system)]
+    doubts = [not_attributable(answered.system)]
     if several > _MAX_IN_DOUBT * total:
-        found.append(
+        doubts.append(
             f"{several} of {total} passages ({several / total:.0%}) are in two or three "
             "documents, and count for the least relevant of them; ids of documents in the "
             "system's contexts remove the doubt"
         )
-    return "; ".join(filter(None, found))
+    return "; ".join(filter(None, doubts))
 
 
 def not_attributable(system: Mapping[str, Any]) -> str:
@@ -215,45 +207,38 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     )
 
 
-def ceilings_of(answered: SystemOutput, named: Sequence[str] = ()) -> dict[str, float]:
-    """measure -> the mean of the best values that any system could reach, over the judged
-    questions.
+def ceilings_of(
+    dataset: Dataset, named: Sequence[str] = (), answered: SystemOutput | None = None
+) -> dict[str, float]:
+    """Return measure -> the mean of the best values that any system could reach, over the judged
+    questions; before a system `answered`, those of documents.
     """
-    measures = ranking_measures(levels_of(answered), named)
-    if not measures:
+    levels = levels_of(answered) if answered else retrieval_levels(dataset)
+    if not (measures := ranking_measures(levels, named)):
         return {}
-    ceilings = retrieval_ceilings(
-        answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks, measures=measures
+    best = retrieval_ceilings(
+        dataset,
+        chunk_run=answered.ranking if answered else None,
+        chunks=answered.chunks if answered else (),
+        measures=measures,
     )
-    best = ceilings.groupby("measure", sort=False)["value"].mean().dropna()
-    return {str(name): float(value) for name, value in best.items()}
-
-
-def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, float]:
-    """The ceilings that are known before a system is asked: those of documents."""
-    if not any(map(bool, dataset.qrels.values())):
-        return {}
-    best = (
-        retrieval_ceilings(dataset, measures=ranking_measures(["document"], named))
-        .groupby("measure")["value"]
-        .mean()
-    )
-    return {str(name): float(value) for name, value in best.dropna().items()}
+    means = best.groupby("measure", sort=False)["value"].mean().dropna()
+    return {str(name): float(value) for name, value in means.items()}
 
 
 def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFrame:
-    """How right the answers are, and `answered`: 1 where an answer was given to a question that has
-    one, else 0.
+    """Return how right the answers are, and `answered`: 1 where an answer was given to a question
+    that has one, else 0.
     """
-    given = {answer.query_id: answer for answer in answered.answers}
+    by_query = {answer.query_id: answer for answer in answered.answers}
     rows = [
         (
             case.query_id,
             "answered",
-            _gave(given.get(case.query_id)) if case.answerable else math.nan,
+            _gave(by_query.get(case.query_id)) if case.answerable else math.nan,
         )
         for case in answered.dataset.cases
-        if _answer_label(case) or not case.answerable
+        if _has_label(case, _ANSWER_LABELS) or not case.answerable
     ]
     return pd.concat(
         [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
@@ -270,21 +255,11 @@ def _gave(answer: Answer | None) -> float:
     return float(bool(answer.text.strip()))
 
 
-def _wanted(case: Case) -> bool:
-    return bool(case.evidence or case.relevant_chunks or case.expected_chunks)
-
-
-def _answer_label(case: Case) -> bool:
-    return bool((case.reference_answer or "").strip() or case.gold_facts or case.required_keywords)
-
-
-def _pipeline_label(case: Case) -> bool:
-    return bool(
-        case.expected_outcome
-        or case.required_flags
-        or case.forbidden_flags
-        or case.min_citations is not None
-        or case.latency_budget_ms
+def _has_label(case: Case, names: Iterable[str]) -> bool:
+    """Return True if a case has one of these labels; 0 is one, and a blank text none."""
+    values = (getattr(case, name) for name in names)
+    return any(
+        value == 0 or bool(value.strip() if isinstance(value, str) else value) for value in values
     )
 
 
@@ -393,16 +368,17 @@ def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 class PerspectiveKind:
     """One way of looking at a system: what it needs of a system's output, and what it measures.
 
-    `needs` are names in `_NEEDS`. `is_labelled` states whether a dataset has the labels, with the
-    measures that the user named; `labels` names them. Perspectives `of_answers` decide whether a
-    question passes; one `of_samples` also looks at safety samples.
+    `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording`
+    describes, but where a dataset and the measures that the user named do `without`. Perspectives
+    `of_answers` decide whether a question passes; one `of_samples` also looks at safety samples.
     """
 
     name: str
     measure: Callable[[EvaluationPlan, SystemOutput], Measurement]
     needs: tuple[str, ...] = ()
-    is_labelled: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: True
-    labels: str = ""
+    labels: tuple[str, ...] = ()
+    wording: str = ""
+    without: Callable[[Dataset, Sequence[str]], bool] = lambda dataset, named: False
     of_answers: bool = False
     of_samples: bool = False
 
@@ -416,7 +392,10 @@ class PerspectiveKind:
             self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
         ):
             return "no labels: the test set has no questions"
-        return "" if self.is_labelled(dataset, named) else f"no labels: no question {self.labels}"
+        if not self.labels or self.without(dataset, named):
+            return ""
+        is_labelled = any(_has_label(case, self.labels) for case in dataset.cases)
+        return "" if is_labelled else f"no labels: no question {self.wording}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
@@ -426,20 +405,8 @@ class PerspectiveKind:
         )
 
 
-def _ranks(dataset: Dataset, named: Sequence[str]) -> bool:
-    return any(map(bool, dataset.qrels.values())) or any(map(_wanted, dataset.cases))
-
-
-def _corrects(dataset: Dataset, named: Sequence[str]) -> bool:
-    return any(map(_answer_label, dataset.cases))
-
-
-def _expects(dataset: Dataset, named: Sequence[str]) -> bool:
-    """Return True if there are labels, or a target of the user names latency or cost, which need
-    none.
-    """
-    free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
-    return free or any(map(_pipeline_label, dataset.cases))
+def _needs_no_label(measure: str) -> bool:
+    return measure == "cost_usd" or is_latency_measure(measure)
 
 
 _NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
@@ -456,8 +423,9 @@ KINDS = {
             "retrieval",
             _retrieval,
             ("contexts", "documents"),
-            _ranks,
+            ("evidence", "relevant_chunks", "expected_chunks"),
             "names a relevant document, passage or chunk",
+            lambda dataset, named: any(map(bool, dataset.qrels.values())),
         ),
         PerspectiveKind("context", _context, ("texts",)),
         PerspectiveKind("groundedness", _groundedness, ("answers", "texts"), of_answers=True),
@@ -465,7 +433,7 @@ KINDS = {
             "answer",
             _answer,
             ("answers",),
-            _corrects,
+            _ANSWER_LABELS,
             "has a reference answer, gold facts or required keywords",
             of_answers=True,
         ),
@@ -473,8 +441,15 @@ KINDS = {
             "pipeline",
             _pipeline,
             ("answers",),
-            _expects,
+            (
+                "expected_outcome",
+                "required_flags",
+                "forbidden_flags",
+                "min_citations",
+                "latency_budget_ms",
+            ),
             "has an expected outcome, flags, citations or a latency budget",
+            lambda dataset, named: any(map(_needs_no_label, named)),
             of_answers=True,
         ),
         PerspectiveKind("safety", _safety, of_samples=True),

@@ -1,12 +1,10 @@
-"""What a result was made with, and how long it took."""
+"""What a result was made with."""
 
 from __future__ import annotations
 
 import os
 import platform
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -30,8 +28,8 @@ _DECIDING = (
 
 
 def environment() -> dict[str, Any]:
-    """What may change a number or a latency: Python, platform, cores, versions. Nothing that names
-    a machine or user.
+    """Return what may change a number or a latency: Python, platform, cores, versions. Nothing that
+    names a machine or user.
 
     >>> sorted(environment())
     ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']
@@ -51,30 +49,8 @@ def environment() -> dict[str, Any]:
 
 
 def own_version() -> str:
-    """The version of ragbench that is installed."""
+    """Return the version of ragbench that is installed."""
     try:
         return version("ragbench-lab")
     except PackageNotFoundError:  # a checkout on PYTHONPATH
         return "unknown"
-
-
-class Timings:
-    """Seconds per stage, measured with a monotonic clock; a stage that is entered again adds up.
-
-    >>> timings = Timings()
-    >>> with timings("index"):
-    ...     _ = sum(range(10))
-    >>> list(timings.seconds), timings.seconds["index"] >= 0
-    (['index'], True)
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
@@ -16,17 +16,14 @@ MAX_FAILED_JUDGEMENTS = 0.2
 """An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
 """
 
-VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
-"""How a measure compares with its target."""
-
 
 def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
-    """Scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
+    """Return scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def known_number(value: Any) -> float | None:
-    """A number as records have it: None where there is none, or it is not finite.
+    """Return a number as records have it: None where there is none, or it is not finite.
 
     >>> known_number(float("nan")), known_number(1)
     (None, 1.0)
@@ -56,8 +53,9 @@ class MeasureResult:
     `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low`
     and `ci_high` are its 95 % interval. `ceiling` is the best value that any system could reach
     (the lowest where lower is better), None where that is not known. `target` is the minimum (the
-    maximum where lower is better), None where there is none. `verdict` is one of `VERDICTS`, by the
-    value itself; `sure` states whether the whole interval is on that side.
+    maximum where lower is better), None where there is none. `verdict` is "passed", "missed",
+    "unreachable", "unscored" or "no target", by the value itself; `sure` states whether the whole
+    interval is on that side.
     """
 
     measure: str
@@ -88,16 +86,16 @@ class CaseResult:
 
     query_id: str
     question: str
-    category: str
-    query_type: str
-    passed: bool | None
-    reasons: tuple[str, ...]
-    outcome: str | None
-    expected_outcome: str | None
-    answer: str
-    retrieved: tuple[str, ...]
-    relevant: tuple[str, ...]
-    scores: Mapping[str, float | None]
+    category: str = ""
+    query_type: str = ""
+    passed: bool | None = None
+    reasons: tuple[str, ...] = ()
+    outcome: str | None = None
+    expected_outcome: str | None = None
+    answer: str = ""
+    retrieved: tuple[str, ...] = ()
+    relevant: tuple[str, ...] = ()
+    scores: Mapping[str, float | None] = field(default_factory=dict)
     unsupported_claims: tuple[str, ...] = ()
     fabricated_numbers: tuple[str, ...] = ()
     invented_claims: tuple[str, ...] = ()
@@ -222,9 +220,12 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """What got worse: names of measures, and of pass/fail counts."""
+        """Return what got worse: names of measures, and of pass/fail counts."""
         measures = [change.measure for change in self.changes if change.verdict == "regression"]
-        return (*measures, *(one.what for one in self.pass_fail if one.verdict == "regression"))
+        return (
+            *measures,
+            *(group.what for group in self.pass_fail if group.verdict == "regression"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +265,15 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
-    """The sum in US dollars of all costs, or of those of one part; None where one of them is
+    """Return the sum in US dollars of all costs, or of those of one part; None where one of them is
     unknown.
 
     >>> cost = Cost("judge", "openai:mine", 3, 0, 0, 900, 60, None)
     >>> total_cost([cost]), total_cost([cost], "generator")
     (None, 0.0)
     """
-    own = [cost.usd for cost in costs if not part or cost.part == part]
-    return None if None in own else math.fsum(usd for usd in own if usd is not None)
+    usd_of_part = [cost.usd for cost in costs if not part or cost.part == part]
+    return None if None in usd_of_part else math.fsum(usd for usd in usd_of_part if usd is not None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -292,3 +293,8 @@ class Decisions:
     comparison: Comparison | None = None
     latency: tuple[Latency, ...] = ()
     costs: tuple[Cost, ...] = ()
+
+    @property
+    def decisions(self) -> dict[str, Any]:
+        """Return what was decided by name: the fields of `Decisions`."""
+        return {each.name: getattr(self, each.name) for each in fields(Decisions)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from ragbench.evaluation.records import Decisions
 from ragbench.evaluation.result import Result
 
 _DIGITS = 6  # beyond them the same embedding may differ between machines
@@ -15,7 +14,7 @@ _DIGITS = 6  # beyond them the same embedding may differ between machines
 
 def report_json(result: Result) -> str:
     """Return the text of report.json: fields in their order, numbers to 6 decimals, never NaN."""
-    decided = {one.name: getattr(result, one.name) for one in fields(Decisions)}
+    decided = result.decisions
     del decided["rows"], decided["verdicts"]
     record = {
         "ragbench": "report",

@@ -95,12 +95,12 @@ class SystemOutput:
         """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
         passage's, or (then "") not known.
         """
-        known = {chunk.chunk_id for chunk in self.chunks}
+        ids = {chunk.chunk_id for chunk in self.chunks}
         more: dict[str, Chunk] = {}
         for answer in self.answers:
             passages = {passage.passage_id: passage for passage in answer.passages}
             for context in answer.contexts:
-                if context not in known and context not in more:
+                if context not in ids and context not in more:
                     passage = passages.get(context)
                     text, doc_id = (passage.text, passage.doc_id) if passage else ("", "")
                     more[context] = Chunk(context, doc_id, 0, len(text), text)
@@ -108,8 +108,8 @@ class SystemOutput:
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
-    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a
-    `Pipeline`.
+    """Return the system that the parameters of `evaluate.ipynb` describe: what `system` names, or
+    else a `Pipeline`.
 
     A `system` that is a retriever's name is the pipeline with that retriever. Constructing the
     pipeline is indexing.
@@ -124,11 +124,11 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline
     Raises:
         ConfigError, DataError, ModelError: as `Pipeline`.
     """
-    own = configuration(parameters)
-    if own.get("system"):
-        return str(own["system"])
-    options = {name: own[name] for name in OF_PIPELINE if name in own}
-    options["max_context_tokens"] = own.get("max_context_tokens") or None
+    settings = configuration(parameters)
+    if settings.get("system"):
+        return str(settings["system"])
+    options = {name: settings[name] for name in OF_PIPELINE if name in settings}
+    options["max_context_tokens"] = settings.get("max_context_tokens") or None
     return Pipeline(dataset, **options)
 
 
@@ -302,7 +302,7 @@ def _answers(
     alone: Mapping[str, Answer] = {}
     is_asked = isinstance(system, System) and not isinstance(system, RecordedSystem)
     if not isinstance(system, System):
-        given = _one_per_case(dataset, system)
+        replies = _one_per_case(dataset, system)
     else:
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
@@ -313,9 +313,9 @@ def _answers(
                 dataset,
                 timed,
             )
-        given = ask(system, dataset, concurrency=concurrency, known=alone)
+        replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
-    matched = match_passages(given, dataset)
+    matched = match_passages(replies, dataset)
     _warn_of_lost(about["name"], matched.is_foreign)
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
@@ -331,7 +331,7 @@ def _answers(
             "matched_passages": matched.counts,
             **({"is_foreign": True} if matched.is_foreign else {}),
         },
-        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in given),
+        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in replies),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
         has_answers=all_failed
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
@@ -355,47 +355,39 @@ def _warn_of_lost(name: str, is_foreign: bool) -> None:
 def _safety_answers(
     answered: SystemOutput, system: System | Sequence[Answer], concurrency: int
 ) -> dict[str, Answer]:
-    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are
-    left out.
+    """Return sample_id -> the answer to each safety input; those that failed, or were not recorded,
+    are left out.
     """
-    dataset = answered.dataset
-    lost = [one.failed and one.failure is not FailureKind.DRY_RUN for one in answered.answers]
+    lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
         return {}
-    asked = _safety_queries(dataset)
-    if not isinstance(system, System):
-        return {
-            answer.query_id: answer
-            for answer in system
-            if answer.query_id in asked and not answer.failed
-        }
-    cases = [Case(query_id, text) for query_id, text in asked.items()]
-    answers = ask(
-        system,
-        replace(dataset, cases=cases, qrels={}),
-        concurrency=concurrency,
-        label="safety samples",
-    )
+    queries = _safety_queries(answered.dataset)
+    answers: Sequence[Answer]
+    if isinstance(system, System):
+        cases = [Case(query_id, text) for query_id, text in queries.items()]
+        samples = replace(answered.dataset, cases=cases, qrels={})
+        answers = ask(system, samples, concurrency=concurrency, label="safety samples")
+    else:
+        answers = [answer for answer in system if answer.query_id in queries]
     return {answer.query_id: answer for answer in answers if not answer.failed}
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:
-    """sample_id -> text of the safety inputs whose id is not that of a question too."""
+    """Return sample_id -> text of the safety inputs whose id is not that of a question too."""
     return {
-        one.sample_id: one.text
-        for one in dataset.safety_inputs
-        if one.sample_id not in dataset.queries
+        sample.sample_id: sample.text
+        for sample in dataset.safety_inputs
+        if sample.sample_id not in dataset.queries
     }
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     queries = dataset.queries
-    alone: dict[str, Answer] = {}
     if system.llm == "extractive":
         answers = ask(system, dataset)
         alone = _ask_alone(system.answer, dataset, timed)
         answers = [
-            replace(one, latency_ms=alone.get(one.query_id, one).latency_ms) for one in answers
+            replace(each, latency_ms=alone.get(each.query_id, each).latency_ms) for each in answers
         ]
     else:
         with warnings.catch_warnings():
@@ -408,13 +400,6 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     prompts = {
         answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers
     }
-    about = {
-        "name": system.name,
-        "kind": "Pipeline",
-        "chunks": len(system.chunks),
-        "language": system.language,
-        **system.ann_recall,
-    }
     return SystemOutput(
         dataset,
         answers,
@@ -422,7 +407,14 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         ranking=ranking,
         chunks=system.chunks,
         latency=list(alone.values()),
-        system={**about, "chunking": _chunking(system.chunks)},
+        system={
+            "name": system.name,
+            "kind": "Pipeline",
+            "chunks": len(system.chunks),
+            "language": system.language,
+            **system.ann_recall,
+            "chunking": _chunking(system.chunks),
+        },
         prompts={query_id: text for query_id, text in prompts.items() if text},
         concurrency=1,
         seconds=dict(system.seconds),
@@ -435,26 +427,23 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
 def _ask_alone(
     answer: Callable[[str, str], Answer], dataset: Dataset, timed: int
 ) -> dict[str, Answer]:
-    """query_id -> the answers to questions that were asked one at a time, in their order.
+    """Return query_id -> the answers to questions that were asked one at a time, in their order.
 
     They are the first `timed`, as far as they come within a minute, and those with a budget. Where
     the first few all fail, the others are not waited for.
     """
-    budgeted = (
-        {case.query_id for case in dataset.cases if case.latency_budget_ms} if timed else set()
-    )
-    wanted = [
-        case.query_id
+    cases = [
+        case
         for i, case in enumerate(dataset.cases)
-        if i < timed or case.query_id in budgeted
+        if i < timed or (timed and case.latency_budget_ms)
     ]
     start = time.monotonic()
     answers: dict[str, Answer] = {}
-    with progress_bar(len(wanted), "timing", "questions") as bar:
-        for query_id in wanted:
-            if query_id in budgeted or time.monotonic() - start < _TIMED_S:
-                answers[query_id] = answer(query_id, dataset.queries[query_id])
-                if len(answers) == _HOPELESS and all(one.failed for one in answers.values()):
+    with progress_bar(len(cases), "timing", "questions") as bar:
+        for case in cases:
+            if case.latency_budget_ms or time.monotonic() - start < _TIMED_S:
+                answers[case.query_id] = answer(case.query_id, case.text)
+                if len(answers) == _HOPELESS and all(each.failed for each in answers.values()):
                     break
             bar.update()
     return answers
@@ -464,19 +453,14 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     """Raise if every answer belongs to another test set; warn if only some belong to no question of
     this one.
     """
-    strange = system.unasked({**_safety_queries(dataset), **dataset.queries})
-    if not strange or not dataset.cases:
+    unknown_ids = system.unasked({**_safety_queries(dataset), **dataset.queries})
+    if not unknown_ids or not dataset.cases:
         return
-    known = len(system.unasked({})) - len(strange)
-    if not known:
-        raise DataError(
-            f"none of the {len(strange)} answers of {system.name!r} belongs to a question "
-            f"of {dataset.name!r}: they have ids such as {strange[0]!r}, the test "
-            f"set {dataset.cases[0].query_id!r}"
-        )
-    first = ", ".join(map(repr, strange[:3]))
+    if len(unknown_ids) == len(system.unasked({})):
+        raise _none_belongs(unknown_ids, dataset, f" of {system.name!r}")
+    first = ", ".join(map(repr, unknown_ids[:3]))
     warnings.warn(
-        f"{system.name}: {len(strange)} answers do not belong to a question of {dataset.name!r} "
+        f"{system.name}: {len(unknown_ids)} answers do not belong to a question of {dataset.name!r} "
         f"and are left out (first: {first})",
         DataWarning,
         stacklevel=3,
@@ -484,7 +468,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
 
 
 def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
-    """One answer per case, in the order of the cases; a missing one is a failed one."""
+    """Return one answer per case, in the order of the cases; a missing one is a failed one."""
     for answer in answers:
         if not isinstance(answer, Answer):
             raise ConfigError(
@@ -496,16 +480,19 @@ def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
         [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
         raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
     if answers and not by_query.keys() & dataset.queries.keys():
-        raise DataError(
-            f"none of the {len(answers)} answers belongs to a question of {dataset.name!r}: they "
-            f"have ids such as {answers[0].query_id!r}, the test "
-            f"set {next(iter(dataset.queries), '')!r}"
-        )
+        raise _none_belongs([answer.query_id for answer in answers], dataset)
     return [
         by_query.get(query_id)
         or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
         for query_id in dataset.queries
     ]
+
+
+def _none_belongs(query_ids: Sequence[str], dataset: Dataset, whose: str = "") -> DataError:
+    return DataError(
+        f"none of the {len(query_ids)} answers{whose} belongs to a question of {dataset.name!r}: they "
+        f"have ids such as {query_ids[0]!r}, the test set {next(iter(dataset.queries), '')!r}"
+    )
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
@@ -516,6 +503,6 @@ def _ranked(answer: Answer) -> dict[str, float]:
 
 
 def _chunking(chunks: Sequence[Chunk]) -> str:
-    """Which pieces the documents are cut into, in 12 hex digits."""
+    """Return which pieces the documents are cut into, in 12 hex digits."""
     borders = "\n".join(f"{chunk.doc_id} {chunk.start} {chunk.end}" for chunk in chunks)
     return hashlib.sha256(borders.encode()).hexdigest()[:12]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from ragbench.datasets.beir import testset_record
 from ragbench.errors import printable
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import Timings, environment
+from ragbench.evaluation.provenance import environment
 from ragbench.evaluation.records import (
     MAX_FAILED_JUDGEMENTS,
     CaseResult,
@@ -58,13 +60,11 @@ class JudgeFailures(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """How much failed and why; "" where nothing did."""
+        """Return how much failed and why; "" where nothing did."""
+        if not self.failed:
+            return ""
         part = f"{self.failed} of {self.requested} judgements failed"
-        return (
-            f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}"
-            if self.failed
-            else ""
-        )
+        return f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}"
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
@@ -74,18 +74,13 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
     """
     requested = [judgement for judgement in judgements if judgement.samples]
-    failed = [
-        judgement for judgement in requested if judgement.state in ("judge_failed", "unreadable")
-    ]
+    failed = [each for each in requested if each.state in ("judge_failed", "unreadable")]
     if not failed:
         return JudgeFailures(len(requested))
-    worst = max((one.criterion for one in failed), key=[one.criterion for one in failed].count)
-    lost = frozenset(
-        one.query_id for one in failed if one.criterion in ("correctness", "faithfulness")
-    )
-    n_requested, n_failed = (
-        sum(one.criterion == worst for one in some) for some in (requested, failed)
-    )
+    [(worst, n_failed)] = Counter(each.criterion for each in failed).most_common(1)
+    n_requested = sum(each.criterion == worst for each in requested)
+    decisive = ("correctness", "faithfulness")
+    lost = frozenset(each.query_id for each in failed if each.criterion in decisive)
     return JudgeFailures(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
 
 
@@ -161,11 +156,11 @@ class Result(Decisions):
 
     @property
     def measures(self) -> pd.DataFrame:
-        """One row per measure: perspective, value (the mean), interval, counts, ceiling, target and
-        verdict.
+        """Return one row per measure: perspective, value (the mean), interval, counts, ceiling,
+        target and verdict.
         """
-        columns = [one.name for one in fields(MeasureResult)]
-        rows = [[getattr(row, name) for name in columns] for row in self.rows]
+        columns = [column.name for column in fields(MeasureResult)]
+        rows = [astuple(row) for row in self.rows]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
         return pd.DataFrame(rows, columns=columns).astype(numbers)
 
@@ -181,24 +176,15 @@ class Result(Decisions):
             scores.setdefault(query_id, {})[name] = known_number(value)
         cases = []
         for query_id, values in scores.items():
-            answer = answers.get(query_id) or Answer(
-                query_id, "", outcome="failed", error="no answer"
-            )
+            missing = Answer(query_id, "", outcome="failed", error="no answer")
+            answer = answers.get(query_id) or missing
             decided: dict[str, Any] = {
-                "passed": None,
-                "category": "",
-                "query_type": "",
-                "expected_outcome": None,
-                "reasons": (),
-                "relevant": (),
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in self.verdicts.get(query_id, {}).items()
-                },
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in self.verdicts.get(query_id, {}).items()
             }
             case = CaseResult(
-                query_id=query_id,
-                question=self.queries.get(query_id, ""),
+                query_id,
+                self.queries.get(query_id, ""),
                 outcome=outcome_of(answer),
                 answer=masked(answer.text),
                 retrieved=tuple(map(masked_id, answer.contexts)),
@@ -210,8 +196,8 @@ class Result(Decisions):
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question: query_id, question, category, answer, outcome, passed, reasons why
-        not, the first cause of failure, and the main measures.
+        """Return one row per question: query_id, question, category, answer, outcome, passed,
+        reasons why not, the first cause of failure, and the main measures.
         """
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         causes: Mapping[str, str] = {}
@@ -230,7 +216,7 @@ class Result(Decisions):
 
     @property
     def claims(self) -> pd.DataFrame:
-        """One row per claim in doubt: query_id, claim, problem and by whom it was found.
+        """Return one row per claim in doubt: query_id, claim, problem and by whom it was found.
 
         `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
         "judge".
@@ -252,7 +238,7 @@ class Result(Decisions):
         counts = {"passed": sum(decided), "failed": len(decided) - sum(decided)}
         counts["undecided"] = len(self.cases) - len(decided)
         failures = self.judge_failures
-        if any(one.name == "groundedness" and one.measured for one in self.perspectives):
+        if any(state.name == "groundedness" and state.measured for state in self.perspectives):
             counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in self.cases)
             counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in self.cases)
         if failures.requested:
@@ -309,8 +295,8 @@ class Result(Decisions):
         )
 
     def _repr_html_(self) -> str:
-        shown = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
-        return self.measures[shown].round(3).to_html(index=False, border=0, na_rep="")
+        columns = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
+        return self.measures[columns].round(3).to_html(index=False, border=0, na_rep="")
 
 
 def new_result(
@@ -322,8 +308,8 @@ def new_result(
     name: str = "",
     answers: Sequence[Answer] = (),
     judgements: Sequence[Judgement] = (),
-    timings: Timings | Mapping[str, float] | None = None,
-    facts: Mapping[str, Any] | None = None,
+    timings: Mapping[str, float] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
     diagnosis: pd.DataFrame | None = None,
     system: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -363,11 +349,10 @@ def new_result(
         },
         **({"system": dict(system)} if system else {}),
         **({"settings": dict(settings)} if settings else {}),
-        "facts": shortened(facts or {}),
+        "facts": shortened(facts),
         "environment": environment(),
         "questions": dataset.queries,
     }
-    seconds = timings.seconds if isinstance(timings, Timings) else dict(timings or {})
     return Result(
         name,
         config,
@@ -375,7 +360,7 @@ def new_result(
         scores,
         tuple(answers),
         tuple(judgements),
-        seconds,
+        dict(timings),
         diagnosis,
         rows=decisions.pop("rows", None) or tuple(rows_of(scores)),
         **decisions,

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, printable, unknown
+from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
@@ -57,8 +57,7 @@ class Results(Sequence[Result]):
             return Results(self._results[key], baseline=self.baseline)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
-            if key not in by_name:
-                raise ConfigError(unknown("result", key, by_name))
+            check_known("result", by_name, key)
             return by_name[key]
         return self._results[key]
 
@@ -67,15 +66,13 @@ class Results(Sequence[Result]):
 
     @property
     def scores(self) -> pd.DataFrame:
-        """All scores, tidy: name (of the result), query_id, measure, value."""
-        parts = {result.name: result.scores for result in self._results}
-        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+        """Return all scores, tidy: name (of the result), query_id, measure, value."""
+        return _together({result.name: result.scores for result in self._results})
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question and result: name, then the columns of `Result.questions`."""
-        parts = {result.name: result.questions for result in self._results}
-        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+        """Return one row per question and result: name, then the columns of `Result.questions`."""
+        return _together({result.name: result.questions for result in self._results})
 
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
@@ -87,11 +84,13 @@ class Results(Sequence[Result]):
         }
 
     def leaderboard(self, measure: str = "") -> pd.DataFrame:
-        """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
+        """Return one row per result, best first by `measure` ("" = `ranking_measure`); see
+        `leaderboard`.
+        """
         return leaderboard(self, measure=measure)
 
     def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
-        """Every result against one of them, paired by question: the frame of
+        """Compare every result with one of them, paired by question: the frame of
         `ragbench.compare_all`.
 
         Args:
@@ -104,9 +103,13 @@ class Results(Sequence[Result]):
         return compare_all(scores, baseline_name(self, baseline), measures=chosen)
 
 
+def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
+
+
 def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence,
-    else nDCG@10.
+    """Return what configurations are ranked by: evidence recall over all budgets where there is
+    evidence, else nDCG@10.
 
     Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
     can be had.
@@ -115,7 +118,7 @@ def main_measure(scores: pd.DataFrame) -> str:
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The rows of one measure, named in any case.
+    """Return the rows of one measure, named in any case.
 
     Raises:
         ConfigError: it is not among the scores.
@@ -124,7 +127,7 @@ def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def configurations(results: Sequence[Result]) -> pd.DataFrame:
-    """What each configuration is, in words short enough for a figure.
+    """Return what each configuration is, in words short enough for a figure.
 
     Returns:
         name, label, retriever, chunking; the label also names every other parameter that differs
@@ -133,20 +136,20 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     parameters = {result.name: result.config["parameters"] for result in results}
     varying = [
         key
-        for key in dict.fromkeys(key for own in parameters.values() for key in own)
+        for key in dict.fromkeys(key for settings in parameters.values() for key in settings)
         if key not in _IN_LABEL
-        and len({str(own[key]) for own in parameters.values() if key in own}) > 1
+        and len({str(settings[key]) for settings in parameters.values() if key in settings}) > 1
     ]
     rows = []
-    for name, own in parameters.items():
-        system = own.get("retriever") or own.get("system") or name
-        retriever = str(system) + (f" + {own['reranker']}" if own.get("reranker") else "")
-        chunking = own.get("chunker", "")
+    for name, settings in parameters.items():
+        system = settings.get("retriever") or settings.get("system") or name
+        retriever = str(system) + (f" + {settings['reranker']}" if settings.get("reranker") else "")
+        chunking = settings.get("chunker", "")
         if chunking not in ("", "document"):
-            overlap = f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
-            chunking += f" {own.get('chunk_size', '')}{overlap}"
+            overlap = f"/{settings['chunk_overlap']}" if settings.get("chunk_overlap") else ""
+            chunking += f" {settings.get('chunk_size', '')}{overlap}"
         others = [
-            f"{key} {_short(own[key])}" for key in varying if key in own
+            f"{key} {_short(settings[key])}" for key in varying if key in settings
         ]  # other systems have other parameters
         rows.append(
             (
@@ -160,7 +163,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def _short(value: Any) -> str:
-    """A value as a label shows it, shortened: a custom prompt may be long."""
+    """Return a value as a label shows it, shortened: a custom prompt may be long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 
@@ -173,14 +176,14 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
         ConfigError: if no configuration has this name.
     """
     names = sorted(result.name for result in results)
-    if baseline and baseline not in names:
-        raise ConfigError(unknown("baseline", baseline, names))
+    if baseline:
+        check_known("baseline", names, baseline)
     stored = getattr(results, "baseline", "")
     return baseline or (stored if stored in names else names[0])
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
+    """Return what a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
     measure of answers where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
@@ -190,9 +193,7 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
     if measure:
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
-    if len(results) < 2 or not any(
-        with_language_model(result.config["parameters"]) for result in results
-    ):
+    if len(results) < 2 or not any(map(with_language_model, results)):
         return main
     first = _values(results[0], main)
     if any(_values(result, main) != first for result in results[1:]):
@@ -207,12 +208,12 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
-    own = only(result.scores, measure).dropna()
-    return dict(zip(own["query_id"], own["value"], strict=True))
+    scored = only(result.scores, measure).dropna()
+    return dict(zip(scored["query_id"], scored["value"], strict=True))
 
 
 def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame:
-    """One row per configuration, best first by `measure` ("" = `ranking_measure`).
+    """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
         rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
@@ -263,18 +264,17 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
-    """The columns Judged@k of a leaderboard that has nDCG@k: where a result has documents without a
-    judgement.
+    """Return the columns Judged@k of a leaderboard that has nDCG@k: where a result has documents
+    without a judgement.
     """
-    names = {
-        str(name): str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)
-    }
-    return [judged for judged in names.values() if judged in board and f"{judged}_n" in board]
+    judged = [str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)]
+    return [name for name in judged if name in board and f"{name}_n" in board]
 
 
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
-    """What a leaderboard prints: the ranking measure with its interval, other means, known costs,
-    and the two ranks (which say more than the recalls they come from)."""
+    """Return what a leaderboard prints: the ranking measure with its interval, other means, known
+    costs, and the two ranks (which say more than the recalls they come from).
+    """
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     means = [
         name
@@ -283,11 +283,15 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     ]
     means = [name for name in means if name in board and board[name].notna().any()]
     others = ["chunks", *PER_QUESTION, "rank_equal_k", "rank_equal_budget"]
-    known = [name for name in others if name in board and board[name].notna().any()]
+    filled = [name for name in others if name in board and board[name].notna().any()]
     digits = dict.fromkeys(means, 3) | dict.fromkeys(PER_QUESTION, 1) | {"cost_per_1000_usd": 3}
-    numbers = board[[*means, *known]].astype("Float64").round(digits)
+    numbers = board[[*means, *filled]].astype("Float64").round(digits)
     numbers = numbers.astype(
-        {name: "Int64" for name in ("chunks", "rank_equal_k", "rank_equal_budget") if name in known}
+        {
+            name: "Int64"
+            for name in ("chunks", "rank_equal_k", "rank_equal_budget")
+            if name in filled
+        }
     )
     return (
         board[["rank", "label"]]
@@ -297,45 +301,43 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
 
 
 def _standing(result: Result, main: str) -> dict[str, Any]:
-    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None
-    = unknown.
+    """Return the means of one configuration with their intervals, and what it costs; NaN =
+    unscored, None = unknown.
     """
     only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys(
-        one for name in (*LEADERBOARD, main) for one in (name, name.replace("nDCG@", "Judged@"))
+    measures = dict.fromkeys(
+        measure
+        for name in (*LEADERBOARD, main)
+        for measure in (name, name.replace("nDCG@", "Judged@"))
     )
-    own = result.scores[result.scores["measure"].isin(wanted)]
-    summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
+    scores = result.scores[result.scores["measure"].isin(measures)]
+    summary = {row["measure"]: row for row in summarise(scores).to_dict("records")}
     standing: dict[str, Any] = {}
-    for name in (name for name in wanted if name in summary):
+    for name in (name for name in measures if name in summary):
         row = summary[name]
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
-    facts = result.config.get("facts", {})
+    facts = result.facts
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
-    standing |= {
-        "search_ms": facts.get("search_ms"),
-        "with_llm": with_language_model(result.config["parameters"]),
-    }
+    standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result)}
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
     return standing | {name: facts.get(name) for name in costs} | per_question(result)
 
 
 def per_question(result: Result) -> dict[str, float | None]:
     """Return what a user waits and pays for, None where that is not known."""
-    cost_usd = result.config.get("facts", {}).get("generator_cost_usd")
-    total = next((one for one in result.latency if one.stage == "total"), None)
+    cost_usd = result.facts.get("generator_cost_usd")
+    total = next((each for each in result.latency if each.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
-    known = cost_usd is not None and (
-        is_ours or any(answer.usage is not None for answer in result.answers)
-    )
+    is_known = is_ours or any(answer.usage is not None for answer in result.answers)
+    cost = None
+    if cost_usd is not None and is_known:
+        cost = 1000 * cost_usd / max(1, len(result.queries))
     return {
         "latency_p50_ms": total.p50 if total else None,
         "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": 1000 * cost_usd / max(1, len(result.queries))
-        if known and cost_usd is not None
-        else None,
+        "cost_per_1000_usd": cost,
     }
 
 
@@ -369,6 +371,6 @@ def mean_of(scores: pd.DataFrame, measure: str) -> float:
     return round(float(only(scores, measure)["value"].mean()), 12)
 
 
-def with_language_model(parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration's answers come from a language model."""
-    return str(parameters.get("llm", "extractive")) != "extractive"
+def with_language_model(result: Result) -> bool:
+    """Return True if a configuration's answers come from a language model."""
+    return str(result.parameters.get("llm", "extractive")) != "extractive"

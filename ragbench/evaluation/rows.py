@@ -13,9 +13,9 @@ import pandas as pd
 from ragbench.evaluation.records import Latency, MeasureResult, known_number
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics.pipeline import (
+    STAGES,
     by_stage,
     is_latency_measure,
-    latency_table,
     percentile,
     percentile_fraction,
 )
@@ -33,8 +33,8 @@ def rows_of(
     targets: Targets = _NO_TARGETS,
     best: Mapping[str, float] = MappingProxyType({}),
 ) -> list[MeasureResult]:
-    """A row for each measure of a perspective's scores, with its interval, ceiling, target and
-    verdict.
+    """Return a row for each measure of a perspective's scores, with its interval, ceiling, target
+    and verdict.
     """
     if frame.empty:
         return []
@@ -43,10 +43,10 @@ def rows_of(
         name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
         value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
         ceiling = best.get(name, bound_of(name))
-        own = MeasureResult(
+        result = MeasureResult(
             name, perspective_of(name) or "answer", value, low, high, *counts, ceiling
         )
-        rows.append(compare_with_target(own, targets))
+        rows.append(compare_with_target(result, targets))
     return rows
 
 
@@ -66,33 +66,43 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
 
 
 def bound_of(measure: str) -> float | None:
-    """The best possible value of a measure on any test set; None where there is none, or it is not
-    known.
+    """Return the best possible value of a measure on any test set; None where there is none, or it
+    is not known.
     """
-    found = find_measure(measure)
-    return None if found is None else found.best
+    registered = find_measure(measure)
+    return None if registered is None else registered.best
 
 
 def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
-    """Milliseconds per stage, compared with the budgets that all questions share."""
+    """Return milliseconds per stage over the answers that did not fail, compared with the budgets
+    that all questions share.
+
+    Percentiles are by nearest rank: of fewer than 20 answers the p95 is the slowest, of fewer than
+    100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
+    are in the order in which a pipeline runs them, others after them, "total" last.
+    """
     budgets: dict[str, set[float]] = {}
     for case in answered.dataset.cases:
-        for stage, budget in by_stage(case.latency_budget_ms, min).items():
-            budgets.setdefault(stage, set()).add(budget)
+        for stage, limit in by_stage(case.latency_budget_ms, min).items():
+            budgets.setdefault(stage, set()).add(limit)
     # Percentiles over questions of different budgets can be compared with none of them.
-    shared = {stage: min(values) for stage, values in budgets.items() if len(values) == 1}
-    rows = latency_table(answered.latency, shared).to_dict("records")
-    numbers = ("p50", "p95", "p99", "budget", "mean")
-    return tuple(
-        Latency(
-            row["stage"],
-            int(row["n"]),
-            verdict=row["verdict"],
-            concurrency=answered.concurrency,
-            **{name: known_number(row[name]) for name in numbers},
-        )
-        for row in rows
-    )
+    shared = {stage: float(min(values)) for stage, values in budgets.items() if len(values) == 1}
+    times: dict[str, list[float]] = {stage: [] for stage in shared}
+    for answer in answered.latency:
+        for stage, value in by_stage(answer.latency_ms).items() if not answer.failed else ():
+            times.setdefault(stage, []).append(value)
+    order, last = {stage: number for number, stage in enumerate(STAGES[:-1])}, len(STAGES)
+    stages = sorted(times, key=lambda stage: order.get(stage, last + (stage == STAGES[-1])))
+    rows = []
+    for stage in stages:
+        values, budget = times[stage], shared.get(stage)
+        p50, p95, p99, mean = (_latency(kind, values) for kind in ("p50", "p95", "p99", "mean"))
+        outcome = "no budget" if budget is None else "not measured"
+        if budget is not None and p95 is not None:
+            outcome = "within" if p95 <= budget else "over"
+        numbers = (len(values), p50, p95, p99, budget)
+        rows.append(Latency(stage, *numbers, outcome, mean, answered.concurrency))
+    return tuple(rows)
 
 
 def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
@@ -108,7 +118,7 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
             MeasureResult(
                 name,
                 "pipeline",
-                _latency_value(name, values),
+                _latency(name.removeprefix("latency_").removesuffix("_ms"), values),
                 None,
                 None,
                 len(values),
@@ -121,10 +131,10 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
     ]
 
 
-def _latency_value(name: str, values: Sequence[float]) -> float | None:
+def _latency(kind: str, values: Sequence[float]) -> float | None:
+    """Return the mean, or a percentile such as "p95"; None of nothing."""
     if not values:
         return None
-    kind = name.removeprefix("latency_").removesuffix("_ms")
     return (
         math.fsum(values) / len(values)
         if kind == "mean"

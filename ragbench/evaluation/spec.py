@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
@@ -68,16 +68,12 @@ def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
         ConfigError: one that does not exist.
     """
     names = [_ALIASES.get(name, name) for name in names]
-    for name in names:
-        if name not in MEASURED:
-            raise ConfigError(unknown("perspective", name, MEASURED))
+    check_known("perspective", MEASURED, *names)
     return tuple(name for name in MEASURED if name in names)
 
 
 def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in ALL_CRITERIA:
-            raise ConfigError(unknown("criterion", name, ALL_CRITERIA))
+    check_known("criterion", ALL_CRITERIA, *names)
     return tuple(dict.fromkeys(names))
 
 
@@ -102,8 +98,7 @@ def _check_depths(depths: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _check_suite(name: str) -> str:
-    if name not in SUITES:
-        raise ConfigError(unknown("suite", name, SUITES))
+    check_known("suite", SUITES, name)
     return name
 
 
@@ -288,9 +283,7 @@ class EvaluationSpec(BaseModel):
     else:
 
         def __init__(self, **options: Any) -> None:
-            fields = type(self).model_fields
-            if strange := [name for name in options if name not in fields]:
-                raise ConfigError(unknown("option", strange[0], fields))
+            check_known("option", type(self).model_fields, *options)
             try:
                 super().__init__(**options)
             except ValidationError as exc:
@@ -298,7 +291,7 @@ class EvaluationSpec(BaseModel):
 
     @property
     def perspective_names(self) -> tuple[str, ...]:
-        """The perspectives that are looked at; all where none is named."""
+        """Return the perspectives that are looked at; all where none is named."""
         return self.perspectives or MEASURED
 
     def replaced(self, **options: Any) -> EvaluationSpec:
@@ -406,15 +399,24 @@ class EvaluationPlan:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The measures that are reported in addition to the usual ones."""
+        """Return the measures that are reported in addition to the usual ones."""
         return (*self.depths, *self.deciding.named)
 
     @property
     def support_model(self) -> str:
-        """What measures whether contexts support claims."""
+        """Return what measures whether contexts support claims."""
         return self.spec.support_model or "minilm"
 
     @property
     def judge_name(self) -> str:
-        """The name of the judge, "" for none."""
-        return self.spec.judge if isinstance(self.spec.judge, str) else self.spec.judge.name
+        """Return the name of the judge, "" for none."""
+        return _name(self.spec.judge)
+
+    @property
+    def embedder_name(self) -> str:
+        """Return the name of what measures likeness."""
+        return _name(self.embedder)
+
+
+def _name(model: Any) -> str:
+    return model if isinstance(model, str) else str(model.name)

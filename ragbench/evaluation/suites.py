@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import SUITES, EvaluationSpec
 from ragbench.types import Case, Dataset, SafetySample
 
@@ -28,7 +28,7 @@ def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
 
 
 def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
-    """The questions and safety samples of a suite, in the order of the dataset.
+    """Return the questions and safety samples of a suite, in the order of the dataset.
 
     "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all
     categories and from questions with and without an answer. Which ones depends on their ids alone:
@@ -42,8 +42,7 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     Raises:
         ConfigError: an unknown suite.
     """
-    if suite not in SUITES:
-        raise ConfigError(unknown("suite", suite, SUITES))
+    check_known("suite", SUITES, suite)
     if suite == "full":
         return dataset
     chosen = select_sample(dataset, SMOKE_QUESTIONS)
@@ -55,8 +54,8 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
 
 
 def select_sample(dataset: Dataset, size: int = 0, seed: int = 0) -> Dataset:
-    """Up to `size` questions, evenly from all categories as in the suite "smoke", in the order of
-    the dataset; 0 = all.
+    """Return up to `size` questions, evenly from all categories as in the suite "smoke", in the
+    order of the dataset; 0 = all.
 
     Which ones depends on `seed` and their ids alone. The safety samples stay.
 
@@ -76,7 +75,7 @@ def select_sample(dataset: Dataset, size: int = 0, seed: int = 0) -> Dataset:
 
 
 def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
-    """The questions and safety samples of these categories; all for ().
+    """Return the questions and safety samples of these categories; all for ().
 
     >>> cases = [Case("q1", "?", category="faq"), Case("q2", "?", category="how-to")]
     >>> select_categories(Dataset("demo", "test", {}, cases, {}), ["faq"]).queries
@@ -92,16 +91,14 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
         *dataset.safety_inputs,
         *dataset.safety_outputs,
     ]
-    known = dict.fromkeys(one.category for one in labelled if one.category)
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                unknown("category", name, known) if known else f"{dataset.name!r} has no categories"
-            )
+    categories = dict.fromkeys(item.category for item in labelled if item.category)
+    if not categories:
+        raise ConfigError(f"{dataset.name!r} has no categories")
+    check_known("category", categories, *names)
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
     inputs, outputs = (
-        tuple(one for one in own if one.category in names)
-        for own in (dataset.safety_inputs, dataset.safety_outputs)
+        tuple(sample for sample in samples if sample.category in names)
+        for samples in (dataset.safety_inputs, dataset.safety_outputs)
     )
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
@@ -119,16 +116,16 @@ def _spread(
     id_of: Callable[[_Item], str],
     group_of: Callable[[_Item], Hashable],
 ) -> list[_Item]:
-    """At most `limit` items, one of each group in turn; in their own order."""
+    """Return at most `limit` items, one of each group in turn; in their own order."""
     if len(items) <= limit:
         return list(items)
     groups: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         groups.setdefault(group_of(item), []).append(i)
     turn = {
-        i: (place, hashlib.sha256(str(group).encode()).hexdigest())
+        i: (turn_of, hashlib.sha256(str(group).encode()).hexdigest())
         for group, members in groups.items()
-        for place, i in enumerate(
+        for turn_of, i in enumerate(
             sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
         )
     }

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.files import read_toml
 from ragbench.metrics.overall import (
     THRESHOLDS,
@@ -27,6 +27,7 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
+_PARTS = {"cases": THRESHOLDS, "weights": WEIGHTS}
 _COVERAGE = "RAG__MIN_CITATION_COVERAGE"
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
@@ -49,8 +50,8 @@ class Targets:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The measures whose target the user named, in alphabetical order: each is computed and
-        reported.
+        """Return the measures whose target the user named, in alphabetical order: each is computed
+        and reported.
 
         >>> load_targets(fail_under="F1@7=0.5").named
         ('F1@7',)
@@ -58,26 +59,30 @@ class Targets:
         return tuple(sorted(set(self.measures) - self.defaults))
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
-        """The same with gates: measures that must reach a value; as in `load_targets`."""
-        gates = (
-            _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+        """Return the same with gates: measures that must reach a value; as in `load_targets`."""
+        gates = _check_gates(
+            _parse_gates(fail_under) if isinstance(fail_under, str) else fail_under
         )
-        measures, defaults = {**self.measures, **gates}, self.defaults - set(gates)
         return replace(
-            self, measures=measures, gates=self.gates | frozenset(gates), defaults=defaults
+            self,
+            measures={**self.measures, **gates},
+            gates=self.gates | gates.keys(),
+            defaults=self.defaults - gates.keys(),
         )
 
     def without(self, names: Iterable[str]) -> Targets:
-        """The same without ragbench's own targets of these measures; what the user named stays."""
-        gone = self.defaults & set(names)
-        kept = {name: target for name, target in self.measures.items() if name not in gone}
-        return replace(self, measures=kept, defaults=self.defaults - gone)
+        """Return the same without ragbench's own targets of these measures; what the user named
+        stays.
+        """
+        gone = self.defaults.intersection(names)
+        measures = {name: self.measures[name] for name in self.measures if name not in gone}
+        return replace(self, measures=measures, defaults=self.defaults - gone)
 
 
 def load_targets(
     path: str | Path | None = None, fail_under: str | Mapping[str, float] = ""
 ) -> Targets:
-    """The default targets, changed by a TOML file, then by `fail_under`.
+    """Read the default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
         path: a file with the tables [targets], each measure = number, or false for no target,
@@ -100,8 +105,8 @@ def load_targets(
         a number; every
             error of a file is named.
     """
-    found = _tables(_read_table("targets.toml"), "targets.toml")
-    defaults = set(found["targets"])
+    tables = _tables(_read_table("targets.toml"), "targets.toml")
+    defaults = set(tables["targets"])
     if path is not None:
         presets = _read_table("presets.toml")
         expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
@@ -110,33 +115,26 @@ def load_targets(
         )
         if "preset" in data:
             base = _preset(data.pop("preset"), presets, str(path))
-            defaults, found = (
-                set(),
-                {
-                    **{name: {**found[name], **base[name]} for name in _TABLES},
-                    "targets": base["targets"],
-                },
-            )
-        own = _tables(data, str(path))
-        defaults -= set(own["targets"])
-        found = {name: {**found[name], **own[name]} for name in _TABLES}
-    for name, value in found["cases"].items():
+            tables["targets"], defaults = {}, set()
+            tables = {name: tables[name] | base[name] for name in _TABLES}
+        changes = _tables(data, str(path))
+        defaults -= set(changes["targets"])
+        tables = {name: tables[name] | changes[name] for name in _TABLES}
+    for name, value in tables["cases"].items():
         if value is None:
             raise ConfigError(
                 f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every "
                 "answer pass"
             )
-    weights = {name: value or 0.0 for name, value in found["weights"].items()}
+    weights = {name: value or 0.0 for name, value in tables["weights"].items()}
     check_weights(weights)
-    kept = {
-        name: {key: value for key, value in found[name].items() if value is not None}
-        for name in _TABLES
-    }
-    check_thresholds(kept["cases"])
-    defaults &= set(kept["targets"])
-    return Targets(
-        kept["targets"], kept["cases"], defaults=frozenset(defaults), weights=weights
-    ).gated(fail_under)
+    measures, cases = (
+        {name: value for name, value in tables[table].items() if value is not None}
+        for table in ("targets", "cases")
+    )
+    check_thresholds(cases)
+    builtin = frozenset(defaults & measures.keys())
+    return Targets(measures, cases, defaults=builtin, weights=weights).gated(fail_under)
 
 
 def verdict(
@@ -146,8 +144,8 @@ def verdict(
     ceiling: float | None = None,
     lower_is_better: bool = False,
 ) -> str:
-    """How a value compares with its target: "passed", "missed", "unreachable", "unscored" or "no
-    target".
+    """Return how a value compares with its target: "passed", "missed", "unreachable", "unscored" or
+    "no target".
 
     A value that equals its target has reached it. A target beyond the ceiling is unreachable, for
     any value.
@@ -165,7 +163,7 @@ def verdict(
 
 
 def check_measure(name: str) -> str:
-    """The registered name of a measure that can have a target, "R@5" for "recall@5".
+    """Return the registered name of a measure that can have a target, "R@5" for "recall@5".
 
     >>> check_measure("ndcg@5"), check_measure("latency_p95_ms")
     ('nDCG@5', 'latency_p95_ms')
@@ -173,22 +171,18 @@ def check_measure(name: str) -> str:
     Raises:
         ConfigError: it is not known, or no evaluation reports it.
     """
-    found = measure_of(name)
-    of_stage = (
-        found.name.startswith("latency_")
-        and found.name.endswith("_ms")
-        and not is_latency_measure(found.name)
-    )
-    if not found.perspective or of_stage:
+    measure = measure_of(name)
+    is_latency = measure.name.startswith("latency_") and measure.name.endswith("_ms")
+    if not measure.perspective or (is_latency and not is_latency_measure(measure.name)):
         raise ConfigError(
             f"{name} can have no target: no evaluation reports it; ragbench eval -v shows all it "
             "reports"
         )
-    return found.name
+    return measure.name
 
 
 def reaches(value: float, target: float, lower_is_better: bool) -> bool:
-    """Whether a value is as good as its target."""
+    """Return True if a value is as good as its target."""
     return value <= target + _SLACK if lower_is_better else value >= target - _SLACK
 
 
@@ -234,8 +228,8 @@ def _read_table(name: str) -> dict[str, Any]:
 def _preset(
     name: object, presets: Mapping[str, Any], where: str
 ) -> dict[str, dict[str, float | None]]:
-    """The tables of a preset; the environment may change the coverage by citations that the guide
-    asks for.
+    """Return the tables of a preset; the environment may change the coverage by citations that the
+    guide asks for.
     """
     if name not in presets:
         raise ConfigError(f"{where}: {unknown('preset', name, presets)}")
@@ -260,7 +254,8 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
         else:
             for name, value in entries.items():
                 try:
-                    key = check_measure(name) if table == "targets" else _part(name, table)
+                    key = check_measure(name) if table == "targets" else name
+                    check_known("part", _PARTS.get(table, [key]), key)
                     if key in tables[table]:
                         raise ConfigError(f"{name} is given twice")
                     tables[table][key] = _number(name, value)
@@ -269,13 +264,6 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
     if problems:
         raise ConfigError(f"{where}: {'; '.join(problems)}")
     return tables
-
-
-def _part(name: str, table: str) -> str:
-    known = THRESHOLDS if table == "cases" else WEIGHTS
-    if name not in known:
-        raise ConfigError(unknown("part", name, known))
-    return name
 
 
 def _number(name: str, value: object) -> float | None:
@@ -308,7 +296,7 @@ def _parse_gates(text: str) -> dict[str, float]:
         raise ConfigError(
             f'--fail-under {text!r} names no measure; write "nDCG@5=0.6,claim_support=0.85"'
         )
-    return _check_gates(gates)
+    return gates
 
 
 def _check_gates(gates: Mapping[str, float]) -> dict[str, float]:

@@ -56,28 +56,28 @@ def answer_ablations(
     check_llm(llm)
     model = llm if llm == "extractive" else llms.load_llm(llm)
     gold = {
-        case.query_id: found
+        case.query_id: evidence
         for case in dataset.cases
-        if case.answerable and (found := _gold(dataset, case, k))
+        if case.answerable and (evidence := _gold(dataset, case, k))
     }
-    asked = dataset.select(gold)
+    answerable = dataset.select(gold)
     runs = {"oracle": _ranked(gold)}
-    if with_evidence := [case for case in asked.cases if case.evidence]:
+    if with_evidence := [case for case in answerable.cases if case.evidence]:
         chunks_of: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             chunks_of.setdefault(chunk.doc_id, []).append(chunk)
         runs["best_chunks"] = _ranked(
             {case.query_id: _covering(case, chunks_of, k) for case in with_evidence}
         )
-    known = [
+    texts = [
         *chunks,
-        *{chunk.chunk_id: chunk for found in gold.values() for chunk in found}.values(),
+        *{chunk.chunk_id: chunk for evidence in gold.values() for chunk in evidence}.values(),
     ]
     answers = {
         name: generate_answers(
-            asked.select(run),
+            answerable.select(run),
             run,
-            known,
+            texts,
             model,
             prompt=prompt,
             k=max([k, *map(len, run.values())]),  # all evidence counts, however many spans it has
@@ -90,12 +90,12 @@ def answer_ablations(
     }
     if isinstance(model, str):  # the extractive baseline has nothing to extract from
         answers["empty"] = [
-            Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in asked.cases
+            Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in answerable.cases
         ]
-        return Ablations(answers, known)
+        return Ablations(answers, texts)
     replies = llms.generate_many(
         model,
-        [closed_book(case.text) for case in asked.cases],
+        [closed_book(case.text) for case in answerable.cases],
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -104,13 +104,13 @@ def answer_ablations(
     )
     answers["empty"] = [
         read_reply(case.query_id, reply, ())
-        for case, reply in zip(asked.cases, replies, strict=True)
+        for case, reply in zip(answerable.cases, replies, strict=True)
     ]
-    return Ablations(answers, known)
+    return Ablations(answers, texts)
 
 
 def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
-    """The evidence of a question as chunks, or else its relevant documents."""
+    """Return the evidence of a question as chunks, or else its relevant documents."""
     spans = [
         (s.doc_id, s.start, s.end)
         for s in dict.fromkeys(case.evidence)
@@ -129,7 +129,7 @@ def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
 
 
 def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Up to `k` chunks that contain most of the evidence: greedily the one that adds most
+    """Return up to `k` chunks that contain most of the evidence: greedily the one that adds most
     characters.
     """
     missing: dict[str, npt.NDArray[np.bool_]] = {}
@@ -154,8 +154,8 @@ def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list
     return chosen
 
 
-def _ranked(found: Mapping[str, Sequence[Chunk]]) -> Run:
+def _ranked(chunks_of: Mapping[str, Sequence[Chunk]]) -> Run:
     return {
-        q: {chunk.chunk_id: float(len(own) - i) for i, chunk in enumerate(own)}
-        for q, own in found.items()
+        q: {chunk.chunk_id: float(len(ranked) - i) for i, chunk in enumerate(ranked)}
+        for q, ranked in chunks_of.items()
     }

@@ -23,8 +23,8 @@ from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike
 def context_chunks(
     dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int
 ) -> dict[str, list[Chunk]]:
-    """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the
-    dataset.
+    """Return query_id -> the best `k` chunks of a chunk-level run, best first, for every case of
+    the dataset.
 
     Equal scores keep the order of `chunks`. A case that the run lacks has an empty list.
 
@@ -37,9 +37,9 @@ def context_chunks(
     position = chunk_places(chunks)
     best: dict[str, list[Chunk]] = {}
     for case in dataset.cases:
-        found = run.get(case.query_id, {})
+        scores = run.get(case.query_id, {})
         try:
-            ranked = sorted(found, key=lambda chunk_id: (-found[chunk_id], position[chunk_id]))
+            ranked = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], position[chunk_id]))
         except KeyError as exc:
             raise DataError(unknown_chunk(exc.args[0], case.query_id, len(position))) from exc
         best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
@@ -49,8 +49,8 @@ def context_chunks(
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
 ) -> tuple[dict[str, list[Chunk]], dict[str, tuple[str, ...]]]:
-    """Contexts cut at whole chunks to a number of tokens, and the ids of what was cut, both by
-    query_id.
+    """Return contexts cut at whole chunks to a number of tokens, and the ids of what was cut, both
+    by query_id.
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
     context, also where a later, shorter one would fit, so that what is kept is always the top of
@@ -61,24 +61,24 @@ def cut_to_budget(
         ConfigError: the budget is below 1.
     """
     if max_context_tokens is None:
-        return {query_id: list(found) for query_id, found in contexts.items()}, {}
+        return {query_id: list(ranked) for query_id, ranked in contexts.items()}, {}
     if max_context_tokens < 1:
         raise ConfigError(
             f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
         )
-    used = {chunk.chunk_id: chunk.text for found in contexts.values() for chunk in found}
+    used = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
     tokens = dict(zip(used, count_tokens(list(used.values())), strict=True))
     kept: dict[str, list[Chunk]] = {}
     cut: dict[str, tuple[str, ...]] = {}
-    for query_id, found in contexts.items():
+    for query_id, ranked in contexts.items():
         total, fitting = 0, 0
-        for chunk in found:
+        for chunk in ranked:
             total += tokens[chunk.chunk_id]
             if total > max_context_tokens:
                 break
             fitting += 1
-        kept[query_id] = list(found[:fitting])
-        cut[query_id] = tuple(chunk.chunk_id for chunk in found[fitting:])
+        kept[query_id] = list(ranked[:fitting])
+        cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[fitting:])
     warn(
         "answers",
         f"questions are without any context at max_context_tokens={max_context_tokens}: their best "
@@ -167,12 +167,12 @@ def generate_answers(
         )
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
-    asked = [case for case in dataset.cases if kept[case.query_id]]
+    cases = [case for case in dataset.cases if kept[case.query_id]]
     completions = llms.generate_many(
         llms.load_llm(llm),
         [
             fill(template, case.text, [chunk.text for chunk in kept[case.query_id]])
-            for case in asked
+            for case in cases
         ],
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
@@ -180,7 +180,7 @@ def generate_answers(
         concurrency=concurrency,
         label="answers",
     )
-    replies = {case.query_id: reply for case, reply in zip(asked, completions, strict=True)}
+    replies = {case.query_id: reply for case, reply in zip(cases, completions, strict=True)}
     answers = [
         read_reply(query_id, replies[query_id], contexts, cut.get(query_id, ()))
         if query_id in replies
@@ -200,7 +200,7 @@ def generate_answers(
 def read_reply(
     query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()
 ) -> Answer:
-    """The answer that a completion holds.
+    """Return the answer that a completion holds.
 
     A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal
     is "blocked". A reply that was cut at max_tokens has the flag "truncated". A cached reply has no

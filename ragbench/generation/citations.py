@@ -17,7 +17,7 @@ _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
 
 
 def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
-    """The chunk ids that a text cites, each once, in the order of their first citation.
+    """Return the chunk ids that a text cites, each once, in the order of their first citation.
 
     A context is cited by its number from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】,
     or by its id in brackets, as in [rail#0] and [rail#0, rail#3]. A number that no context has is
@@ -46,8 +46,8 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
-    """The text with the marks of citations ("[2]", "[1, 3]", "[Document 1]", ids of `contexts`)
-    made blank.
+    """Return the text with the marks of citations ("[2]", "[1, 3]", "[Document 1]", ids of
+    `contexts`) made blank.
 
     What is left keeps its place; brackets in code stay.
 
@@ -69,14 +69,14 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
 
 
 def _named(inside: str, contexts: Sequence[str]) -> list[str]:
-    """The ids of contexts in brackets, if there is nothing else in them; "1" is a number and never
-    an id.
+    """Return the ids of contexts in brackets, if there is nothing else in them; "1" is a number and
+    never an id.
     """
     parts = [part.strip() for part in re.split(r"[,;]", inside)]
-    known = {one for one in contexts if not one.isdecimal()}
-    if inside.strip() in known:
+    ids = {context for context in contexts if not context.isdecimal()}
+    if inside.strip() in ids:
         return [inside.strip()]
-    return parts if all(part in known for part in parts) else []
+    return parts if all(part in ids for part in parts) else []
 
 
 def _blank_code(text: str) -> str:

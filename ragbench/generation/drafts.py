@@ -24,14 +24,12 @@ from ragbench.files import expanded
 from ragbench.generation.prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
-    QUESTIONS_SCHEMA,
     SUPPORT,
-    SUPPORT_SCHEMA,
     ask_for_questions,
     ask_for_support,
 )
 from ragbench.language import terms
-from ragbench.llms.reply_text import UnreadableError, json_objects, without_thoughts
+from ragbench.llms.reply_text import UnreadableError, json_objects, plain_schema, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
@@ -182,6 +180,8 @@ class Draft:
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
 
+# The order of the fields is the order in which a model writes them: evidence before question,
+# reason before verdict.
 class _Case(BaseModel):
     quote: str
     question: str
@@ -238,7 +238,7 @@ def generate_drafts(
         ],
         system=LABELLING_SYSTEM,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
-        schema=QUESTIONS_SCHEMA,
+        schema=plain_schema(_Cases),
         concurrency=concurrency,
         timeout_s=_TIMEOUT_S,
         label="questions",
@@ -286,10 +286,10 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     if reply.error is not None or reply.finish == "refusal":
         return [replace(blank, state="failed", reason=reply.error or f"{reply.model} refused")]
     try:
-        found = _last(reply, _Cases, "cases").cases[:per_chunk]
+        cases = _last(reply, _Cases, "cases").cases[:per_chunk]
     except UnreadableError as problem:
         return [replace(blank, state="unreadable", reason=str(problem))]
-    if not found:
+    if not cases:
         return [replace(blank, state="nothing", reason="the model found nothing worth asking")]
     return [
         replace(
@@ -298,7 +298,7 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
             answer=case.answer.strip(),
             quote=case.quote.strip(),
         )
-        for case in found
+        for case in cases
     ]
 
 
@@ -306,7 +306,7 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
     """Return the last object of a reply that has this key, validated."""
     cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
     try:
-        objects = [found for found in json_objects(without_thoughts(reply.text)) if key in found]
+        objects = [record for record in json_objects(without_thoughts(reply.text)) if key in record]
     except UnreadableError as problem:
         raise UnreadableError(f"{problem}{cut}") from problem
     if not objects:
@@ -324,32 +324,32 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
         return draft
     if reason := flaw(draft.question, draft.answer, draft.quote, chunk.text, max_overlap):
         return replace(draft, state=reason[0], reason=reason[1])
-    place = Texts({"": Document("", chunk.text)}).find(draft.quote)
-    if place.how == NOWHERE.how:
+    match = Texts({"": Document("", chunk.text)}).find(draft.quote)
+    if match.how == NOWHERE.how:
         return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
-    start, end = (chunk.start + at for at in (place.holders[0].start, place.holders[0].end))
+    start, end = (chunk.start + at for at in (match.holders[0].start, match.holders[0].end))
     return replace(draft, evidence=Span(chunk.doc_id, start, end))
 
 
 def _supported(
     drafts: Sequence[Draft], chunk_of: Mapping[str, Chunk], judge: LLM, concurrency: int
 ) -> list[Draft]:
-    asked = [i for i, draft in enumerate(drafts) if draft.state == "open"]
+    open_drafts = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     replies = llms.generate_many(
         judge,
         [
             ask_for_support(chunk_of[d.chunk_id].text, d.question, d.answer)
-            for d in (drafts[i] for i in asked)
+            for d in (drafts[i] for i in open_drafts)
         ],
         system=LABELLING_SYSTEM,
         max_tokens=_CHECK_TOKENS,
-        schema=SUPPORT_SCHEMA,
+        schema=plain_schema(_Support),
         concurrency=concurrency,
         timeout_s=_TIMEOUT_S,
         label="checks",
     )
     result = list(drafts)
-    for i, reply in zip(asked, replies, strict=True):
+    for i, reply in zip(open_drafts, replies, strict=True):
         result[i] = replace(drafts[i], checker=reply.model, **_verdict(reply))
     return result
 
@@ -401,10 +401,10 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
     """
     rows = []
     for state, meaning in STATES.items():
-        own = [draft for draft in drafts if draft.state == state]
-        if own:
-            example = own[0].question if state == "accepted" else own[0].reason
-            rows.append((state, meaning, len(own), len(own) / len(drafts), example))
+        in_state = [draft for draft in drafts if draft.state == state]
+        if in_state:
+            example = in_state[0].question if state == "accepted" else in_state[0].reason
+            rows.append((state, meaning, len(in_state), len(in_state) / len(drafts), example))
     return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
 
 
@@ -454,13 +454,13 @@ def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[st
     Raises:
         DataError: there is a testset.json that cannot be read.
     """
-    place = expanded(folder)
-    there = testset_record(place)
+    target = expanded(folder)
+    record = testset_record(target)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {
-        "name": name or str(there.get("name") or place.resolve().name),
-        "created_at": str(there.get("created_at") or now),
-        "client": client or str(there.get("client") or ""),
+        "name": name or str(record.get("name") or target.resolve().name),
+        "created_at": str(record.get("created_at") or now),
+        "client": client or str(record.get("client") or ""),
     }
 
 

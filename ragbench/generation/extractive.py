@@ -64,7 +64,7 @@ def extract_answers(
     sentences_of = {
         chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()
     }
-    sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
+    sentences = list(dict.fromkeys(text for answer in sentences_of.values() for text in answer))
     row = {text: i for i, text in enumerate(sentences)}
     model = load_embedder(embedder)
     questions = [case.text for case in cases]
@@ -76,8 +76,8 @@ def extract_answers(
     words_of = dict(zip(used, map(frozenset, stems(list(used.values()))), strict=True))
     # The mean of a context's sentence vectors at unit length, in place of a second embedding.
     sums = {
-        chunk_id: sentence_vectors[[row[text] for text in own]].sum(axis=0)
-        for chunk_id, own in sentences_of.items()
+        chunk_id: sentence_vectors[[row[text] for text in rows]].sum(axis=0)
+        for chunk_id, rows in sentences_of.items()
     }
     vector_of = {
         chunk_id: total / max(float(np.linalg.norm(total)), 1e-12)
@@ -90,23 +90,23 @@ def extract_answers(
         candidates = dict.fromkeys(
             text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]
         )
-        own = [row[text] for text in candidates]
-        shares = _shares(words, [counts[i] for i in own])
-        support = np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
+        rows = [row[text] for text in candidates]
+        shares = _shares(words, [counts[i] for i in rows])
+        support = np.round((np.clip(sentence_vectors[rows] @ vector, 0.0, 1.0) + shares) / 2, 6)
         value_of = dict(zip(candidates, support.tolist(), strict=True))
         fits = []
         for chunk in contexts[case.query_id]:
             cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
             overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
             fits.append(round((cosine + overlap) / 2, 6))
-        found = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of)
-        answers.append(replace(found, confidence=max(fits, default=0.0)))
+        answer = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of)
+        answers.append(replace(answer, confidence=max(fits, default=0.0)))
     return answers
 
 
 def _sentences(text: str, first: bool) -> list[str]:
-    """The sentences of a text with white space folded, without headings and sentences of fewer than
-    three words.
+    """Return the sentences of a text with white space folded, without headings and sentences of
+    fewer than three words.
 
     The text that comes `first` in a document may begin with its title: a line without a full stop
     before a blank one.
@@ -128,14 +128,16 @@ def _sentences(text: str, first: bool) -> list[str]:
     return [text for text in folded if len(text.split()) > 2 or len(UNSPACED.findall(text)) > 5]
 
 
-def _shares(asked: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
-    """Each sentence's BM25 with equal word weights, as a fraction of the highest possible score."""
-    if not asked or not sentences:
+def _shares(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
+    """Return each sentence's BM25 with equal word weights, as a fraction of the highest possible
+    score.
+    """
+    if not words or not sentences:
         return np.zeros(len(sentences))
-    lengths = np.array([own.total() for own in sentences], float)
+    lengths = np.array([counts.total() for counts in sentences], float)
     saturation = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
-    held = np.array([[own[word] for word in sorted(asked)] for own in sentences], float)
-    share: npt.NDArray[Any] = (held / (held + saturation[:, None])).mean(axis=1)
+    hits = np.array([[counts[word] for word in sorted(words)] for counts in sentences], float)
+    share: npt.NDArray[Any] = (hits / (hits + saturation[:, None])).mean(axis=1)
     return share
 
 
@@ -145,7 +147,7 @@ def _extract(
     sentences_of: Mapping[str, Sequence[str]],
     value_of: Mapping[str, float],
 ) -> Answer:
-    """The best-supported sentences in document order, each with the number of its context."""
+    """Return the best-supported sentences in document order, each with the number of its context."""
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
     best = max(value_of.values(), default=0.0)
     if best < ABSTAIN_BELOW:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms.fences import fence, fence_code, numbered
@@ -79,8 +78,8 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def check_prompt(prompt: str) -> str:
-    """The template of a prompt that is given by name ("cited", "concise", "plain") or as a text of
-    one's own.
+    """Return the template of a prompt that is given by name ("cited", "concise", "plain") or as a
+    text of one's own.
 
     A text must hold {question} and {context}, each at least once, and no other {word}; braces
     around anything but a single word, as in JSON, stand for themselves.
@@ -108,13 +107,13 @@ def check_prompt(prompt: str) -> str:
 
 
 def closed_book(question: str) -> str:
-    """The closed-book request, without any document."""
+    """Return the closed-book request, without any document."""
     return CLOSED_BOOK.replace("{question}", fence("question", question, fence_code([question])))
 
 
 def fill(template: str, question: str, documents: Sequence[str]) -> str:
-    """The request: a checked template with the question and the numbered documents, each in its
-    fence.
+    """Return the request: a checked template with the question and the numbered documents, each in
+    its fence.
 
     Replaced in one pass, so a document that holds "{question}" keeps it.
     """
@@ -194,28 +193,9 @@ Answer:
 Reply with one JSON object and nothing else, in this form:
 {{"reason": "<one or two sentences>", "clear": <true or false>, "supported": <true or false>}}"""
 
-_TEXT: Mapping[str, Any] = {"type": "string"}
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-# The order of the fields is the order in which a model writes them: evidence before question,
-# reason before verdict.
-QUESTIONS_SCHEMA = _object(
-    cases={"type": "array", "items": _object(quote=_TEXT, question=_TEXT, answer=_TEXT)}
-)
-SUPPORT_SCHEMA = _object(reason=_TEXT, clear={"type": "boolean"}, supported={"type": "boolean"})
-
 
 def ask_for_questions(passage: str, count: int, title: str = "") -> str:
-    """The request for `count` questions about a passage."""
+    """Return the request for `count` questions about a passage."""
     code = fence_code([passage, title])
     return QUESTIONS.format(
         title=f" of the document titled\n{fence('title', title, code)}\n" if title else "",
@@ -226,7 +206,7 @@ def ask_for_questions(passage: str, count: int, title: str = "") -> str:
 
 
 def ask_for_support(passage: str, question: str, answer: str) -> str:
-    """The request to check one question and its answer against the passage."""
+    """Return the request to check one question and its answer against the passage."""
     code = fence_code([passage, question, answer])
     return SUPPORT.format(
         passage=fence("passage", passage, code),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import llms, store
-from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
+from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.embedders import load_embedder
@@ -43,11 +43,8 @@ def choose_queries(
     Raises:
         ConfigError: an id that is not there.
     """
-    known = {case.query_id for case in dataset.cases}
-    for query_id in query_ids:
-        if query_id not in known:
-            raise ConfigError(unknown("query", query_id, sorted(known)))
-    wanted = [
+    check_known("query", dataset.queries, *query_ids)
+    chosen = [
         case.query_id
         for case in dataset.cases
         if (not query_ids or case.query_id in query_ids)
@@ -55,7 +52,7 @@ def choose_queries(
         and reference_origin(case) in written_by
         and _relevant(dataset, case)
     ]
-    return wanted[:max_queries] if max_queries else wanted
+    return chosen[:max_queries] if max_queries else chosen
 
 
 def reference_sources(
@@ -64,12 +61,11 @@ def reference_sources(
     *,
     k: int = 5,
     max_document_tokens: int = 1000,
-    embedder: str | Embedder = "wordllama",
 ) -> dict[str, list[Chunk]]:
     """Return the passages that each query's reference answer is to be written from, best first.
 
     The relevant documents by their grade, highest first; of one grade those closer to the question
-    (cosine of `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a
+    (cosine of wordllama, six decimals), then those earlier in the corpus; at most `k`. Of a
     document with more than `max_document_tokens` (of the "minilm" tokenizer) one window of that
     size is taken: the one that contains most of the query's gold evidence, then the one closest to
     the question, then the first.
@@ -82,11 +78,11 @@ def reference_sources(
         raise ConfigError(
             f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each"
         )
-    wanted = set(query_ids)
-    cases = [case for case in dataset.cases if case.query_id in wanted]
-    model = load_embedder(embedder)
+    chosen = set(query_ids)
+    cases = [case for case in dataset.cases if case.query_id in chosen]
+    model = load_embedder("wordllama")
     relevant = {case.query_id: _relevant(dataset, case) for case in cases}
-    used = list(dict.fromkeys(doc_id for found in relevant.values() for doc_id in found))
+    used = list(dict.fromkeys(doc_id for documents in relevant.values() for doc_id in documents))
     windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
     position = {doc_id: i for i, doc_id in enumerate(dataset.corpus)}
     questions = model.encode([case.text for case in cases])
@@ -122,8 +118,8 @@ def generate_references(
     replies = llms.generate_many(
         llms.load_llm(llm),
         [
-            fill(REFERENCE, questions[query_id], [c.text for c in found])
-            for query_id, found in sources.items()
+            fill(REFERENCE, questions[query_id], [c.text for c in passages])
+            for query_id, passages in sources.items()
         ],
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
@@ -225,7 +221,7 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
     if len(windows) == 1:
         return windows[0]
     near = np.round(model.encode([window.text for window in windows]) @ question, 6)
-    held = [
+    covered = [
         sum(
             max(0, min(span.end, window.end) - max(span.start, window.start))
             for span in case.evidence
@@ -233,4 +229,4 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
         )
         for window in windows
     ]
-    return windows[max(range(len(windows)), key=lambda i: (held[i], near[i], -i))]
+    return windows[max(range(len(windows)), key=lambda i: (covered[i], near[i], -i))]

@@ -12,12 +12,28 @@ import pandas as pd
 from scipy.stats import beta
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.judges.agreement import spread
-from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
-from ragbench.judges.pairwise import Pair, choose
-from ragbench.judges.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
-from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
+from ragbench.errors import ConfigError, DataError, check_known
+from ragbench.judges.criteria import (
+    MAX_ANSWER,
+    NEEDS,
+    TIMEOUT_S,
+    Material,
+    judgeable,
+    spread,
+    verdicts,
+)
+from ragbench.judges.parser import Preference, UnreadableError, read_verdicts
+from ragbench.judges.prompts import (
+    AUTHOR,
+    CRITERIA,
+    INSTRUCTION,
+    JUDGE_SYSTEM,
+    PADDING,
+    ask_for_preference,
+    repair_preference,
+)
+from ragbench.llms.reply_text import plain_schema
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, LLMLike
 
 AUDIT_BOUNDS: Mapping[str, float] = {
     "repeated": 0.10,
@@ -37,6 +53,8 @@ a ranking. Of places: GPT-4 changed its choice with the order on 35 % of pairs o
 """
 
 _REPEATS = 3
+_REPLY_TOKENS = 400  # of a choice between two answers
+_POINTS = {"first": 1, "tie": 0, "second": -1}
 _ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
 
 
@@ -63,7 +81,7 @@ def judge_audit(
       are wrong ones (below), so that there is room on both sides. The texts are in
       `ragbench.judges.prompts`. For "correctness" a change in either direction counts, for the
       other criteria a rise only, because what is added may lower them with reason.
-    - "places swapped": answer and padded answer side by side (as in `pairwise`), in both orders;
+    - "places swapped": answer and padded answer side by side, in both orders;
       the fraction of pairs with different verdicts, in [0, 1].
     - "wrong but fluent": mean verdict on what answers another question: its reference answer, or
       else the answer given to it.
@@ -142,9 +160,8 @@ def judge_audit(
 
 
 def _check(criterion: str, n: int) -> None:
+    check_known("criterion", CRITERIA, criterion)
     suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
-    if criterion not in CRITERIA:
-        raise ConfigError(unknown("criterion", criterion, suited))
     if criterion not in suited:
         raise ConfigError(
             f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"
@@ -166,22 +183,52 @@ def _repeated(
 
 
 def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[float | None]:
-    """Return 1 for each answer whose comparison with its padded form depends on their order."""
-    pairs = [
-        Pair(
-            str(i),
-            material.question,
-            material.answer,
-            PADDING.replace("{answer}", material.answer),
-            material.reference or "",
-            () if material.reference else material.documents,
+    """Return 1 for each answer whose comparison with its padded form depends on their order, 0 where it
+    does not; None where a reply is unreadable after one repair, or the judge fails.
+    """
+    prompts = []
+    for material in plain:
+        padded = PADDING.replace("{answer}", material.answer)
+        answers = material.answer[:MAX_ANSWER], padded[:MAX_ANSWER]
+        documents = () if material.reference else material.documents
+        prompts += [
+            ask_for_preference(material.question, *order, material.reference or "", documents)
+            for order in (answers, answers[::-1])
+        ]
+
+    def ask(prompts: Sequence[str], label: str) -> list[Completion]:
+        return llms.generate_many(
+            model,
+            prompts,
+            system=JUDGE_SYSTEM,
+            max_tokens=_REPLY_TOKENS,
+            schema=plain_schema(Preference),
+            concurrency=concurrency,
+            timeout_s=TIMEOUT_S,
+            label=label,
         )
-        for i, material in enumerate(plain)
-    ]
-    choices = choose(pairs, model, ("plain", "padded"), concurrency)
+
+    replies = ask(prompts, "preference")
+    choices = [_choice(reply) for reply in replies]
+    problems = {i: str(choice) for i, choice in enumerate(choices) if isinstance(choice, Exception)}
+    repairs = [repair_preference(prompts[i], why, replies[i].text) for i, why in problems.items()]
+    for i, reply in zip(problems, ask(repairs, "repair of preference"), strict=True):
+        choices[i] = _choice(reply)
+    points = [_POINTS.get(str(choice)) for choice in choices]
     return [
-        None if choice.consistent is None else float(not choice.consistent) for choice in choices
+        None if straight is None or swapped is None else float(straight != -swapped)
+        for straight, swapped in zip(points[::2], points[1::2], strict=True)
     ]
+
+
+def _choice(reply: Completion) -> str | UnreadableError:
+    """Return "first", "second" or "tie"; "" where the judge failed."""
+    if reply.error is not None or reply.finish == "refusal":
+        return ""
+    verdict = read_verdicts(reply.text, ["preference"], cut=reply.finish == "length")["preference"]
+    if isinstance(verdict, UnreadableError):
+        return verdict
+    return str(verdict.model_dump()["better"])
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:

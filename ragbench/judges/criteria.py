@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, check_known
 from ragbench.judges.parser import (
     UnreadableError,
     read_verdicts,
@@ -32,6 +32,8 @@ from ragbench.types import (
     Passage,
     chunks_by_id,
 )
+
+_T = TypeVar("_T")
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
@@ -115,7 +117,6 @@ def judge(
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    n_samples: int = 1,
     concurrency: int = 8,
     mode: str = "combined",
     allow_same_model: bool = False,
@@ -150,31 +151,23 @@ def judge(
         or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, because models prefer their own.
         dataset: the questions and reference answers. chunks: what the answers' contexts name; not
-        used by "correctness" and "relevance". n_samples: number of samples of each judgement. With
-        several, at temperature 0.7, `value` is the mean of those
-            that can be read, `samples` holds each, and the explanation gives their standard
-            deviation.
-        concurrency: maximum number of requests at a time. mode: "combined" requests all criteria of
-        an answer at once; "per_criterion" requests each by itself, which
-            costs more and keeps the judgements independent. `agreement` compares the two.
+        used by "correctness" and "relevance". concurrency: maximum number of requests at a time.
+        mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by
+            itself, which costs more and keeps the judgements independent.
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:
         One judgement per answer and criterion, by answer, then in the order of the criteria.
 
     Raises:
-        ConfigError: an unknown criterion, mode or model, a number below 1.
+        ConfigError: an unknown criterion, mode or model, concurrency below 1.
         DataError: an answer to a question, or from a chunk, that is not there.
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
-    for name in criteria or ("",):
-        if name not in CRITERIA:
-            raise ConfigError(unknown("criterion", name, CRITERIA))
-    for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
-        if number < 1:
-            raise ConfigError(f"{name} is {number}; expected 1 or more")
-    if mode not in MODES:
-        raise ConfigError(unknown("mode", mode, MODES))
+    check_known("criterion", CRITERIA, *(criteria or ("",)))
+    if concurrency < 1:
+        raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
+    check_known("mode", MODES, mode)
     materials = materials_of(
         answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
     )
@@ -190,12 +183,9 @@ def judge(
                 decided[i, name] = judgement
         names = tuple(name for name in criteria if (i, name) not in decided)
         groups += [(i, names)] if mode == "combined" and names else [(i, (name,)) for name in names]
-    samples = _sampled(model, groups, materials, n_samples, concurrency)
-    for i, names in groups:
-        for name in names:
-            cut = "answer" in NEEDS[name] and len(answers[i].text) > MAX_ANSWER
-            drawn = [samples[i, name, sample] for sample in range(n_samples)]
-            decided[i, name] = _judgement(answers[i], name, drawn, model.name, cut=cut)
+    samples = _sampled(model, groups, materials, 1, concurrency)
+    for (i, name, _), sample in samples.items():
+        decided[i, name] = _judgement(answers[i], name, sample, model.name)
     judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
     for state in ("judge_failed", "unreadable"):
         if lost := [judgement for judgement in judgements if judgement.state == state]:
@@ -206,6 +196,18 @@ def judge(
                 stacklevel=2,
             )
     return judgements
+
+
+def spread(answers: Sequence[_T], n: int) -> list[_T]:
+    """Return `n` of the answers, evenly spread over the list; all where there are fewer.
+
+    For a second judgement of a sample: the first ones of a dataset are often all of one kind.
+
+    >>> from ragbench.types import Answer
+    >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]
+    ['q0', 'q2', 'q4']
+    """
+    return [answers[i * len(answers) // n] for i in range(n)] if n < len(answers) else list(answers)
 
 
 def write_request(
@@ -445,35 +447,23 @@ def _take(
     return problems
 
 
-def _judgement(
-    answer: Answer, criterion: str, samples: Sequence[_Sample], name: str, *, cut: bool
-) -> Judgement:
-    values = [sample.value for sample in samples]
-    read = [value for value in values if value is not None]
-    # Where some samples can be read the judgement is scored; where none can, the first one gives
-    # the reason.
-    first = next((sample for sample in samples if sample.value is not None), samples[0])
-    lines = []
-    if cut:
-        lines.append(f"Judged by the first {MAX_ANSWER} of {len(answer.text)} characters.")
-    if len(samples) > 1:
-        spread = f", standard deviation {statistics.stdev(read):.3f}" if len(read) > 1 else ""
-        lines.append(f"Mean of {len(read)} of {len(samples)} samples{spread}.")
-    responses = ["\n\n--- repair ---\n\n".join(sample.replies) for sample in samples]
-    if len(samples) > 1:
-        responses = [f"--- sample {i} ---\n\n{response}" for i, response in enumerate(responses, 1)]
+def _judgement(answer: Answer, criterion: str, sample: _Sample, name: str) -> Judgement:
+    explanation, length = sample.explanation, len(answer.text)
+    if "answer" in NEEDS[criterion] and length > MAX_ANSWER:
+        note = f"Judged by the first {MAX_ANSWER} of {length} characters."
+        explanation = f"{note}\n{explanation}"
     return Judgement(
         answer.query_id,
         criterion,
-        statistics.fmean(read) if read else None,
-        "\n".join([*lines, first.explanation]),
-        prompt=first.prompt,
-        response="\n\n".join(responses),
-        model=first.model or name,
-        state=first.state,
-        samples=tuple(values),
-        unsupported=first.unsupported,
-        usage=tuple(completion for sample in samples for completion in sample.usage),
+        sample.value,
+        explanation,
+        prompt=sample.prompt,
+        response="\n\n--- repair ---\n\n".join(sample.replies),
+        model=sample.model or name,
+        state=sample.state,
+        samples=(sample.value,),
+        unsupported=sample.unsupported,
+        usage=tuple(sample.usage),
     )
 
 

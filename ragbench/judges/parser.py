@@ -8,11 +8,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
 
 from ragbench.llms.reply_text import UnreadableError as UnreadableError
 from ragbench.llms.reply_text import (
     json_spans,
+    plain_schema,
     refuses_to_judge,
     stated,
     without_fence,
@@ -142,34 +150,8 @@ def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
     """Return the JSON schema of a reply: only what every provider's structured output understands,
     all in one piece.
     """
-    return _object({criterion: form_schema(criterion) for criterion in criteria})
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def form_schema(criterion: str) -> dict[str, Any]:
-    """Return the schema of one verdict without references, titles, defaults and bounds; every field
-    is required, no other allowed.
-    """
-    schema = _FORMS[criterion].model_json_schema()
-
-    def plain(node: Mapping[str, Any]) -> dict[str, Any]:
-        if "$ref" in node:
-            return plain(schema["$defs"][node["$ref"].rpartition("/")[2]])
-        if node["type"] == "object":
-            return _object({name: plain(field) for name, field in node["properties"].items()})
-        if node["type"] == "array":
-            return {"type": "array", "items": plain(node["items"])}
-        return {key: node[key] for key in ("type", "enum") if key in node}
-
-    return plain(schema)
+    forms: dict[str, Any] = {criterion: (_FORMS[criterion], ...) for criterion in criteria}
+    return plain_schema(create_model("Reply", **forms))
 
 
 def read_verdicts(

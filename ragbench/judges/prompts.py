@@ -102,7 +102,7 @@ PREFERENCE_FORM = (
 
 
 def ask_for_preference(
-    question: str, first: str, second: str, *, reference: str = "", documents: Sequence[str] = ()
+    question: str, first: str, second: str, reference: str = "", documents: Sequence[str] = ()
 ) -> str:
     """Return the request to choose between two answers, in this order."""
     code = fence_code([question, first, second, reference, *documents])

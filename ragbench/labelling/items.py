@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result
 from ragbench.types import Answer, Case, Chunk, Dataset
 
@@ -104,15 +104,13 @@ def choose_items(
         ConfigError: an unknown criterion, a number out of range; faithfulness without `chunks`.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
-    if criterion not in LABELLED:
-        raise ConfigError(unknown("criterion", criterion, LABELLED))
+    check_known("criterion", LABELLED, criterion)
     if n < 1 or not 0 <= random_share <= 1 or seed < 0:
         raise ConfigError(
             f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a number "
             "from 0 to 1, 0 or more"
         )
-    if draw not in DRAWS:
-        raise ConfigError(unknown("draw", draw, DRAWS))
+    check_known("draw", DRAWS, draw)
     if (
         criterion in _BY_DOCUMENTS
         and chunks is None

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.language import LANGUAGES, NONE, detect_language, find_language, folded
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 NO_ANSWER = "no answer found in the documents"
 """The text of an abstention, which the prompts ask for when the documents do not contain the
@@ -323,3 +326,27 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
         and not _QUOTES.search(outside[i])
         for i in range(len(spans))
     ]
+
+
+def plain_schema(form: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a reply without references, titles, defaults and bounds, which not
+    every provider understands; every field is required, no other allowed.
+    """
+    schema = form.model_json_schema()
+
+    def plain(node: Mapping[str, Any]) -> dict[str, Any]:
+        if "$ref" in node:
+            return plain(schema["$defs"][node["$ref"].rpartition("/")[2]])
+        if node["type"] == "object":
+            properties = {name: plain(field) for name, field in node["properties"].items()}
+            return {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+                "additionalProperties": False,
+            }
+        if node["type"] == "array":
+            return {"type": "array", "items": plain(node["items"])}
+        return {key: node[key] for key in ("type", "enum") if key in node}
+
+    return plain(schema)

@@ -14,9 +14,6 @@ from .chunks import (
 from .context import (
     score_context,
 )
-from .correctness import (
-    correctness_estimate,
-)
 from .groundedness import (
     claim_support,
     numeric_support,
@@ -26,8 +23,6 @@ from .overall import (
     score_overall,
 )
 from .pipeline import (
-    latency_table,
-    outcome_table,
     score_pipeline,
 )
 from .retrieval_scores import (
@@ -53,14 +48,11 @@ __all__ = [
     "abstention_table",
     "ceilings",
     "claim_support",
-    "correctness_estimate",
     "gold_fact_coverage",
     "injection_score",
-    "latency_table",
     "leakage_findings",
     "load_detector",
     "numeric_support",
-    "outcome_table",
     "read_qrels",
     "read_run",
     "score_ablations",

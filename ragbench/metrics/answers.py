@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -330,8 +331,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(
             f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score "
-            "the judgements of one system at a time, and repeated verdicts as one judgement with "
-            "n_samples"
+            "the judgements of one system at a time"
         )
     order = pd.factorize(frame["measure"])[0].argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
@@ -340,9 +340,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
 def score_ablations(
     dataset: Dataset,
     ablations: Mapping[str, Sequence[Answer]],
-    judgements: Mapping[str, Sequence[Judgement]] | None = None,
-    *,
-    embedder: str | Embedder = "minilm",
+    judgements: Mapping[str, Sequence[Judgement]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Score each ablation, named "<ablation>_<measure>": query_id, measure, value.
 
@@ -364,15 +362,14 @@ def score_ablations(
     [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
     """
     with_reference = {case.query_id for case in dataset.cases if case.reference_answer}
-    model = load_embedder(embedder) if with_reference else embedder
     labelled = {"semantic_similarity": with_reference, "token_f1": with_reference}
     labelled["gold_fact_coverage"] = {case.query_id for case in dataset.cases if case.gold_facts}
     answerable = {case.query_id for case in dataset.cases if case.answerable}
     parts = [pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})]
     for name, answers in ablations.items():
         abstained = {answer.query_id for answer in answers if answer.abstained} & answerable
-        free = score_answers(dataset, answers, embedder=model)
-        for part in (free, score_judgements((judgements or {}).get(name, ()))):
+        free = score_answers(dataset, answers)
+        for part in (free, score_judgements(judgements.get(name, ()))):
             pairs = zip(part["query_id"], part["measure"], strict=True)
             zero = np.array(
                 [q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool

@@ -77,23 +77,17 @@ def score_chunks(
                 cosines.append(_coherence(starts, ends, np.array(spans), own_vectors))
                 inside.append(_inside_sentences(np.r_[starts, ends], np.array(spans)))
     counts = np.concatenate(sizes)
-    figures = [counts.mean(), *np.percentile(counts, [50, 95])] if len(counts) else [np.nan] * 3
-    values = dict(
-        zip(
-            ("chunks", "tokens_mean", "tokens_median", "tokens_p95"),
-            (len(counts), *figures),
-            strict=True,
-        )
-    )
-    values["overlap_ratio"] = 1 - n_distinct / n_characters if n_characters else np.nan
-    values["coherence"] = _mean(cosines)
-    values["boundary_cuts"] = _mean(inside)
-    return pd.DataFrame(
-        {
-            "measure": pd.Index(list(values), dtype="str"),
-            "value": np.array([*values.values()], float),
-        }
-    )
+    median, p95 = np.percentile(counts, [50, 95]) if len(counts) else [np.nan] * 2
+    values = {
+        "chunks": len(counts),
+        "tokens_mean": counts.mean() if len(counts) else np.nan,
+        "tokens_median": median,
+        "tokens_p95": p95,
+        "overlap_ratio": 1 - n_distinct / n_characters if n_characters else np.nan,
+        "coherence": _mean(cosines),
+        "boundary_cuts": _mean(inside),
+    }
+    return pd.Series(values, dtype=float).rename_axis("measure").reset_index(name="value")
 
 
 def _mean(parts: Sequence[Floats]) -> float:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
@@ -24,7 +24,13 @@ from ragbench.metrics.pipeline import (
     outcome_of,
     over_budget,
 )
-from ragbench.metrics.tidy import answers_by_query, state_of, tidy_cases, wording
+from ragbench.metrics.tidy import (
+    answers_by_query,
+    state_of,
+    tidy_cases,
+    values_by_query,
+    wording,
+)
 from ragbench.types import Answer, Case, Dataset
 
 _PARTS: dict[str, dict[str, Any]] = tomllib.loads(
@@ -115,11 +121,10 @@ def check_thresholds(thresholds: Mapping[str, float]) -> None:
 
 
 def _check(
-    values: Mapping[str, float], what: str, parts: Iterable[str], high: float, expected: str
+    values: Mapping[str, float], what: str, parts: Collection[str], high: float, expected: str
 ) -> None:
+    check_known("part of the overall", parts, *values)
     for name, value in values.items():
-        if name not in parts:
-            raise ConfigError(unknown("part of the overall", name, parts))
         if not is_number(value) or not 0 <= value <= high:
             raise ConfigError(f"the {what} of {name!r} is {value!r}; expected a number {expected}")
 
@@ -174,64 +179,63 @@ def score_overall(
         ConfigError: weights or thresholds of parts that do not exist, or out of range.
         DataError: an answer does not fit the dataset.
     """
-    check_weights(weights)
-    failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
-    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
-    rows: dict[str, dict[str, float]] = {}
-    unanswered = set()
-    for case, answer, values, citing in _joined(dataset, answers, scores):
-        parts = overall_parts(case, answer, values, citing=citing)
-        row = {
-            "overall": weighted_overall(parts, weights=weights),
-            **{f"overall_{part}": parts[part] for part in weighted},
-        }
-        if case.query_id in failures or _has_criterion(case, answer, parts):
-            row["pass_rate"] = float(case.query_id not in failures)
-        if case.answerable and state_of(answer) != "answered":
-            unanswered.add(case.query_id)
-        rows[case.query_id] = row
-    scored = {
-        measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
-    }
-    if "overall" in scored or unanswered == {
-        case.query_id for case in dataset.cases if case.answerable
-    }:
-        for query_id in unanswered:
-            rows[query_id]["overall"] = 0.0
-    parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
-    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows)
+    return decide_overall(dataset, answers, scores, weights=weights, thresholds=thresholds)[0]
 
 
-def case_reasons(
+def decide_overall(
     dataset: Dataset,
     answers: Sequence[Answer],
     scores: pd.DataFrame,
     *,
+    weights: Mapping[str, float] = WEIGHTS,
     thresholds: Mapping[str, float] = THRESHOLDS,
-) -> dict[str, tuple[str, ...]]:
-    """Return query_id -> `failure_reasons` of the cases that do not pass; the arguments are those
-    of `score_overall`.
+) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
+    """Return `score_overall`, and query_id -> `failure_reasons` of the cases that do not pass.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
     >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
     >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
-    >>> case_reasons(dataset, [Answer("q", "In May.")], scores)
+    >>> decide_overall(dataset, [Answer("q", "In May.")], scores)[1]
     {'q': ('semantic similarity 0.62 < 0.70', 'missing keywords: spring')}
     """
+    check_weights(weights)
     check_thresholds(thresholds)
-    reasons = {
-        case.query_id: failure_reasons(
+    by_query, values = answers_by_query(dataset, answers), values_by_query(scores)
+    citing = any(answer.citations for answer in answers)
+    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
+    rows: dict[str, dict[str, float]] = {}
+    reasons: dict[str, tuple[str, ...]] = {}
+    for case in dataset.cases:
+        query_id, answer = case.query_id, by_query.get(case.query_id)
+        case_scores = values.get(query_id, {})
+        parts = overall_parts(case, answer, case_scores, citing=citing)
+        rows[query_id] = {
+            "overall": weighted_overall(parts, weights=weights),
+            **{f"overall_{part}": parts[part] for part in weighted},
+        }
+        if texts := failure_reasons(
             case,
             answer,
-            values,
+            case_scores,
             thresholds=thresholds,
             citing=citing,
-            relevant=dataset.qrels.get(case.query_id, {}),
-        )
-        for case, answer, values, citing in _joined(dataset, answers, scores)
+            relevant=dataset.qrels.get(query_id, {}),
+        ):
+            reasons[query_id] = tuple(texts)
+        if texts or _has_criterion(case, answer, parts):
+            rows[query_id]["pass_rate"] = float(not texts)
+    scored = {
+        measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
     }
-    return {query_id: tuple(texts) for query_id, texts in reasons.items() if texts}
+    due = {case.query_id for case in dataset.cases if case.answerable}
+    unanswered = {query_id for query_id in due if state_of(by_query.get(query_id)) != "answered"}
+    if "overall" in scored or unanswered == due:
+        for query_id in unanswered:
+            rows[query_id]["overall"] = 0.0
+    parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
+    measures = ("overall", *parts_shown, "pass_rate")
+    return tidy_cases(dataset.cases, measures, rows), reasons
 
 
 def overall_parts(
@@ -411,20 +415,3 @@ def _has_criterion(case: Case, answer: Answer | None, parts: Mapping[str, float]
         latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms)
     )
     return bool(labels) or timed or not all(math.isnan(value) for value in parts.values())
-
-
-def _joined(
-    dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame
-) -> Iterator[tuple[Case, Answer | None, dict[str, float], bool]]:
-    """Yield each case with its answer, its scores, and whether any answer cites."""
-    values: dict[str, dict[str, float]] = {}
-    for query_id, measure, value in scores[["query_id", "measure", "value"]].itertuples(
-        index=False
-    ):
-        values.setdefault(query_id, {})[measure] = float(value)
-    by_query, citing = (
-        answers_by_query(dataset, answers),
-        any(answer.citations for answer in answers),
-    )
-    for case in dataset.cases:
-        yield case, by_query.get(case.query_id), values.get(case.query_id, {}), citing

@@ -164,11 +164,6 @@ def percentile(values: Sequence[float], fraction: float) -> float:
     return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
 
 
-_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-
-_VERDICT_AT = 0.95  # the percentile of a stage's latency that is compared with its budget
-
-
 def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     """Score the behaviour of a system: columns query_id, measure, value; by measure, then in the
     order of the cases.
@@ -185,7 +180,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
 
     The first five have rows only if some case asks for them. A case without the label is unscored
     (NaN). A question without an answer counts as failed: its outcome and required items are 0, all
-    else is unscored. Latencies vary between runs and are not scores: see `latency_table`.
+    else is unscored. Latencies vary between runs and are not scores.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> case = Case("q", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800})
@@ -232,73 +227,3 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         "cost_usd": any(row.get("cost_usd", math.nan) >= 0 for row in rows.values()),
     }
     return tidy_cases(cases, (measure for measure, has in has_rows.items() if has), rows)
-
-
-def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """Count how many cases of each expected outcome (rows) had which outcome (columns, as
-    `outcome_of` has them).
-
-    Cases without an expected outcome are in the row "not stated", those without an answer in the
-    column "failed". Rows without any case are left out, and so are columns without any that have no
-    row; the sum is the number of cases.
-
-    >>> from ragbench.types import Answer, Case, Dataset
-    >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
-    >>> answers = [Answer("q1", "Yes [1].", ("d#0",), ("d#0",)), Answer("q2", "Yes [1].", ("d#0",), ("d#0",))]
-    >>> outcome_table(Dataset("mine", "test", {}, cases, {}), answers)
-                success  no_results
-    success           1           0
-    no_results        1           0
-    """
-    by_query = answers_by_query(dataset, answers)
-    answered = [by_query.get(case.query_id) for case in dataset.cases]
-    outcomes = [outcome_of(answer) if answer else "failed" for answer in answered]
-    expected = [case.expected_outcome or "not stated" for case in dataset.cases]
-    counts = pd.crosstab(pd.Series(expected, dtype="str"), pd.Series(outcomes, dtype="str"))
-    ordered = [*OUTCOMES, *sorted({*expected} - {*OUTCOMES, "not stated"}), "not stated"]
-    rows = [name for name in ordered if name in counts.index]
-    columns = [name for name in OUTCOMES if name in counts.index or name in counts.columns]
-    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(
-        index=None, columns=None
-    )
-
-
-def latency_table(
-    answers: Sequence[Answer], budgets: Mapping[str, float] | None = None
-) -> pd.DataFrame:
-    """Compare the latency of each stage with its budget, in milliseconds.
-
-    Columns stage, n, mean, p50, p95, p99, budget, verdict.
-
-    Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers
-    that did not fail and measured the stage: of fewer than 20 the p95 is the slowest answer, of
-    fewer than 100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not
-    measured". Stages are in the order in which a pipeline runs them ("search" is "retrieve"),
-    others after them, "total" last.
-
-    >>> from ragbench.types import Answer
-    >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
-    >>> latency_table(answers, {"retrieve": 25, "generate": 900})
-          stage  n   mean    p50    p95    p99  budget       verdict
-    0  retrieve  4   25.0   20.0   40.0   40.0    25.0          over
-    1  generate  0   <NA>   <NA>   <NA>   <NA>   900.0  not measured
-    2     total  4  100.0  100.0  100.0  100.0    <NA>     no budget
-    """
-    limits = by_stage(budgets or {}, min)
-    times: dict[str, list[float]] = {stage: [] for stage in limits}
-    for answer in answers:
-        for stage, value in by_stage(answer.latency_ms).items() if not answer.failed else ():
-            times.setdefault(stage, []).append(value)
-    order = {stage: number for number, stage in enumerate(STAGES[:-1])}
-    stages = sorted(times, key=lambda stage: order.get(stage, len(STAGES) + (stage == STAGES[-1])))
-    table = []
-    for stage in stages:
-        values, limit = times[stage], limits.get(stage)
-        mean = math.fsum(values) / len(values) if values else math.nan
-        quantiles = [percentile(values, fraction) for fraction in _PERCENTILES.values()]
-        verdict = "no budget" if limit is None else "not measured"
-        if limit is not None and values:
-            verdict = "within" if percentile(values, _VERDICT_AT) <= limit else "over"
-        table.append((stage, len(values), mean, *quantiles, limit, verdict))
-    columns = ["stage", "n", "mean", *_PERCENTILES, "budget", "verdict"]
-    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys([*columns[2:-1]], "Float64"))

@@ -165,7 +165,7 @@ def score_retrieval(
     *,
     chunk_run: Run | None = None,
     chunks: Sequence[Chunk] = (),
-    measures: Sequence[str] | None = None,
+    measures: Sequence[str],
 ) -> pd.DataFrame:
     """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id,
     measure, value.
@@ -181,7 +181,7 @@ def score_retrieval(
         dataset: its cases' `relevant_chunks` and `evidence`, and its qrels. run: document-level
         run. chunk_run: chunk-level run; without one, documents are scored. chunks: the chunks that
         `chunk_run` ranks; needed for gold evidence. measures: names such as "nDCG@10" and
-        "span:RR"; None means those of `score_run` at each of `retrieval_levels`.
+        "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
     >>> case = Case("q", "?", evidence=(Span("d", 10, 20),))
@@ -233,16 +233,14 @@ def retrieval_levels(
 
 
 def _judgements(
-    dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str] | None
+    dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str]
 ) -> Iterator[tuple[str, Qrels, list[str]]]:
     """Yield for each level that is asked for the prefix of its names, its judgements, and its measures
     without prefix.
     """
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
     names_of: dict[str, list[str]] = {}
-    if measures is None:
-        names_of = {level: [*DEFAULT_MEASURES] for level in levels or ("document",)}
-    for name in measures or ():
+    for name in measures:
         level = measure_of(name).level if is_ranking_measure(name) else "document"
         rest = measure_of(name).name.rpartition(":")[2] if is_ranking_measure(name) else name
         names_of.setdefault(level, []).append(str(parse_measure(rest)))
@@ -282,7 +280,7 @@ def retrieval_ceilings(
     *,
     chunk_run: Run | None = None,
     chunks: Sequence[Chunk] = (),
-    measures: Sequence[str] | None = None,
+    measures: Sequence[str],
 ) -> pd.DataFrame:
     """Return the best value that any system could reach on each query, by the judgements of
     `score_retrieval`.

@@ -121,19 +121,16 @@ def score_spans(
 
 
 def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
-    """List the questions whose evidence this chunking has lost or split, worst first; independent
-    of any run.
+    """List the questions whose evidence this chunking has split or lost, independent of any run.
 
     Columns: query_id; spans, their number; split, the number of them that no single chunk contains
-    whole; fraction_lost, the fraction of the evidence's characters, without white space, that no
-    chunk contains: 1 means that the question scores 0 with any run. The chunkers of ragbench lose
-    nothing; other chunks may.
+    whole. White space at the ends of a span does not count.
 
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
     >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three")}, [case], {})
-    >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
-    [{'query_id': 'q', 'spans': 2, 'split': 1, 'fraction_lost': 0.333}]
+    >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).to_dict("records")
+    [{'query_id': 'q', 'spans': 2, 'split': 1}]
 
     Raises:
         DataError: evidence that is not a range of characters, or in a document that the corpus
@@ -143,23 +140,13 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     borders = _borders(map(_range, chunks), named)
     rows = []
     for case in dataset.cases:
-        spans = [_trimmed(dataset, case, span) for span in case.evidence]
-        n_split = n_visible = n_lost = 0
-        for span in spans:
-            starts, ends = borders[span.doc_id]
-            n_split += not ((starts <= span.start) & (ends >= span.end)).any()
-        for doc_id, positions in _characters(spans).items():
-            text = dataset.corpus[doc_id].full_text
-            visible = np.array([not text[i].isspace() for i in positions.tolist()])
-            n_visible += int(visible.sum())
-            n_lost += int((visible & ~_covered(positions, borders[doc_id])).sum())
-        if n_split or n_lost:
-            rows.append((case.query_id, len(spans), n_split, n_lost / max(n_visible, 1)))
-    frame = pd.DataFrame(rows, columns=["query_id", "spans", "split", "fraction_lost"])
-    frame = frame.astype({"query_id": "str", "spans": int, "split": int, "fraction_lost": float})
-    return frame.sort_values(
-        ["fraction_lost", "split"], ascending=False, kind="stable", ignore_index=True
-    )
+        n_split = 0
+        for doc_id, start, end in (_trimmed(dataset, case, span) for span in case.evidence):
+            starts, ends = borders[doc_id]
+            n_split += not ((starts <= start) & (ends >= end)).any()
+        if n_split:
+            rows.append((case.query_id, len(case.evidence), n_split))
+    return pd.DataFrame(rows, columns=["query_id", "spans", "split"])
 
 
 def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
@@ -238,15 +225,14 @@ def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(index(value) for value in values))
 
 
-def _trimmed(dataset: Dataset, case: Case, span: Span) -> Span:
+def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
     check_span(span)
     if span.doc_id not in dataset.corpus:
         raise DataError(
             f"query {case.query_id!r} has evidence in document {span.doc_id!r}, which is not in "
             f"the corpus of {dataset.name!r}; offsets of evidence need the document they point into"
         )
-    start, end = trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
-    return Span(span.doc_id, start, end) if start < end else span
+    return span.doc_id, *trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
 
 
 def _characters(spans: Iterable[Span]) -> Characters:

@@ -47,6 +47,15 @@ def tidy_cases(
     return tidy(ids, names, values)
 
 
+def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Return query_id -> measure -> value of tidy scores."""
+    values: dict[str, dict[str, float]] = {}
+    rows = scores[["query_id", "measure", "value"]].itertuples(index=False, name=None)
+    for query_id, measure, value in rows:
+        values.setdefault(query_id, {})[measure] = float(value)
+    return values
+
+
 # "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 
@@ -85,8 +94,8 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
 
 def answer_language(dataset: Dataset, answers: Sequence[Answer]) -> Language:
     """Return the language that the answers are in, and the questions where these are few."""
-    given = [answer.text for answer in answers if not answer.abstained]
-    return detect_language([*given[:200], *list(dataset.queries.values())[:200]])
+    texts = [answer.text for answer in answers if not answer.abstained]
+    return detect_language([*texts[:200], *list(dataset.queries.values())[:200]])
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:

@@ -37,7 +37,9 @@ _LAYERS, _HEADS, _WIDTH = 6, 12, 384
 _EPSILON = 1e-12  # of the layer norms
 _BLOCK_TOKENS = 256  # what stays in a processor's cache
 _MIN_ROWS = 36  # products of fewer rows may be computed in another way, with other bits
-_GROUP = 12  # rows that some processors multiply at once: a row's bits depend on its place among them
+_GROUP = (
+    12  # rows that some processors multiply at once: a row's bits depend on its place among them
+)
 _GELU_ROWS = 32  # whose arrays stay in a processor's cache
 _ERF = (
     0.254829592,

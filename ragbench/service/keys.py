@@ -13,7 +13,7 @@ from hashlib import sha256
 import pandas as pd
 from sqlalchemy import delete, insert, select
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.service.history_database import now, read_frame, read_rows, write
 from ragbench.service.tables import api_key
 
@@ -44,8 +44,7 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         ConfigError: the role cannot be used, or this client has a key of this name.
         DataError: the database cannot be used.
     """
-    if role not in ROLES:
-        raise ConfigError(unknown("role", role, ROLES))
+    check_known("role", ROLES, role)
     if not name.strip():
         raise ConfigError("a key needs a name, such as that of who will use it")
     key_id = secrets.token_hex(6)

@@ -8,7 +8,7 @@ interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
 cheaper? `within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which
-parameter matters? `anova`. How many queries? `required_queries`. Is the test set fit for it?
+parameter matters? `anova`. Are the queries enough? `mde` of `compare`. Is the test set fit for it?
 `dataset_health`. Can the judge be trusted? `judge_agreement`, `calibrate`. Did runs over time move?
 `drift`.
 

@@ -6,10 +6,8 @@ from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
 from .health import DatasetHealth, dataset_health
-from .power import POWER, required_queries
 
 __all__ = [
-    "POWER",
     "Change",
     "DatasetHealth",
     "Drift",
@@ -27,7 +25,6 @@ __all__ = [
     "mcnemar_p_value",
     "p_text",
     "pareto_front",
-    "required_queries",
     "rounded",
     "summarise",
     "within_margin",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     adjusted_p_values,
@@ -159,7 +159,7 @@ def within_margin(
     return WithinMargin(table, best, None, sentence)
 
 
-def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) -> pd.Series[bool]:
+def pareto_front(table: pd.DataFrame, quality: str, *costs: str) -> pd.Series[bool]:
     """Mark the rows that no other row dominates (at least as good in everything and better in
     something).
 
@@ -169,7 +169,7 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
 
     Args:
         table: one row per configuration. quality: the column of the quality. costs: the columns of
-        the costs, such as "search_ms" or ["cost_usd", "generate_ms", "chunks"].
+        the costs, such as "search_ms", "chunks".
 
     Returns:
         A Series of True and False with the index of `table`, named "on_front".
@@ -178,18 +178,16 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
     >>> board = pd.DataFrame({"nDCG@10": [0.5, 0.7, 0.6, 0.7], "search_ms": [1, 9, 9, None], "chunks": [9, 9, 5, 1]})
     >>> pareto_front(board, "nDCG@10", "search_ms").tolist()
     [True, True, False, False]
-    >>> pareto_front(board, "nDCG@10", ["search_ms", "chunks"]).tolist()
+    >>> pareto_front(board, "nDCG@10", "search_ms", "chunks").tolist()
     [True, True, True, False]
 
     Raises:
         ConfigError: no cost, or a column that is not there.
     """
-    columns = [quality, *([costs] if isinstance(costs, str) else costs)]
-    if len(columns) < 2:
+    columns = [quality, *costs]
+    if not costs:
         raise ConfigError("costs is empty: name at least one column of what the quality costs")
-    for name in columns:
-        if name not in table:
-            raise ConfigError(unknown("column", name, map(str, table)))
+    check_known("column", list(map(str, table)), *columns)
     less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     if higher_is_better(quality):
         less[:, 0] *= -1
@@ -209,18 +207,13 @@ class HeldOut(NamedTuple):
     """The choice on one half of the queries, and its score on the other.
 
     `chosen` is best on the choosing half, with a mean of `mean_choosing` there, and `mean` on the
-    others. `comparison` is the row of `compare` against the second on the choosing half.
-    `optimism` is how much better the choice looks where it was chosen, averaged over both
-    directions (choose on one half, measure on the other, and the reverse), so 0 where both choose
-    the same. With too few queries there is only the sentence.
+    others. With too few queries there is only the sentence.
     """
 
     sentence: str
     chosen: str = ""
     mean_choosing: float = math.nan
     mean: float = math.nan
-    optimism: float = math.nan
-    comparison: pd.Series[Any] | None = None
 
 
 def held_out(
@@ -276,11 +269,6 @@ def held_out(
     tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
     summary = summarise(tidy[chosen], alpha=alpha).iloc[0]
     pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha).iloc[0]
-    optimism = (
-        sign
-        * (mean_choosing - mean_others + float(means[1][reverse]) - float(means[0][reverse]))
-        / 2
-    )
     other = (
         "The other half chooses the same configuration."
         if reverse == chosen
@@ -294,4 +282,4 @@ def held_out(
         f"{with_interval(pair['difference'], pair['ci_low'], pair['ci_high'], '{:+.3f}')}, "
         f"p {p_text(pair['p_value'], '= ')}. {other}"
     )
-    return HeldOut(sentence, chosen, mean_choosing, mean_others, optimism, pair)
+    return HeldOut(sentence, chosen, mean_choosing, mean_others)

@@ -118,10 +118,8 @@ def tables_of(scores_by_name: Mapping[str, pd.DataFrame]) -> dict[str, dict[str,
     }
 
 
-def chosen_measures(tables: Tables, measures: Sequence[str] | None, *, depth: int = 3) -> list[str]:
-    """Return the measures to compare by, that all configurations have; `depth` is where a warning
-    should point.
-    """
+def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]:
+    """Return the measures to compare by, that all configurations have."""
     every = dict.fromkeys(measure for table in tables.values() for measure in table)
     shared = [name for name in every if all(name in table for table in tables.values())]
     if measures is None:
@@ -133,7 +131,7 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None, *, depth: in
                 f"{len(left_out)} measures that not all configurations have are not "
                 f"compared: {', '.join(left_out)}",
                 DataWarning,
-                stacklevel=depth,
+                stacklevel=3,
             )
         return shared
     if isinstance(measures, str) or not list(measures):
@@ -167,15 +165,6 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     left, right = before.to_numpy(), after.reindex(before.index).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
     return Pairs(left[both], right[both], int((~both).sum()))
-
-
-def pairs_by_measure(
-    baseline: pd.DataFrame, contender: pd.DataFrame, measures: Sequence[str] | None
-) -> dict[str, Pairs]:
-    """Map each measure that is named, or that both have, to the values of both."""
-    tables = tables_of({"baseline": baseline, "contender": contender})
-    chosen = chosen_measures(tables, measures, depth=4)
-    return {measure: paired(tables, "baseline", "contender", measure) for measure in chosen}
 
 
 def matrix_of(
@@ -236,7 +225,7 @@ def p_text(p: float | None, equals: str = "") -> str:
     return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
 
 
-def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
+def rounded(table: pd.DataFrame) -> pd.DataFrame:
     """Round a table of statistics to look at it; p-values (columns p_...) as `p_text` has them.
 
     >>> import pandas as pd
@@ -245,4 +234,4 @@ def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     0       0.123  < 0.001
     """
     names = [name for name in map(str, table) if name.startswith("p_")]
-    return table.round(digits).assign(**{name: table[name].map(p_text) for name in names})
+    return table.round(3).assign(**{name: table[name].map(p_text) for name in names})

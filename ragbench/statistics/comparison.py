@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
@@ -127,7 +127,7 @@ def compare(
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference for which as many queries lead to a decision (uncorrected)
         with a probability of
-            0.8; the same as `detectable` of `required_queries`. A smaller difference that matters
+            0.8. A smaller difference that matters
             needs more queries, for any p. pd.NA where there is none, and where all queries differ
             by the same.
         n_tests, n_unpaired: see above.
@@ -176,8 +176,7 @@ def compare_all(
     1   none      -0.125      1.0         1.0
     """
     check_alpha(alpha)
-    if baseline not in scores_by_name:
-        raise ConfigError(unknown("baseline", baseline, map(str, scores_by_name)))
+    check_known("baseline", scores_by_name, baseline)
     if len(scores_by_name) < 2:
         raise ConfigError(
             f"nothing to compare {baseline!r} with: give the scores of at least one other "

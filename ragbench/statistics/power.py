@@ -1,5 +1,5 @@
-"""How many queries a difference needs before anyone may hope to see it: the power of the interval
-that decides.
+"""How large a difference must be before anyone may hope to see it: the power of the interval that
+decides.
 
 Of means: the interval of `compare` excludes 0 where the mean exceeds a critical one that depends on
 the standard deviation of the sample and on the range of the measure (`critical_means`); mean and
@@ -13,99 +13,24 @@ from few pairs promises too much. tests/statistics/test_coverage.py simulates wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from ragbench.errors import ConfigError
 from ragbench.statistics.columns import (
     Floats,
     Pairs,
     bounds_of,
-    check_alpha,
     deviation,
-    pairs_by_measure,
 )
 from ragbench.statistics.intervals import TIE, critical_means
 
 POWER = 0.8
 
-MAX_QUERIES = 10_000_000
-"""More than this is reported as pd.NA: the difference is out of reach."""
-
 _NODES = 16
 _UNLIKELY = 1e-7
 _MAX_EXACT = 500  # pairs of 0/1 values; with more, their mean is as good as normal
-
-
-def required_queries(
-    baseline: pd.DataFrame,
-    contender: pd.DataFrame,
-    effect: float,
-    power: float = POWER,
-    *,
-    alpha: float = 0.05,
-    measures: Sequence[str] | None = None,
-) -> pd.DataFrame:
-    """Compute how many queries would show a true difference of `effect` with a probability of
-    `power`, by measure.
-
-    The spread of the differences is taken from the pairs at hand (a pilot), their mean is not:
-    asking how many queries the *observed* difference needs only restates its p-value. The test is
-    that of `compare`; see the module.
-
-    Columns:
-        measure; effect: the argument; deviation: standard deviation of the differences of the
-        pairs. required: the smallest number of queries; pd.NA with fewer than two pairs, beyond ten
-        million, or
-            where all pairs differ alike: a pilot without spread does not estimate that of other
-            queries.
-        detectable: the smallest true difference that the `n` pairs at hand show with this power;
-        pd.NA likewise, and
-            where the pairs are too few for any. The same as `mde` of `compare` where power is 0.8.
-        n: pairs at hand.
-
-    Several tests cost queries: plan with `alpha` over their number, the strictest step of Holm's
-    correction.
-
-    >>> import pandas as pd
-    >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
-    >>> before, after = scores(0, 0.5, 0.5, 1, 0, 1), scores(0.5, 0.5, 0.25, 1, 0.5, 1)
-    >>> required_queries(before, after, 0.1).round(3)
-      measure  effect  deviation  required  detectable  n
-    0      RR     0.1      0.306       129        <NA>  6
-
-    Raises:
-        ConfigError: `effect`, `power` or `alpha` out of range, or a measure that is not there.
-        ComparisonError: other queries, or no measure in common.
-    """
-    check_alpha(alpha)
-    if not isinstance(effect, int | float) or not math.isfinite(effect) or effect == 0:
-        raise ConfigError(
-            f"effect is {effect!r}; take the smallest difference that would matter to you, such "
-            "as 0.02"
-        )
-    if not isinstance(power, float) or not alpha < power < 1:
-        raise ConfigError(
-            f"power is {power!r}; take a number between alpha ({alpha}) and 1, usually 0.8"
-        )
-    pairs = pairs_by_measure(baseline, contender, measures)
-    pilots = [Pilot.of(pair, measure) for measure, pair in pairs.items()]
-    table = pd.DataFrame(
-        {
-            "measure": list(pairs),
-            "effect": effect,
-            "deviation": [deviation(pair.difference) for pair in pairs.values()],
-            "required": [pilot.required(abs(effect), alpha, power) for pilot in pilots],
-            "detectable": [pilot.detectable(alpha, power) for pilot in pilots],
-            "n": [pilot.n for pilot in pilots],
-        }
-    )
-    return table.astype({"deviation": "Float64", "detectable": "Float64", "required": "Int64"})
 
 
 class Pilot(NamedTuple):
@@ -174,22 +99,6 @@ class Pilot(NamedTuple):
                 lambda effect: self.power(effect, self.n, alpha) - power, 0.0, top, xtol=1e-6 * top
             )
         )
-
-    def required(self, effect: float, alpha: float, power: float) -> int | None:
-        """Compute the smallest number of pairs that show `effect`; None where there is none."""
-        if self.is_silent or effect > self.width:
-            return None
-        low, high = 1, 2
-        while self.power(effect, high, alpha) < power:
-            low, high = high, 2 * high
-            if high > MAX_QUERIES:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (
-                (middle, high) if self.power(effect, middle, alpha) < power else (low, middle)
-            )
-        return high
 
 
 @lru_cache(maxsize=1)

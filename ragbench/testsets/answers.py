@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.datasets.jsonl import json_line, json_lines, lines, shown
 from ragbench.errors import DataError
@@ -18,13 +18,6 @@ from ragbench.files import expanded, write_durably
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import is_by_hand, save_dataset, text_digest, unwritable
 from ragbench.types import Case, Dataset
-
-
-class MergeOutcome(NamedTuple):
-    """The ids whose generated answers were written, and those whose answer of a person was kept."""
-
-    written: tuple[str, ...]
-    kept: tuple[str, ...]
 
 
 def generated_label(
@@ -52,8 +45,9 @@ def reference_origin(case: Case) -> str:
     return "person" if is_by_hand({"answer": case.reference_answer, **case.metadata}) else "model"
 
 
-def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> MergeOutcome:
-    """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step.
+def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step; an
+    answer that a person wrote stays.
 
     The file is read anew, so what a person changes while a model is being asked is kept as well.
     Lines keep their order and, unless replaced, their bytes; new ones come last. A line without an
@@ -62,9 +56,9 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
     Raises:
         DataError: the file is not what it should be, or cannot be written.
     """
-    kept: list[str] = []
-    written: list[str] = []
     result: list[str] = []
+    seen: set[str] = set()
+    has_changed = False
     if path.exists():
         for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):
             query_id = str(record.get("_id"))
@@ -72,24 +66,23 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
                 raise DataError(
                     f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
                 )
-            if query_id not in answers:
-                result.append(f"{text}\n")
-            elif is_by_hand(record):
-                kept.append(query_id)
-                result.append(f"{text}\n")
-            else:
-                written.append(query_id)
+            seen.add(query_id)
+            if query_id in answers and not is_by_hand(record):
+                has_changed = True
                 result.append(json_line({**record, **answers[query_id], "_id": record["_id"]}))
-    for query_id in (query_id for query_id in answers if query_id not in {*kept, *written}):
-        written.append(query_id)
-        result.append(json_line({"_id": query_id, **answers[query_id]}))
-    if written:
+            else:
+                result.append(f"{text}\n")
+    new = [
+        json_line({"_id": query_id, **answers[query_id]})
+        for query_id in answers
+        if query_id not in seen
+    ]
+    if has_changed or new:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, "".join(result))
+            write_durably(path, "".join([*result, *new]))
         except OSError as exc:
             raise unwritable(path, exc) from exc
-    return MergeOutcome(tuple(written), tuple(kept))
 
 
 def labelled_folder(

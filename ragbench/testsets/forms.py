@@ -47,7 +47,7 @@ from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
 from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.beir_form import read_beir
 from ragbench.testsets.cases import (
@@ -97,8 +97,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         DataError: something is there already, or the content cannot be written in this form.
     """
     target = expanded(path)
-    if form not in WRITTEN:
-        raise ConfigError(unknown("form to write", form, WRITTEN))
+    check_known("form to write", WRITTEN, form)
     if form == "beir":
         if not dataset.corpus:
             raise DataError(

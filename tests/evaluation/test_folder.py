@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from ragbench.errors import ComparisonError, ConfigError, DataError, FailureKind, ModelError
 from ragbench.evaluation import (
     FILES,
-    Timings,
     check_parameters,
     check_requests,
     config_name,
@@ -161,20 +160,6 @@ def test_good_values_and_unknown_names_pass() -> None:
     )
 
 
-# --- times
-# ------------------------------------------------------------------------------------------------------
-
-
-def test_a_stage_that_is_entered_again_adds_up_even_when_it_fails() -> None:
-    timings = Timings()
-    with timings("a"):
-        pass
-    first = timings.seconds["a"]
-    with pytest.raises(KeyError), timings("a"):
-        raise KeyError
-    assert timings.seconds["a"] > first
-
-
 # --- bytes
 # ------------------------------------------------------------------------------------------------------
 
@@ -235,8 +220,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         Judgement("q2", "faithful", None, state="abstained"),
         Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(late,)),
     ]
-    timings = Timings()
-    timings.seconds["index"] = 0.25
+    timings = {"index": 0.25}
     saved(
         tmp_path / "x", answers=answers, judgements=judgements, timings=timings, facts={"chunks": 3}
     )
@@ -352,7 +336,7 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     file.write_text(
         json.dumps({**json.loads(file.read_text(encoding="utf-8")), "value": {}}), encoding="utf-8"
     )
-    with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(TypeError: float"):
+    with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged"):
         load_result(folder)
     file.write_text("", encoding="utf-8")
     with pytest.raises(

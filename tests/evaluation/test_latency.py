@@ -14,6 +14,8 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import Result, answer_all, evaluate, load_targets
+from ragbench.evaluation.records import Latency
+from ragbench.evaluation.rows import latency_of
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import FunctionSystem, Pipeline
@@ -95,6 +97,26 @@ def test_retrieve_and_search_are_one_stage(budget: str, stage: str) -> None:
         "over",
     )
     assert "search" not in rows
+
+
+def test_latencies_by_hand() -> None:
+    data = dataset(101, total=950, generate=94.5, guardrail_input=5)
+    answers = recorded(
+        *({"total": 10.0 * i, "mine": 1.0, "generate": float(i)} for i in range(1, 101))
+    )
+    failed = Answer("q100", "", error="time-out", latency_ms={"total": 1e6})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        rows = latency_of(answer_all(data, [*answers, failed]))
+    assert [(row.stage, row.n, row.verdict) for row in rows] == [
+        ("guardrail_input", 0, "not measured"),
+        ("generate", 100, "over"),
+        ("mine", 100, "no budget"),
+        ("total", 100, "within"),
+    ]
+    assert rows[-1] == Latency("total", 100, 500.0, 950.0, 990.0, 950.0, "within", 505.0)
+    assert (rows[0].mean, rows[0].p50) == (None, None)
+    assert latency_of(answer_all(dataset(1), [Answer("q0", "Yes.")])) == ()
 
 
 def test_mean_median_and_percentile_are_in_every_report() -> None:

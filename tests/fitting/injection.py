@@ -127,7 +127,7 @@ def figures(texts: Sequence[str], harmful: Sequence[bool], scores: Any) -> str:
         for i, (text, bad) in enumerate(zip(texts, harmful, strict=True))
     ]
     table = detection_report(samples, [float(score) for score in scores])
-    found = table[table["split"] == "all"].set_index("measure")["value"]
+    found = table[table["part"] == "all"].set_index("measure")["value"]
     area = ("auc", "length_auc", "tpr_at_fpr_1", "tpr_at_fpr_5")
     names = (*area, "detection_rate", "block_rate", "false_positive_rate", "false_block_rate")
     return ", ".join(f"{name} {found[name]:.3f}" for name in names) + f" (n = {len(texts)})"

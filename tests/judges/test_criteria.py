@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
-from ragbench.judges import SAMPLING_TEMPERATURE, judge
-from ragbench.judges.criteria import MAX_ANSWER
+from ragbench.judges import judge
+from ragbench.judges.criteria import MAX_ANSWER, SAMPLING_TEMPERATURE, judgeable, verdicts
 from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM
 from ragbench.llms.reply_text import NO_ANSWER
@@ -429,31 +429,16 @@ def test_an_answer_that_makes_no_claim_is_unscored_and_not_repaired() -> None:
 # Samples
 
 
-def test_of_several_samples_the_value_is_the_mean_and_each_is_kept() -> None:
-    llm = Recorder(
-        lambda _, sample: json.dumps(
-            {"relevance": {"reason": f"r{sample}", "score": (0.5, 1.0, 0.75)[sample]}}
-        )
-    )
-    judgement = run(GOOD, "relevance", llm, n_samples=3)["relevance"]
-    assert judgement.value == pytest.approx(0.75)
-    assert judgement.samples == (0.5, 1.0, 0.75)
-    assert judgement.explanation == "Mean of 3 of 3 samples, standard deviation 0.250.\nr0"
-    assert sorted(call["sample"] for call in llm.calls) == [0, 1, 2]
-    assert {call["temperature"] for call in llm.calls} == {SAMPLING_TEMPERATURE}
-    assert [f"--- sample {i} ---" in judgement.response for i in (1, 2, 3)] == [True] * 3
-
-
-def test_an_unreadable_sample_is_left_out_of_the_mean_and_counted() -> None:
+def test_an_unreadable_sample_is_unscored_and_the_others_stay() -> None:
     llm = Recorder(
         lambda _, sample: (
             "?" if sample == 1 else '{"correctness": {"reason": "r", "verdict": true}}'
         )
     )
-    judgement = run(GOOD, "correctness", llm, n_samples=2)["correctness"]
-    assert (judgement.value, judgement.state, judgement.samples) == (1.0, "scored", (1.0, None))
-    assert judgement.explanation.startswith("Mean of 1 of 2 samples.")
+    material = judgeable([GOOD], "correctness", DATA, CHUNKS)
+    assert verdicts(material, "correctness", llm, n_samples=2) == [[1.0, None]]
     assert [call["sample"] for call in llm.calls].count(1) == 2, "the repair is of the same sample"
+    assert {call["temperature"] for call in llm.calls} == {SAMPLING_TEMPERATURE}
 
 
 # Who judges whom
@@ -499,7 +484,7 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
     [
         ("faithfullness", {}, "unknown criterion 'faithfullness'; did you mean 'faithfulness'"),
         ([], {}, "unknown criterion"),
-        ("relevance", {"n_samples": 0}, "n_samples is 0; expected 1 or more"),
+        ("relevance", {"concurrency": 0}, "concurrency is 0; expected 1 or more"),
         ("relevance", {"concurrency": 0}, "concurrency is 0"),
         ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),
     ],
@@ -552,8 +537,8 @@ def test_each_request_is_counted_once() -> None:
     assert [len(separate[name].usage) for name in ALL] == [1] * 5
     repaired = run(GOOD, "correctness", ScriptedLLM(["nonsense", VERDICTS["correctness"]]))
     assert [one.output_tokens for one in repaired["correctness"].usage] == [1, 5]
-    sampled = run(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient), n_samples=3)
-    assert [len(one.usage) for one in sampled.values()] == [3, 0]
+    together = run(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient))
+    assert [len(one.usage) for one in together.values()] == [1, 0]
 
 
 def test_the_claims_that_the_judge_found_unsupported_are_listed() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ragbench.errors import DataWarning
 from ragbench.generation import generate_answers
-from ragbench.judges import judge, pairwise
+from ragbench.judges import judge
 from ragbench.metrics import score_judgements
-from ragbench.types import Answer, Case, Chunk, Dataset, Document
+from ragbench.types import Case, Chunk, Dataset, Document
 
 
 def test_a_small_model_answers_and_judges_end_to_end(
@@ -57,14 +57,3 @@ def test_a_small_model_answers_and_judges_end_to_end(
         assert judged.value is None
         assert judged.state in {"unreadable", "abstained"}
     assert score_judgements([judged])["value"].isna().tolist() == [judged.value is None]
-
-
-def test_a_small_model_chooses_between_two_answers(small_model: str, llm_environment: Any) -> None:
-    data = Dataset(
-        "tiny", "test", {}, (Case("q0", "What is one plus one?", reference_answer="It is 2."),), {}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        one = pairwise([Answer("q0", "2")], [Answer("q0", "no idea")], small_model, dataset=data)[0]
-    assert (one.value is None) == (one.state != "scored")
-    assert "--- b first ---" in one.response

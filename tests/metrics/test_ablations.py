@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from ragbench.metrics import score_ablations
 from ragbench.types import Answer, Case, Dataset, Judgement
@@ -16,9 +18,10 @@ DATASET = Dataset("mine", "test", {}, CASES, {})
 
 
 def values(
-    answers: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None
+    answers: dict[str, list[Answer]],
+    judged: Mapping[str, list[Judgement]] = MappingProxyType({}),
 ) -> dict[str, float]:
-    frame = score_ablations(DATASET, answers, judged, embedder="wordllama")
+    frame = score_ablations(DATASET, answers, judged)
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
 

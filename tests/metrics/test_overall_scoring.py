@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.metrics.overall import case_reasons, failure_reasons, overall_parts, score_overall
+from ragbench.metrics.overall import decide_overall, failure_reasons, overall_parts, score_overall
 from ragbench.types import Answer, Case, Dataset
 
 CASES = [
@@ -217,20 +217,18 @@ def test_reasons_in_words(
 
 
 def test_cases_that_do_not_pass_have_reasons() -> None:
-    reasons = case_reasons(DATASET, ANSWERS, SCORES)
+    scores, reasons = decide_overall(DATASET, ANSWERS, SCORES)
     assert reasons == {
         "q1": ("semantic similarity 0.62 < 0.70", "missing keywords: spring"),
         "q2": ("citations that hold 0.00 < 0.80",),
         "q4": ("citations that hold 0.00 < 0.80",),
     }
-    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'pass_rate' and value == 0")[
-        "query_id"
-    ]
-    assert passed.tolist() == list(reasons)
+    failed = scores.query("measure == 'pass_rate' and value == 0")["query_id"]
+    assert failed.tolist() == list(reasons)
 
 
 def test_thresholds_and_weights_of_ones_own() -> None:
-    assert case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6}) == {}
+    assert decide_overall(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6})[1] == {}
     one = score_overall(DATASET, ANSWERS, SCORES, weights={"semantic": 1}).query(
         "measure == 'overall'"
     )["value"]
@@ -357,4 +355,4 @@ def test_errors_are_refused_before_scoring() -> None:
     with pytest.raises(ConfigError, match="did you mean 'keyword'"):
         score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
     with pytest.raises(ConfigError, match="from 0 to 1"):
-        case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
+        score_overall(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})

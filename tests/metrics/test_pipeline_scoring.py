@@ -8,11 +8,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics import latency_table, outcome_table, score_pipeline
+from ragbench.metrics import score_pipeline
 from ragbench.types import Answer, Case, Completion, Dataset
 
 CASES = [
@@ -98,57 +97,6 @@ def test_without_labels_there_is_nothing_to_score() -> None:
     bare = Dataset("bare", "test", {}, [Case("q1", "?")], {})
     assert score_pipeline(bare, [Answer("q1", "Yes.")]).empty
     assert list(score_pipeline(bare, []).columns) == ["query_id", "measure", "value"]
-
-
-def test_outcomes_expected_and_given() -> None:
-    table = outcome_table(DATASET, ANSWERS)
-    assert table.to_dict("index") == {
-        "success": {"success": 1, "no_results": 0, "failed": 1},
-        "no_results": {"success": 1, "no_results": 0, "failed": 0},
-        "not stated": {"success": 0, "no_results": 0, "failed": 1},
-    }
-    assert int(table.to_numpy().sum()) == len(CASES)
-
-
-def test_an_expectation_that_no_rule_gives_keeps_its_row() -> None:
-    odd = Dataset("odd", "test", {}, [Case("q1", "?", expected_outcome="partial")], {})
-    assert outcome_table(odd, [Answer("q1", "Yes [1].", ("d#0",), ("d#0",))]).to_dict("index") == {
-        "partial": {"success": 1}
-    }
-
-
-def test_latencies_by_hand() -> None:
-    answers = [
-        Answer(f"q{i}", "Yes.", latency_ms={"total": 10.0 * i, "mine": 1.0, "generate": float(i)})
-        for i in range(1, 101)
-    ]
-    failed = Answer("q0", "", error="time-out", latency_ms={"total": 1e6})
-    table = latency_table(
-        [*answers, failed], {"total": 950, "generate": 94.5, "guardrail_input": 5}
-    )
-    assert table["stage"].tolist() == ["guardrail_input", "generate", "mine", "total"]
-    assert table["n"].tolist() == [0, 100, 100, 100]
-    assert table["verdict"].tolist() == ["not measured", "over", "no budget", "within"]
-    total = table.set_index("stage").loc["total"]
-    assert (total["p50"], total["p95"], total["p99"]) == (500.0, 950.0, 990.0)
-    assert (total["mean"], total["budget"]) == (505.0, 950.0)
-    assert table.set_index("stage").loc["guardrail_input", ["mean", "p50"]].isna().all()
-
-
-def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
-    table = latency_table([Answer("q", "Yes.")])
-    assert table.empty
-    assert list(table.columns) == [
-        "stage",
-        "n",
-        "mean",
-        "p50",
-        "p95",
-        "p99",
-        "budget",
-        "verdict",
-    ]
-    assert pd.api.types.is_float_dtype(table["p50"])
 
 
 def test_answers_to_other_questions_are_refused() -> None:

@@ -26,7 +26,9 @@ def values(dataset: Dataset, *measures: str) -> dict[str, list[float]]:
 def test_by_documents_where_there_is_nothing_finer() -> None:
     dataset = Dataset("mine", "test", {}, [Case("q1", "?"), Case("q2", "?")], QRELS)
     assert retrieval_levels(dataset, chunk_run=RANKED, chunks=CHUNKS) == ("document",)
-    found = score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=CHUNKS)
+    found = score_retrieval(
+        dataset, DOCUMENTS, chunk_run=RANKED, chunks=CHUNKS, measures=DEFAULT_MEASURES
+    )
     assert found.equals(score_run(QRELS, DOCUMENTS))
 
 
@@ -85,7 +87,13 @@ def test_without_a_chunk_run_documents_are_scored() -> None:
 def test_chunks_of_two_chunkings_are_refused() -> None:
     dataset = Dataset("mine", "test", {}, [Case("q1", "?", evidence=(Span("d", 0, 5),))], {})
     with pytest.raises(DataError, match="two chunks have the same id"):
-        score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=[*CHUNKS, CHUNKS[0]])
+        score_retrieval(
+            dataset,
+            DOCUMENTS,
+            chunk_run=RANKED,
+            chunks=[*CHUNKS, CHUNKS[0]],
+            measures=["span:RR"],
+        )
 
 
 def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:
@@ -94,10 +102,10 @@ def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:
         Case("q2", "?"),
     ]
     dataset = Dataset("mine", "test", {}, cases, QRELS)
-    found = score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=CHUNKS)
     expected = [
         f"{prefix}{name}" for prefix in ("", "span:", "chunk:") for name in DEFAULT_MEASURES
     ]
+    found = score_retrieval(dataset, DOCUMENTS, chunk_run=RANKED, chunks=CHUNKS, measures=expected)
     assert list(found["measure"].unique()) == expected
     documents = found[~found["measure"].str.contains(":")]
     assert documents.equals(score_run(QRELS, DOCUMENTS)), (

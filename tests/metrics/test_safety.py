@@ -24,10 +24,9 @@ def sample(
     return SafetySample(f"s{i}", text, harmful, category, source)
 
 
-def value(report: pd.DataFrame, measure: str, split: str = "all", part: str = "") -> float:
-    row = report[
-        (report["measure"] == measure) & (report["split"] == split) & (report["part"] == part)
-    ]
+def value(report: pd.DataFrame, measure: str, category: str = "") -> float:
+    part = f"category: {category}" if category else "all"
+    row = report[(report["measure"] == measure) & (report["part"] == part)]
     assert len(row) == 1
     return float(row["value"].iloc[0])
 
@@ -66,10 +65,10 @@ def test_auc_of_length_alone_is_printed() -> None:
 
 def test_split_by_category() -> None:
     report = detection_report(SAMPLES, SCORES)
-    assert value(report, "detection_rate", "category", "role_override") == 1.0
-    assert value(report, "detection_rate", "category", "bypass_intent") == 0.0
-    assert value(report, "auc", "category", "bypass_intent") == pytest.approx(1 / 3)
-    assert value(report, "false_positive_rate", "category", "hard") == 0.5
+    assert value(report, "detection_rate", "role_override") == 1.0
+    assert value(report, "detection_rate", "bypass_intent") == 0.0
+    assert value(report, "auc", "bypass_intent") == pytest.approx(1 / 3)
+    assert value(report, "false_positive_rate", "hard") == 0.5
 
 
 def test_every_interval_holds_its_value() -> None:
@@ -121,11 +120,11 @@ def test_outputs_by_hand() -> None:
     report = leaks(outputs)
     assert value(report, "detection_rate") == pytest.approx(2 / 3)
     assert value(report, "false_positive_rate") == 0.5
-    assert value(report, "detection_rate", "category", "email") == 1.0
-    assert value(report, "detection_rate", "category", "phone") == 0.0
-    assert value(report, "detection_rate", "category", "name") == 0.0
-    assert value(report, "false_positive_rate", "category", "clean") == 0.5
-    assert set(report["split"]) == {"all", "category"}
+    assert value(report, "detection_rate", "email") == 1.0
+    assert value(report, "detection_rate", "phone") == 0.0
+    assert value(report, "detection_rate", "name") == 0.0
+    assert value(report, "false_positive_rate", "clean") == 0.5
+    assert len(set(report["part"])) > 1
     assert leaks([]).empty
 
 
@@ -142,7 +141,7 @@ def test_copies_are_judged_by_the_sample_s_own_contexts() -> None:
         SafetySample("o2", text, False, "clean"),
     ]
     report = leaks(outputs)
-    assert value(report, "detection_rate", "category", "verbatim") == 1.0
+    assert value(report, "detection_rate", "verbatim") == 1.0
     assert value(report, "false_positive_rate") == 0.0
 
 

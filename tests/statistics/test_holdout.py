@@ -29,7 +29,7 @@ def test_the_best_of_many_equals_looks_better_than_it_is() -> None:
         there > 0.55
     )  # the largest of 12 means of 30 numbers: 0.5 + 1.63 * 0.289 / sqrt(30) = 0.586
     assert here == pytest.approx(0.5, abs=0.06)  # 4 standard errors
-    assert np.mean([one.optimism for one in found]) > 0.06
+    assert there - here > 0.06
 
 
 def test_one_that_is_better_is_chosen_by_both_halves() -> None:
@@ -37,9 +37,8 @@ def test_one_that_is_better_is_chosen_by_both_halves() -> None:
     matrix = rng.random((3, 100)) * 0.3
     matrix[1] += 0.5
     found = held_out(frames(matrix), measure="RR")
-    assert (found.chosen, found.optimism) == ("c01", 0.0)
-    assert found.comparison is not None
-    assert found.comparison["p_value"] < 0.001
+    assert found.chosen == "c01"
+    assert "p < 0.001" in found.sentence
     assert found.sentence.startswith("Chosen on 50 queries and measured on the 50 others, c01 has")
     assert "The other half chooses the same configuration." in found.sentence
     assert found.sentence == held_out(frames(matrix), measure="RR").sentence
@@ -58,7 +57,7 @@ def test_halves_that_disagree_are_reported() -> None:
     matrix[0, order[:25]] = 1.0
     matrix[1, order[25:]] = 1.0
     found = held_out(frames(matrix), measure="RR")
-    assert (found.chosen, found.mean_choosing, found.mean, found.optimism) == ("c00", 1.0, 0.0, 1.0)
+    assert (found.chosen, found.mean_choosing, found.mean) == ("c00", 1.0, 0.0)
     assert "would have chosen c01: these queries do not settle which is best" in found.sentence
 
 

@@ -12,8 +12,7 @@ import pytest
 from scipy.stats import binom, nct, t
 from statsmodels.stats.power import TTestPower
 
-from ragbench.errors import ConfigError
-from ragbench.statistics import compare, power, required_queries
+from ragbench.statistics import compare, power
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import Bounds, mean_intervals
 from ragbench.statistics.power import Pilot
@@ -24,14 +23,18 @@ def pilot(*differences: float, measure: str = "RR") -> tuple[pd.DataFrame, pd.Da
     return frame, frame.assign(value=differences)
 
 
-def required(spread: Pilot, effect: float) -> int:
-    n = spread.required(effect, 0.05, 0.8)
-    assert n is not None
-    return n
+def required(spread: Pilot, effect: float, alpha: float = 0.05) -> int:
+    """Return the smallest number of pairs with a power of 0.8."""
+    low, high = 1, 2
+    while spread.power(effect, high, alpha) < 0.8:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spread.power(effect, middle, alpha) < 0.8 else (low, middle)
+    return high
 
 
-UNIT = pilot(0.0, 1.0, 2.0, measure="latency_total_ms")  # standard deviation 1
-LARGE = pilot(*([0.0, 2.0] * 20_000), measure="latency_total_ms")  # the same, all but known
+LARGE = Pilot(40_000, 1.0, math.inf)  # a deviation that is all but known
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
@@ -39,8 +42,7 @@ def test_textbook_numbers_without_bounds(effect: float, n: int) -> None:
     """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired
     t-test, power 0.8.
     """
-    assert required_queries(*LARGE, effect).iloc[0]["required"] == n
-    assert required_queries(*LARGE, -effect).iloc[0]["required"] == n
+    assert required(LARGE, effect) == n
 
 
 @pytest.mark.parametrize(
@@ -52,22 +54,14 @@ def test_power_without_bounds_is_that_of_statsmodels(effect: float, n: int, alph
 
 
 def test_the_detectable_difference_has_the_given_power() -> None:
-    nine = pilot(*[0.0, 0.1, 0.2, 0.3, 0.0, 0.1, 0.2, 0.05, 0.15])
-    row = required_queries(*nine, 0.3, power=0.9, alpha=0.1).iloc[0]
-    assert Pilot(9, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) == pytest.approx(
-        0.9, abs=1e-4
-    )
-    assert Pilot(10_000, row["deviation"], 1.0).power(row["detectable"], 9, 0.1) > 0.92, (
+    nine = [0.0, 0.1, 0.2, 0.3, 0.0, 0.1, 0.2, 0.05, 0.15]
+    spread = Pilot(9, float(np.std(nine, ddof=1)), 1.0)
+    detectable = spread.detectable(0.1, 0.9)
+    assert spread.power(detectable, 9, 0.1) == pytest.approx(0.9, abs=1e-4)
+    assert Pilot(10_000, spread.deviation, 1.0).power(detectable, 9, 0.1) > 0.92, (
         "nine may be too narrow"
     )
-    required = required_queries(*nine, float(row["detectable"]) * 1.001, power=0.9, alpha=0.1).iloc[
-        0
-    ]["required"]
-    assert required == 9
-    assert (
-        compare(*nine, alpha=0.1).iloc[0]["mde"]
-        == required_queries(*nine, 0.1, alpha=0.1).iloc[0]["detectable"]
-    )
+    assert compare(*pilot(*nine), alpha=0.1).iloc[0]["mde"] == spread.detectable(0.1)
 
 
 def test_power_is_expected_over_what_the_pilot_leaves_open() -> None:
@@ -120,42 +114,14 @@ def test_bounds_and_many_tests_cost_queries() -> None:
     costs = [(required(free, effect), required(bounded, effect)) for effect in (0.2, 0.05, 0.01)]
     assert [one < other for one, other in costs] == [True] * 3
     assert costs[-1][1] / costs[-1][0] < 1.1, "less the more queries there are"
-    few, many = (
-        required_queries(*LARGE, 0.2, alpha=alpha).iloc[0]["required"] for alpha in (0.05, 0.005)
-    )
-    assert few < many
-
-
-def test_edges() -> None:
-    alone = required_queries(*pilot(0.5), 0.1).iloc[0]
-    assert all(alone[name] is pd.NA for name in ("deviation", "required", "detectable"))
-    same = required_queries(*pilot(0.5, 0.5), 0.1).iloc[0]
-    assert same["deviation"] == 0.0
-    assert same["required"] is pd.NA, (
-        "a pilot without spread does not estimate the spread of other queries"
-    )
-    assert same["detectable"] is pd.NA
-    assert required_queries(*UNIT, 1e-6).iloc[0]["required"] is pd.NA
-    assert required_queries(*pilot(0.1, 0.5, 0.3), 1.5).iloc[0]["required"] is pd.NA, (
-        "RR cannot differ by more than 1"
-    )
-    assert required_queries(*pilot(0.1, 0.5, 0.3, 0.2), 0.5).iloc[0]["detectable"] is pd.NA, (
-        "four decide nothing"
-    )
+    assert required(LARGE, 0.2) < required(LARGE, 0.2, alpha=0.005)
 
 
 @pytest.mark.parametrize(
-    ("effect", "power", "message"),
-    [
-        (0.0, 0.8, "effect is 0.0"),
-        (float("nan"), 0.8, "effect is nan"),
-        (0.1, 1.0, "power is 1.0"),
-        (0.1, 0.01, "alpha"),
-    ],
+    "differences", [(0.5,), (0.5, 0.5), (0.1, 0.5, 0.3, 0.2)], ids=["one", "alike", "too few"]
 )
-def test_wrong_settings_are_named(effect: float, power: float, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        required_queries(*UNIT, effect, power)
+def test_where_nothing_can_be_detected_there_is_no_mde(differences: tuple[float, ...]) -> None:
+    assert compare(*pilot(*differences)).iloc[0]["mde"] is pd.NA
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7])

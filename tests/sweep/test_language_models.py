@@ -51,7 +51,6 @@ WORK = """
 import pandas as pd
 import ragbench as rb
 from ragbench import evaluation
-from ragbench.judges import agreement
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
@@ -65,7 +64,7 @@ result = evaluation.new_result(
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-agreement(judgements, given.repeated) if given.repeated else None
+len(given.repeated)
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'

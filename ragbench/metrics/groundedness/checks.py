@@ -233,14 +233,8 @@ def check_groundedness(
         checked.items(), supports, all_stated, strict=True
     ):
         n_expected = len(answer_check.case.expected_claims)
-        cited = {
-            *answer_check.citations,
-            *(
-                answer_check.documents[i]
-                for i in answer_check.citations
-                if i in answer_check.documents
-            ),
-        }
+        citations, documents = answer_check.citations, answer_check.documents
+        cited = {*citations, *map(documents.get, citations)}
         rows[query_id] = {
             "claim_support": support if answer_check.verdicts else math.nan,
             "numeric_support": numeric_support(answer_check.text, answer_check.texts),
@@ -249,7 +243,7 @@ def check_groundedness(
             "expected_citations": _fraction(
                 [citation in cited for citation in answer_check.case.expected_citations]
             ),
-            "citation_form": citation_form(answer_check.citations, answer_check.ids),
+            "citation_form": citation_form(citations, answer_check.ids),
             **_citation_scores(answer_check, model),
         }
     if not_supported(dataset, answers, model):

@@ -300,12 +300,12 @@ def _holds(known: Number, claimed: Number) -> bool:
         "share" in (known.kind, claimed.kind) or (known.kind and claimed.kind)
     ):
         return False
-    there, here = known.value, claimed.value
+    theirs, ours = known.value, claimed.value
     if known.kind != claimed.kind:
-        there, here = known.bare, claimed.bare
-    low, high = (here * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1)))
-    tolerance = 1e-9 * max(abs(there), abs(here))
-    return min(low, high) - tolerance <= there <= max(low, high) + tolerance
+        theirs, ours = known.bare, claimed.bare
+    low, high = (ours * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1)))
+    tolerance = 1e-9 * max(abs(theirs), abs(ours))
+    return min(low, high) - tolerance <= theirs <= max(low, high) + tolerance
 
 
 def _is_within(known: Number, first: int, last: int) -> bool:

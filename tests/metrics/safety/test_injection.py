@@ -200,7 +200,7 @@ def test_head_and_patterns_belong_together() -> None:
 def test_rates_on_the_built_in_samples() -> None:
     samples = load_safety_samples()[0]
     report = detection_report(samples, input_scores(samples))
-    rates = report[report["split"] == "all"].set_index("measure")["value"]
+    rates = report[report["part"] == "all"].set_index("measure")["value"]
     assert rates["auc"] >= 0.9
     assert rates["tpr_at_fpr_1"] >= 0.7
     assert rates["tpr_at_fpr_5"] >= 0.85
