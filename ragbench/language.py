@@ -5,6 +5,7 @@ The languages are listed in languages.toml.
 
 from __future__ import annotations
 
+import re
 import tomllib
 import unicodedata
 from collections import Counter
@@ -23,30 +24,38 @@ UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{K
 """The set of characters of scripts that are written without spaces between words (package regex)."""
 
 SIGN = rf"[\w&&{UNSPACED_SET}]\p{{M}}*"
-WORD = regex.compile(rf"{SIGN}|[\w--{UNSPACED_SET}]+", regex.V1)
+SPACED = rf"[\w--{UNSPACED_SET}]"
+"""A letter, mark, digit or underscore of words that are written with spaces between them."""
+
+WORD = regex.compile(rf"{SIGN}|{SPACED}+", regex.V1)
 """A word: letters with their marks, digits, underscores; a single letter with its marks in a script
 that is written without spaces.
 """
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
-_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
+_INVISIBLE = regex.compile("[\u00ad\u200c\u200d]")  # soft hyphen, what joins letters or does not
+DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 
 def folded(text: str) -> str:
     """Return a text as words are compared: NFKC and case folding (also of a Turkish capital I with a
-    dot), digits of every script as 0 to 9.
+    dot), digits of every script as 0 to 9, without signs inside words that only change their look.
 
-    >>> folded("Ｓtraße İzmir ٣٥")
+    >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
-    return _fold_case(unicodedata.normalize("NFKC", text))
+    return _fold_case(_normalised(text))
+
+
+def _normalised(text: str) -> str:
+    return str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def _fold_case(text: str) -> str:
     cased = text.casefold().replace("i\u0307", "i")
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
+    return str(DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
 
 
 def words(text: str) -> list[str]:
@@ -69,7 +78,7 @@ def terms(text: str) -> list[str]:
     if text.isascii():
         return [word for word in words(text) if len(word) > 1]
     pieces: list[str] = []
-    for run in _RUN.findall(unicodedata.normalize("NFKC", text)):
+    for run in _RUN.findall(_normalised(text)):
         if signs := _SIGNS.findall(_fold_case(run)):
             pieces += [a + b for a, b in pairwise(signs)] or signs
         elif len(run) > 1:
@@ -89,6 +98,9 @@ def n_words(text: str) -> float:
     return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6)
 
 
+_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
+_SWAPPED = str.maketrans(".,", ",.")
+
 NONE = "none"
 """The language of texts in none of the known languages: nothing is stemmed or left out."""
 
@@ -98,14 +110,14 @@ _MIN_FRACTION = 0.08  # of the words of a text are function words of its languag
 _FEW_WORDS = 50  # with fewer different ones, texts in ASCII are taken for English
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
     """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
     where there is none.
 
-    `words` are its function words; a word worth searching for has `letters` letters; `comma`
-    states that decimals follow a comma. By
-    `negations`, `documents`, `tell`, `unknown` and `but` abstentions are recognised
+    `words` are its function words, `questions` and `negations` more words to detect it by; a word
+    worth searching for has `letters` letters; `comma` states that decimals follow a comma. By
+    `negations`, `documents`, `tell`, `unknown`, `sorry` and `but` abstentions are recognised
     (`ragbench.llms.reply_text`).
     """
 
@@ -114,13 +126,30 @@ class Language:
     script: str = "Latin"
     stemmer: str = ""
     words: str = ""
+    questions: str = ""
     negations: str = ""
     letters: int = 4
     comma: bool = False
     documents: str = ""
     tell: str = ""
     unknown: str = ""
+    sorry: str = ""
     but: str = ""
+
+    @property
+    def is_english(self) -> bool:
+        """Return True for English, and for texts in no known language, which are read as English."""
+        return self.code in ("en", NONE)
+
+    def with_points(self, text: str) -> str:
+        """Return a text with decimal points in numbers, where those of the language have commas.
+
+        >>> find_language("de").with_points("1.234,5 m")
+        '1,234.5 m'
+        """
+        if not self.comma:
+            return text
+        return _COMMA.sub(lambda number: number[0].translate(_SWAPPED), text)
 
     @cached_property
     def function_words(self) -> frozenset[str]:
@@ -130,7 +159,7 @@ class Language:
     @cached_property
     def common_words(self) -> frozenset[str]:
         """Return the words by which the language is detected."""
-        return self.function_words.union(words(self.negations))
+        return self.function_words.union(words(f"{self.questions} {self.negations}"))
 
 
 _FILE = Path(__file__).with_name("languages.toml")
@@ -138,7 +167,7 @@ LANGUAGES = {
     code: Language(code, **fields)
     for code, fields in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
-_NO_LANGUAGE = Language(NONE, "an unknown language", script="")
+NO_LANGUAGE = Language(NONE, "an unknown language", script="")
 _SCRIPTS = {language.script for language in LANGUAGES.values()}
 
 
@@ -152,47 +181,59 @@ def find_language(code: str) -> Language:
         ConfigError: there is no such language.
     """
     if code == NONE:
-        return _NO_LANGUAGE
+        return NO_LANGUAGE
     if code not in LANGUAGES:
         raise ConfigError(f"{unknown('language', code, LANGUAGES)}, {NONE}; '' detects it")
     return LANGUAGES[code]
 
 
-_SCRIPT = regex.compile("|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS))
+_SCRIPT = regex.compile(
+    "|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS).replace(
+        r"\p{Hiragana}", r"[\p{Hiragana}\p{Katakana}]"
+    )
+)
 
 
-def detect_language(texts: Iterable[str]) -> Language:
+def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
     """Return the language that most of the texts are in, by the script of their letters and by
     function words; of the first 400 texts, 1,000 characters of each.
 
-    A few words in ASCII are English; more of them without function words are in no known language.
+    Few words without a function word are in the `default`, which is English for ASCII; more of them
+    are in no known language.
 
     >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
     'German'
     >>> detect_language(["塔于1889年开放。"]).code, detect_language(["qwx zzt"]).code
     ('zh', 'en')
     """
-    sample = "\n".join(text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS))
+    sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
+    votes = Counter(language for text in sample if (language := _detect(text)))
+    joined = "\n".join(sample)
+    if best := max(votes, key=votes.__getitem__, default=_detect(joined)):
+        return best
+    is_short = len(set(terms(joined))) < _FEW_WORDS
+    return (
+        (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else NO_LANGUAGE
+    )
+
+
+def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
-    for match in _SCRIPT.finditer(sample):
+    for match in _SCRIPT.finditer(text):
         letters[match.lastgroup or ""] += len(match[0])
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
-    script = max(letters, key=lambda name: letters[name], default="Latin")
+    script = max(letters, key=letters.__getitem__, default="Latin")
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(sample))  # single letters are names in code
-    total = counts.total()
-    n_function_words = {
-        language: sum(counts[word] for word in language.common_words)
-        + (language.code == "en" and sample.isascii())
-        for language in candidates
-    }
-    best = max(candidates, key=lambda language: n_function_words[language])
-    if n_function_words[best] > _MIN_FRACTION * total:
-        return best
-    return LANGUAGES["en"] if len(counts) < _FEW_WORDS and sample.isascii() else _NO_LANGUAGE
+    counts = Counter(terms(text) if text.isascii() else words(text))  # i and x are names in code
+
+    def n_function_words(language: Language) -> int:
+        return sum(counts[word] for word in language.common_words.intersection(counts))
+
+    best = max(candidates, key=n_function_words)
+    return best if n_function_words(best) > _MIN_FRACTION * counts.total() else None
 
 
 def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
+from ragbench.errors import DataWarning
 from ragbench.evaluation import load_result
 
 runner = CliRunner()
@@ -735,6 +736,71 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     forced = runner.invoke(app, ["eval", *options, "--force"])
     assert forced.exit_code == done.exit_code
     assert len(asked) == 3
+
+
+def limited(place: Path, file_bytes: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """`ragbench eval` where no file can be longer, as on a full disk."""
+    script = (
+        "import resource, sys; from ragbench.cli import app; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2); app()"
+    )
+    command = [sys.executable, "-c", script, str(file_bytes), "eval", *options]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_kept(
+    place: Path, loopback: Callable[..., Any], wire: Any
+) -> None:
+    server = loopback(lambda request: wire.Answered({"answer": "x" * 3_000, "contexts": []}))
+    write_service(place, server.url)
+    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "service.toml",
+               "--output", "mine", "--perspective", "retrieval,answer"]  # fmt: skip
+    full = limited(place, 5_000, *options)
+    assert full.returncode == 2, full.stderr
+    assert "Traceback" not in full.stderr
+    reason = full.stderr.splitlines()[-1]
+    assert re.match(
+        r"ragbench: \S*journal\.jsonl cannot be written: File too large; make room", reason
+    )
+    kept = place / "results" / "eval" / "mine" / "journal.jsonl"
+    assert kept.read_bytes().count(b"\n") == 1
+    assert len(server.asked) < len(CASES)
+    server.asked.clear()
+    assert runner.invoke(app, ["eval", *options]).exit_code in (0, 1)
+    assert len(server.asked) == len(CASES) - 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_a_result_that_cannot_be_written_is_one_sentence_and_2(place: Path) -> None:
+    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "good.jsonl"]
+    full = limited(place, 2_000, *options, "--output", "mine", "--perspective", "retrieval")
+    assert full.returncode == 2, full.stderr
+    assert "Traceback" not in full.stderr
+    assert "results/eval/mine cannot be written: File too large" in full.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device")
+def test_a_summary_that_cannot_be_written_changes_no_verdict(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/dev/full")
+    code, output = run("--system", "good.jsonl", "--output", "mine")
+    assert code == 0, output
+    assert "The summary /dev/full cannot be written: No space left on device" in output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device")
+def test_a_history_that_cannot_be_written_changes_no_verdict(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_HISTORY", "on")
+    for database in ("/dev/full", "/proc/no/such.sqlite", str(place)):
+        monkeypatch.setenv("RAGBENCH_DATABASE", database)
+        with pytest.warns(DataWarning, match="the run is not in the history"):
+            code, output = run("--system", "good.jsonl", "--output", "mine", "--force")
+        assert code == 0, output
+        assert load_result(place / "results" / "eval" / "mine").passed
 
 
 def test_answers_of_another_system_are_not_taken(

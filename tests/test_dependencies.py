@@ -133,6 +133,37 @@ def test_the_tests_have_every_extra() -> None:
     assert own.extras == set(EXTRAS) - OF_TESTS
 
 
+# --- the lock file
+
+
+def unlocked(requirements: list[str], lock: str) -> list[str]:
+    """The requirements for which a lock file has no version."""
+    versions: dict[str, list[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock, re.M):
+        versions.setdefault(canonicalize_name(name), []).append(version)
+    return [
+        line
+        for line in requirements
+        if not any(
+            Requirement(line).specifier.contains(version, prereleases=True)
+            for version in versions.get(canonicalize_name(Requirement(line).name), ())
+        )
+    ]
+
+
+def test_the_lock_file_is_that_of_pyproject_and_ci_installs_by_it() -> None:
+    lock = (ROOT / ".ci" / "requirements.lock").read_text(encoding="utf-8")
+    extras = [line for name in EXTRAS.keys() - {"benchmark", "browser"} for line in EXTRAS[name]]
+    declared = [
+        line for line in (*PROJECT["dependencies"], *extras) if not line.startswith(PROJECT["name"])
+    ]
+    assert unlocked(declared, lock) == [], "run .ci/dependencies lock"
+    changed = ["fastapi>=99", "no-such-package>=1", "pandas<3"]
+    assert unlocked([*declared, *changed], lock) == changed
+    assert lock.count("--hash=sha256:") > len(re.findall(r"^[\w.-]+==", lock, re.M))
+    assert "PIP_CONSTRAINT" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 # --- the nine packages of the design
 # -----------------------------------------------------------------------------------------------------------
 

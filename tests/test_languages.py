@@ -11,9 +11,10 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.language import detect_language, find_language, n_words, terms, words
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics import score_answers
-from ragbench.metrics.answers import keyword_coverage
+from ragbench.metrics.answers import keyword_coverage, stated_facts
 from ragbench.metrics.groundedness.checks import check_groundedness
-from ragbench.metrics.groundedness.numbers import numbers
+from ragbench.metrics.groundedness.numbers import numbers, numeric_support
+from ragbench.metrics.safety.leakage import copied_runs, leakage_findings
 from ragbench.retrieval.retrievers import BM25, make_retriever
 from ragbench.testsets.known_items import draft_known_items
 from ragbench.text import sentence_spans
@@ -56,6 +57,13 @@ def test_texts_in_no_known_language_are_not_stemmed() -> None:
         find_language("german")
 
 
+def test_a_corpus_is_in_the_language_of_most_of_its_texts() -> None:
+    """English has more function words than Polish, whose text is the longer one here."""
+    assert detect_language([TEXTS["pl"], TEXTS["en"], TEXTS["pl"]]).code == "pl"
+    assert detect_language(["1.500 Besucher"], find_language("de")).code == "de"
+    assert detect_language(["カタカナ"]).code == "ja"
+
+
 def test_letters_keep_their_marks_and_unspaced_scripts_are_bigrams() -> None:
     assert words("हिन्दी में") == ["हिन्दी", "में"]
     assert words("東京都") == ["東", "京", "都"]
@@ -64,6 +72,7 @@ def test_letters_keep_their_marks_and_unspaced_scripts_are_bigrams() -> None:
     assert terms("ｶﾞﾗｽ") == terms("ガラス")
     assert words("İSTANBUL ١٢") == ["istanbul", "12"]
     assert n_words("東京都庁") == 2
+    assert terms("Straßen\u00adbahn क्\u200dया") == ["strassenbahn", "क्या"]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,13 @@ def test_sentences_end_by_the_rules_of_the_language(code: str) -> None:
         "दस्तावेज़ों में इसका उल्लेख नहीं है।",
         "Belgelerde bu bilgi yer almıyor.",
         "Tài liệu không đề cập đến điều này.",
+        "Es tut mir leid, aber der Kontext enthält dazu keine Angaben.",
+        "Dazu liegen mir leider keine Informationen vor.",
+        "Disculpe, pero esa información no está en los documentos.",
+        "Je ne dispose pas d'informations suffisantes pour répondre à cette question.",
+        "죄송하지만 문서에서 답을 찾을 수 없습니다.",
+        "Metinde kuleyi kimin yaptığından bahsedilmiyor.",
+        "عذرًا، لم أجد الإجابة في المستندات.",
     ],
 )
 def test_abstentions_are_recognised(text: str) -> None:
@@ -121,8 +137,18 @@ def test_a_denial_is_an_answer(code: str) -> None:
     assert read_outcome(TEXTS[code]) == "success"
 
 
-def test_a_partial_answer_in_another_language_is_an_answer() -> None:
-    assert read_outcome("Das Dokument nennt den Tag nicht, aber es war 1881.") == "success"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das Dokument nennt den Tag nicht, aber es war 1881.",
+        "Das Dokument nennt 1881 als Baujahr, nicht 1890.",
+        "文書には日付は記載されていませんが、1881年でした。",
+        "문서에는 날짜가 언급되어 있지 않지만 1881년이었습니다.",
+        "文档中没有提到" + "这座桥" * 60 + "。",
+    ],
+)
+def test_what_continues_contrasts_or_is_long_is_an_answer(text: str) -> None:
+    assert read_outcome(text) == "success"
 
 
 def test_numbers_have_the_notation_of_their_language() -> None:
@@ -137,6 +163,27 @@ def test_numbers_have_the_notation_of_their_language() -> None:
     ]
     dutch = "De brug is ten noorden van de stad en werd in 1889 geopend."
     assert [number.value for number in numbers(dutch)] == [1889]
+
+
+def test_a_short_answer_has_the_notation_of_its_contexts() -> None:
+    contexts = ["Der Turm ist sehr alt und wurde von 1500 Menschen besucht, das sind 3,5 Prozent."]
+    assert numeric_support("1.500 Besucher, 3,5 %", contexts) == 1
+    assert numeric_support("1.501 Besucher", contexts) == 0
+
+
+def test_facts_read_decimal_commas() -> None:
+    german = "Der Turm ist 1.234,5 Meter hoch und wiegt 3,5 Tonnen."
+    facts = [["1234,5"], ["3,5"], ["3"]]
+    assert stated_facts(german, facts) == [True, True, False]
+
+
+def test_secrets_and_copies_are_found_in_texts_without_spaces() -> None:
+    leaks = leakage_findings("内部代号红龙泄露", marked=["红龙"], partial=True)
+    assert [(leak.start, leak.end) for leak in leaks] == [(4, 6)]
+    assert not leakage_findings("RedDragons", marked=["red"], partial=True)
+    context = [chr(0x4E00 + i) for i in range(100)]
+    assert copied_runs("".join(context[:59]), ["".join(context)]) == []
+    assert len(copied_runs("".join(context[:60]), ["".join(context)])) == 1
 
 
 def test_keywords_are_matched_in_every_script() -> None:

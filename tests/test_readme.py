@@ -125,3 +125,17 @@ def test_the_number_of_built_in_questions_is_right() -> None:
 def test_files_that_are_named_are_there() -> None:
     for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", README + REFERENCE):
         assert (ROOT / name).is_file(), name
+
+
+def test_each_sentence_about_what_the_server_is_trusted_with_names_its_test() -> None:
+    page = (ROOT / "ragbench" / "README.md").read_text(encoding="utf-8")
+    [section] = re.findall(r"each sentence with the test that holds it.*?(?=\n### )", page, re.S)
+    held, _, _ = section.partition("- **Not defended**")
+    sources = "\n".join(
+        path.read_text(encoding="utf-8") for path in ROOT.rglob("tests/**/test_*.py")
+    )
+    names = re.findall(r"`(test_\w+)`", held)
+    assert len(names) > 15
+    assert [name for name in names if f"def {name}(" not in sources] == []
+    sentences = re.split(r"(?<=\))[.;,]\s", held.partition("\n\n")[2])
+    assert [text for text in sentences if text.strip() and "`test_" not in text] == []

@@ -240,8 +240,11 @@ def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) ->
     from ragbench.report.page import is_report_file, report_markdown
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as page:
-            page.write(report_markdown(result))
+        try:
+            with open(summary, "a", encoding="utf-8") as page:
+                page.write(report_markdown(result))
+        except OSError as exc:  # the result is there, and decides
+            typer.echo(f"The summary {summary} cannot be written: {exc.strerror}", err=True)
     if as_json:
         typer.echo(report_json(result), nl=False)
     else:

@@ -28,9 +28,7 @@ def add(name: str, *, client: str = "", role: str = "reader", database: Database
     from ragbench.service import add_key
 
     typer.echo(add_key(name, client=client, role=role, database=database))
-    typer.echo(
-        "It is not shown again; send it as X-API-Key; in a browser it is the password.", err=True
-    )
+    typer.echo("It is not shown again; send it as X-API-Key, or log in with it.", err=True)
 
 
 @key_app.register("list")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ragbench.cli.options import AtLeast0, Database
 from ragbench.errors import ConfigError, require
 from ragbench.network import is_loopback
+
+LOG_BYTES = 5_000_000
 
 
 def serve_command(
@@ -25,13 +29,14 @@ def serve_command(
     job_memory: AtLeast0 = 8192,
     grace: Annotated[float, typer.Option(min=0)] = 5,
     lease: Annotated[float, typer.Option(min=3)] = 30,
+    behind_proxy: str = "",
     database: Database = "",
 ) -> None:
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
 
     Where there is no key yet, it listens on loopback only and prints an admin key that holds until
-    it ends. Stopped, it puts jobs that do not finish in time back into the queue. Exit status: 0
-    stopped, 2 it could not start.
+    it ends. Its log is server.log in the root, of 20 MB at most. Stopped, it puts jobs that do not
+    finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.
 
     Args:
         host: The address to listen at.
@@ -42,6 +47,7 @@ def serve_command(
         job_memory: Megabytes that one may use, on Linux; 0 = any.
         grace: Seconds that jobs have to finish when it is stopped.
         lease: Seconds until the jobs of a dead server are taken over.
+        behind_proxy: Addresses of proxies, with commas: what they forward about the caller is true.
 
     Example: ragbench serve --root my-evaluation
     """
@@ -61,7 +67,7 @@ def serve_command(
         )
     listener = _listener(host, port)
     if admin_key:
-        typer.echo(f"No key yet. Admin key (in a browser: the password): {admin_key}")
+        typer.echo(f"No key yet. Admin key, with which to log in: {admin_key}")
     address = f"[{host}]" if ":" in host else host
     typer.echo(f"http://{address}:{listener.getsockname()[1]}/ and /api/v1")
     queue = Queue(
@@ -72,15 +78,53 @@ def serve_command(
         lease_s=lease,
         grace_s=grace,
     )
-    config = uvicorn.Config(
-        create_app(root, database, admin_key=admin_key, queue=queue),
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=5,
-    )
+    app = create_app(root, database, admin_key=admin_key, queue=queue)
+    config = server_config(app, behind_proxy)
+    write_privately(root / "server.log")
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def write_privately(log: Path) -> None:
+    """Let this process and its children write files that no other user reads, and log to a file
+    that stays small.
+    """
+    from logging.handlers import RotatingFileHandler
+
+    os.umask(0o077)
+    handler = RotatingFileHandler(log, maxBytes=LOG_BYTES, backupCount=3, delay=True)
+    layout = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(handlers=[handler], format=layout, force=True)
+    logging.captureWarnings(True)
+
+
+def server_config(app: Any, behind_proxy: str = "") -> Any:
+    """Return the settings of uvicorn.
+
+    Raises:
+        ConfigError: a proxy is not an address.
+    """
+    from ipaddress import ip_network
+
+    from uvicorn import Config
+
+    from ragbench.service.connections import BoundedProtocol
+
+    try:
+        proxies = [str(ip_network(text)) for text in behind_proxy.split(",") if text]
+    except ValueError as exc:
+        raise ConfigError(
+            f"--behind-proxy {behind_proxy!r}: {exc}; expected such as 10.0.0.1,10.1.0.0/16"
+        ) from exc
+    return Config(
+        app,
+        http=BoundedProtocol,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        forwarded_allow_ips=proxies,
+        timeout_graceful_shutdown=5,
+    )
 
 
 def _listener(host: str, port: int) -> socket.socket:

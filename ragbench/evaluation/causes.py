@@ -18,7 +18,7 @@ from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import values_by_query, wording
+from ragbench.metrics.tidy import answer_language, values_by_query, wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
@@ -134,6 +134,7 @@ class _Question(NamedTuple):
     measure: str | None
     reach: _Reach | None
     depth: int
+    is_english: bool
 
     @property
     def wrong(self) -> bool:
@@ -225,6 +226,7 @@ def diagnose(
     values = values_by_query(scores.dropna(subset=["value"]))
     texts = _Texts(dataset, by_id, by_document)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
+    is_english = answer_language(dataset, answers).is_english
     rows = []
     for case in dataset.cases:
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
@@ -233,7 +235,9 @@ def diagnose(
         decisive = next((name for name in _DECISIVE if name in measures), None)
         deep = ranking(run.get(case.query_id, {}))[:depth]
         reach = texts.reach(case, answer, deep)
-        cause, evidence = _cause(_Question(dataset, case, answer, measures, decisive, reach, depth))
+        cause, evidence = _cause(
+            _Question(dataset, case, answer, measures, decisive, reach, depth, is_english)
+        )
         criterion = "correctness" if cause in _DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
         if explained and cause in (*_DISPUTED, "fabricated", "contradicts"):
@@ -488,8 +492,8 @@ def _place(chunk: Chunk) -> tuple[str, int]:
 
 
 def _conflict(question: _Question) -> str:
-    """Return what an answer contradicts: a forbidden claim, or a label in a number, name or
-    negation; "" if none.
+    """Return what an answer contradicts: a forbidden claim, or in English a label in a number, name
+    or negation; "" if none.
     """
     if question.scores.get("forbidden_claims_absent", 1.0) < 1:
         return "a forbidden claim is made"
@@ -500,7 +504,7 @@ def _conflict(question: _Question) -> str:
         "the gold facts": " ".join(fact[0] for fact in case.gold_facts),
         "the evidence": " ".join(_text_of(dataset, span) for span in spans),
     }
-    for name, text in texts.items():
+    for name, text in texts.items() if question.is_english else ():
         if _difference(wording(question.answer), text) >= _CONFLICT:
             return f"it differs from {name} in a detail"
     return ""

@@ -86,6 +86,7 @@ def save(
 
     Raises:
         ConfigError: scores or facts are not what they should be, or `folder` holds other files.
+        DataError: the folder cannot be written.
     """
     if str(folder) == "" or active_dry_run():
         return None
@@ -114,11 +115,17 @@ def save(
         texts[JOURNAL] = (folder / JOURNAL).read_text(
             encoding="utf-8"
         )  # so that the same call asks for the rest
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with staged(folder) as new:
-        new.mkdir()
-        for name, text in texts.items():
-            (new / name).write_text(text, encoding="utf-8", newline="\n")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with staged(folder) as new:
+            new.mkdir()
+            for name, text in texts.items():
+                (new / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as exc:
+        raise DataError(
+            f"{folder} cannot be written: {exc.strerror or exc}; make room or name another folder; "
+            "answers that a journal there holds are not asked for again"
+        ) from exc
     return folder
 
 

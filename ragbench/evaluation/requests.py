@@ -287,7 +287,9 @@ def answer_all(
                 system = journaled
         output = _answers(dataset, system, about, concurrency, timed)
     if attacks:
-        return replace(output, safety_answers=_safety_answers(output, system, concurrency))
+        output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
+    if isinstance(system, JournaledSystem):
+        system.check_written()
     return output
 
 

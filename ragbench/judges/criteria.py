@@ -17,8 +17,13 @@ from ragbench.judges.parser import (
     score,
     unsupported_claims,
 )
-from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
-from ragbench.language import NONE, detect_language
+from ragbench.judges.prompts import (
+    CRITERIA,
+    JUDGE_SYSTEM,
+    REPAIR,
+    REPLY_FORMS,
+    name_language,
+)
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import read_outcome
 from ragbench.types import (
@@ -241,9 +246,7 @@ def write_request(
             f"Answer to judge; the numbers in brackets cite "
             f"documents:\n{fence('answer', answer, code)}{cut}"
         )
-        language = detect_language([material.question, answer])
-        if language.code not in ("en", NONE):
-            parts.append(f"The answer is in {language.name}; explain in English.")
+        parts += name_language(material.question, answer)
     parts.append(
         "Decide this:"
         if len(criteria) == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragbench.language import detect_language
 from ragbench.llms.fences import fence, fence_code, numbered
 
 JUDGE_SYSTEM = (
@@ -101,6 +102,18 @@ PREFERENCE_FORM = (
 )
 
 
+def name_language(question: str, *answers: str) -> list[str]:
+    """Return the sentence that names the language of answers; none for English.
+
+    >>> name_language("Wann wurde der Turm eröffnet?", "1889"), name_language("When?", "1889")
+    (['Language to judge: German; explain in English.'], [])
+    """
+    language = detect_language(answers, detect_language([question]))
+    if language.is_english:
+        return []
+    return [f"Language to judge: {language.name}; explain in English."]
+
+
 def ask_for_preference(
     question: str, first: str, second: str, reference: str = "", documents: Sequence[str] = ()
 ) -> str:
@@ -113,6 +126,7 @@ def ask_for_preference(
         parts.append(f"Reference answer, which is right:\n{fence('reference', reference, code)}")
     parts.append(f"First answer:\n{fence('first', first, code)}")
     parts.append(f"Second answer:\n{fence('second', second, code)}")
+    parts += name_language(question, first, second)
     parts.append(PREFERENCE)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{PREFERENCE_FORM}")
     return "\n\n".join(parts)

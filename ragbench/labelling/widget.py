@@ -88,11 +88,7 @@ class LabelWidget:
 
     def label(self, verdict: float) -> None:
         """Save the verdict and the note of the item shown, and move to the next unlabelled one."""
-        row = self._rows[self._place]
-        save_label(
-            self._path, self.item_id, verdict, annotator=self._annotator, note=self._note.value
-        )
-        row["value"], row["note"] = verdict, self._note.value
+        self._save(verdict)
         after = [*range(self._place + 1, len(self._rows)), *range(self._place)]
         self._place = next((i for i in after if self._rows[i]["value"] is None), self._place)
         self._show()
@@ -101,7 +97,9 @@ class LabelWidget:
         """Show another answer, 1 for the next and -1 for the one before; only a changed note is
         saved.
         """
-        self._save_note()
+        row = self._rows[self._place]
+        if self._note.value != row.get("note", ""):
+            self._save(row["value"])
         self._place = (self._place + step) % len(self._rows)
         self._show()
 
@@ -181,17 +179,10 @@ class LabelWidget:
         self._asked.value = f"<b>{escape(scale.question)}</b>"
         self._note.value = row.get("note", "")
 
-    def _save_note(self) -> None:
-        row = self._rows[self._place]
-        if self._note.value != row.get("note", ""):
-            save_label(
-                self._path,
-                self.item_id,
-                row["value"],
-                annotator=self._annotator,
-                note=self._note.value,
-            )
-            row["note"] = self._note.value
+    def _save(self, verdict: float | None) -> None:
+        row, note = self._rows[self._place], self._note.value
+        save_label(self._path, self.item_id, verdict, annotator=self._annotator, note=note)
+        row["value"], row["note"] = verdict, note
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
@@ -200,7 +191,7 @@ class LabelWidget:
 
 
 def _block(name: str, text: str) -> str:
-    style = "white-space: pre-wrap; border-left: 3px solid #0072B2; padding-left: 8px"
+    style = "white-space: pre-wrap; unicode-bidi: plaintext; border-left: 3px solid #0072B2; padding-left: 8px"
     return f'<p><b>{escape(name)}</b></p><div style="{style}">{_with_code(text)}</div>'
 
 
@@ -209,7 +200,7 @@ def _folded(context: str) -> str:
         return ""
     return (
         "<details open><summary><b>Documents that it was written from</b></summary>"
-        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: '
+        f'<div style="white-space: pre-wrap; unicode-bidi: plaintext; max-height: 20em; overflow: '
         f'auto">{_with_code(context)}</div></details>'
     )
 

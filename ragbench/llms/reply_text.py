@@ -11,7 +11,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ragbench.language import LANGUAGES, NONE, detect_language, find_language, folded
+from ragbench.language import (
+    LANGUAGES,
+    NO_LANGUAGE,
+    UNSPACED,
+    detect_language,
+    find_language,
+    folded,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -152,9 +159,10 @@ def read_outcome(text: str) -> str:
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
         return "no_results"
-    if len(plain.split()) > LONGEST_ABSTENTION or len(plain) > 10 * LONGEST_ABSTENTION:
+    n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))  # two are a word
+    if len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION:
         return "success"
-    plain = _APOLOGY.sub("", plain)
+    plain = _any_apology().sub("", _APOLOGY.sub("", plain))
     if _REFUSES.search(plain):
         return "blocked"
     plain = _FROM.sub("", plain)
@@ -169,7 +177,7 @@ def _abstains_elsewhere(opening: str) -> bool:
     opening = folded(opening)
     if _unknown().search(opening):
         return True
-    if detect_language([opening]).code in ("en", NONE):
+    if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
     parts = ("documents", "tell", "negations")
     return any(
@@ -181,7 +189,7 @@ def _abstains_elsewhere(opening: str) -> bool:
 
 def _continues(text: str) -> bool:
     language = detect_language([text])
-    is_other = language.code not in ("en", NONE) and language.but
+    is_other = not language.is_english and language.but
     return bool((_part_of(language.code, "but") if is_other else _GOES_ON).search(folded(text)))
 
 
@@ -193,13 +201,26 @@ def _part_of(code: str, part: str) -> re.Pattern[str]:
     language = find_language(code)
     phrases = getattr(language, part).replace(" ", "|" if part == "negations" else " ")
     is_whole = part in ("negations", "but") and language.script not in _JOINED
-    return re.compile(rf"(?<!\w)(?:{folded(phrases)})(?!\w)" if is_whole else folded(phrases))
+    contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""  # "1889, not in 1890"
+    whole = rf"(?<!\w)(?:{folded(phrases)})(?!\w){contrast}"
+    return re.compile(whole if is_whole else folded(phrases))
+
+
+def _in_any(part: str) -> str:
+    phrases = (getattr(language, part) for language in LANGUAGES.values())
+    return folded("|".join(filter(None, phrases)))
 
 
 @lru_cache
 def _unknown() -> re.Pattern[str]:
-    phrases = "|".join(language.unknown for language in LANGUAGES.values() if language.unknown)
-    return re.compile(rf"(?<![a-zà-ÿ])(?:{folded(phrases)})")
+    return re.compile(rf"(?<![a-zà-ÿ])(?:{_in_any('unknown')})")
+
+
+@lru_cache
+def _any_apology() -> re.Pattern[str]:
+    return re.compile(
+        rf"^(?:{_in_any('sorry')})\b[\s,.:;!،。、！，-]*(?:(?:{_in_any('but')})[\s,،、，]*)?"
+    )
 
 
 _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")

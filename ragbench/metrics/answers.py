@@ -23,7 +23,7 @@ import pandas as pd
 import regex
 
 from ragbench.errors import DataError
-from ragbench.language import WORD, folded
+from ragbench.language import SPACED, WORD, detect_language, folded
 from ragbench.metrics.array_types import Floats
 from ragbench.metrics.tidy import (
     answer_language,
@@ -40,6 +40,8 @@ from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
+
+_DECIMAL = re.compile(r"\d[.,]\d")
 
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
@@ -105,8 +107,13 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
+    language = detect_language([text] if _DECIMAL.search(text) else [])
+    text = language.with_points(text)
     spaced = f" {' '.join(words(text))} "
-    return [any(_states(text, spaced, wording) for wording in fact) for fact in facts]
+    return [
+        any(_states(text, spaced, language.with_points(wording)) for wording in fact)
+        for fact in facts
+    ]
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -190,16 +197,19 @@ def _states(answer: str, text: str, wording: str) -> bool:
     bare = _EMPHASIS.sub(r"\1", wording)
     if plain and not _OPERATOR.search(bare):
         return f" {' '.join(plain)} " in text
-    parts = re.findall(r"\w+|[^\w\s]", bare.casefold())
+    parts = regex.findall(r"\w+|[^\w\s]", bare.casefold())
     if not parts:
         return False
     # "*" is not stated by "**", nor "n+1" by "n+10"
-    before, after = (r"\w" if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1]))
+    before, after = (
+        SPACED if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1])
+    )
     spaced = (r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in pairwise(parts))
     exact = "".join(
         f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True)
     )
-    return re.search(f"(?<!{before}){exact}(?!{after})", answer.casefold()) is not None
+    stated = regex.compile(f"(?<!{before}){exact}(?!{after})", regex.V1)
+    return stated.search(answer.casefold()) is not None
 
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError
+from ragbench.language import language_of
 from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.spans import total_length
-from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.text import in_groups, sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Embedder
 
@@ -32,7 +33,7 @@ def score_chunks(
       1).
     - coherence: for each chunk the mean cosine of its neighbouring sentences, in [-1, 1], and the
       mean of these; higher is better. Only sentences wholly within the chunk count, and only chunks
-      with two or more.
+      with two or more; NaN in a language that `embedder` does not know.
     - boundary_cuts: the fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better.
       Boundaries are the start and the end of each chunk, other than those of the document's first
       and last sentence.
@@ -84,7 +85,7 @@ def score_chunks(
         "tokens_median": median,
         "tokens_p95": p95,
         "overlap_ratio": 1 - n_distinct / n_characters if n_characters else np.nan,
-        "coherence": _mean(cosines),
+        "coherence": _mean(cosines) if knows(embedder, language_of(chunks)) else np.nan,
         "boundary_cuts": _mean(inside),
     }
     return pd.Series(values, dtype=float).rename_axis("measure").reset_index(name="value")

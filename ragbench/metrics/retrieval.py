@@ -228,7 +228,7 @@ def _ranks(data: JudgedRun) -> Ints:
     query, document, value = data.run
     bits = _single(value).view(np.int32)
     # IEEE 754: the bits of negative numbers are in reverse order
-    falling = 0x7FFFFFFF - (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
+    falling = -(bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
     key = (query << 32) + falling  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")
     if (np.diff(key[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do

@@ -8,11 +8,14 @@ distinguish (https://jfly.uni-koeln.de/color/).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.errors import DataWarning
 from ragbench.evaluation import CAUSES, STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
@@ -124,9 +127,10 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 @lru_cache(maxsize=1)
 def _figure_type() -> type[Figure]:
     from matplotlib import rc_context
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.font_manager import get_font_names
     from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
 
     class NotebookFigure(Figure):
         """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a
@@ -138,12 +142,19 @@ def _figure_type() -> type[Figure]:
         """
 
         def draw(self, renderer: RendererBase) -> None:
+            texts = self.findobj(Text)
+            families, missing = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
+            for text in texts:
+                written = text.get_text().translate(missing)
+                text.set(fontfamily=families, parse_math=False, text=written)
+            for axis in self.findobj(Axis) if missing else ():
+                labels = axis.get_major_formatter()
+                if isinstance(labels, FuncFormatter):
+                    axis.set_major_formatter(
+                        lambda x, position, labels=labels: labels(x, position).translate(missing)
+                    )
             # for the labels of ticks, which are made while drawing
-            families = ["DejaVu Sans", *(name for name in _FONTS if name in get_font_names())]
             with rc_context({"text.parse_math": False}):
-                for text in self.findobj(Text):
-                    text.set_fontfamily(families)
-                    text.set_parse_math(False)
                 super().draw(renderer)
 
         def _repr_png_(self) -> bytes:
@@ -172,19 +183,32 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
     return figure, panels
 
 
-_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans Thai",
-    "Noto Sans Devanagari",
-    "Noto Sans Arabic",
-    "WenQuanYi Zen Hei",
-    "Microsoft YaHei",
-    "Yu Gothic",
-    "PingFang SC",
-    "Arial Unicode MS",
-    "Nirmala UI",
-)  # as far as they are installed; for a glyph that no font has matplotlib warns
+@lru_cache
+def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
+    """Return fonts that together have the letters, and what is written for letters that no installed
+    font has.
+    """
+    from matplotlib import font_manager as fonts
+
+    families = ["DejaVu Sans"]
+    missing = {ord(letter) for letter in letters if letter.isprintable()}
+    missing -= fonts.get_font(fonts.findfont("DejaVu Sans")).get_charmap().keys()
+    installed = fonts.findSystemFonts() if missing else []  # the list in its cache may be old
+    for path in sorted(installed, key=lambda path: ("Regular" not in path, "Serif" in path, path)):
+        with suppress(OSError, RuntimeError):  # of files that the library cannot read
+            font = fonts.get_font(path)
+            if covered := missing & font.get_charmap().keys():
+                fonts.fontManager.addfont(path)
+                families.append(font.family_name)
+                missing -= covered
+    if missing:
+        warnings.warn(
+            f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
+            "in their place; install a font for them, such as those of Noto",
+            DataWarning,
+            stacklevel=2,
+        )
+    return families, dict.fromkeys(missing, "?")
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:

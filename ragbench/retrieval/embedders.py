@@ -28,7 +28,7 @@ from ragbench import store
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
-from ragbench.language import NONE, Language
+from ragbench.language import Language
 from ragbench.progress import progress_bar
 from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
 from ragbench.retrieval.weights import model_files
@@ -65,7 +65,7 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
     (True, False)
     """
     name = embedder if isinstance(embedder, str) else embedder.name
-    return name not in EMBEDDERS or language.code in ("en", NONE)
+    return name not in EMBEDDERS or language.is_english
 
 
 def warn_of_language(embedder: Embedder, language: Language) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from base64 import b64decode
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -16,10 +15,20 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.service.folders import Folder
 from ragbench.service.history_database import Json
-from ragbench.service.keys import EVERY_CLIENT, ROLES, ApiKey, find_key
+from ragbench.service.keys import (
+    EVERY_CLIENT,
+    ROLES,
+    ApiKey,
+    find_key,
+    find_session,
+    read_key,
+)
 
 LINE = r"^[^\x00-\x1f]*$"
 """A text without control characters."""
+NO_KEY = "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
+COOKIE = "ragbench"
+"""The cookie with the session of a browser."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -79,36 +88,42 @@ def key_of(request: Request, text: str) -> ApiKey | None:
     """Return the key that a text is; None where it opens nothing."""
     one_time = request.app.state.admin_key
     if one_time and hmac.compare_digest(text.encode(), one_time.encode()):
-        return ApiKey("one-time", "one-time", EVERY_CLIENT, "admin")
+        return _one_time(one_time)
     return find_key(text, database=request.app.state.database)
 
 
-async def authenticate(request: Request) -> ApiKey:
-    """Return the caller's key, of X-API-Key, Authorization: Bearer, or the password of Basic.
+def key_of_session(request: Request, token: str) -> ApiKey | None:
+    """Return the key that a browser logged in with; None where that is over."""
+    database, one_time = request.app.state.database, _one_time(request.app.state.admin_key)
+    key_id = find_session(token, database=database)
+    return one_time if key_id == one_time.id else read_key(key_id, database=database)
 
-    A browser sends the password with the forms of other sites, too: those are refused.
+
+def _one_time(text: str) -> ApiKey:
+    return ApiKey(sha256(text.encode()).hexdigest(), "one-time", EVERY_CLIENT, "admin")
+
+
+async def authenticate(request: Request) -> ApiKey | None:
+    """Return the caller's key, of X-API-Key, Authorization: Bearer, or the session of a browser.
+
+    A browser sends its session with the forms of other sites, too: those are refused.
 
     Raises:
-        HTTPException: 401 without a key that opens something, 403 for a form of another site.
+        HTTPException: 403 for a form of another site.
     """
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    text, by_browser = request.headers.get("x-api-key", ""), False
-    if not text and scheme.lower() == "bearer":
-        text = value.strip()
-    elif not text and scheme.lower() == "basic":
-        by_browser = True
-        with suppress(ValueError):
-            text = b64decode(value).decode().partition(":")[2]
-    key = await run_in_threadpool(key_of, request, text) if text else None
-    if key is None:
-        detail = (
-            "send a key as X-API-Key, or as Authorization: Bearer; `ragbench key add` makes one"
-        )
-        raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
+    text = request.headers.get("x-api-key", "") or value.strip() * (scheme.lower() == "bearer")
+    if text:
+        return await run_in_threadpool(key_of, request, text)
+    token, is_login = request.cookies.get(COOKIE, ""), request.url.path == "/login"
     origin = urlsplit(request.headers.get("origin", "")).netloc
-    if by_browser and request.method not in _SAFE and origin != request.headers.get("host"):
+    if (
+        (token or is_login)
+        and request.method not in _SAFE
+        and origin != request.headers.get("host")
+    ):
         raise HTTPException(403, "this form came from another site; open this page by its address")
-    return key
+    return await run_in_threadpool(key_of_session, request, token) if token else None
 
 
 def client_of_query(
@@ -138,8 +153,8 @@ def needs(role: str, client_of: Callable[..., Any] = client_of_query) -> Any:
     """Return a dependency: the session of a caller whose role is at least this one; 403 otherwise."""
 
     async def session(request: Request, client: str | None = Depends(client_of)) -> Session:
-        key = await authenticate(request)
-        request.state.key = key
+        if (key := request.state.key) is None:
+            raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         if ROLES.index(key.role) < ROLES.index(role):
             raise HTTPException(
                 403, f"this needs a key of the role {role}; this key is of a {key.role}"

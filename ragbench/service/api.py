@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from typing import Annotated
 
@@ -13,10 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
-from ragbench.service import alert_rules, job_queue, scheduler, trends
+from ragbench.service import alert_rules, items, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
-from ragbench.service.folders import NAME, cases_in, described, save_upload
+from ragbench.service.folders import CASES, NAME, cases_in, described, save_upload
 from ragbench.service.history_database import Json, connected
 from ragbench.service.responses import (
     folder_of_run,
@@ -30,7 +29,6 @@ from ragbench.service.responses import (
 
 Reader = Annotated[Session, needs("reader")]
 Runner = Annotated[Session, needs("runner")]
-Admin = Annotated[Session, needs("admin")]
 Word = Annotated[str, Query(max_length=190, pattern=LINE)]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -71,7 +69,9 @@ def list_datasets(session: Reader) -> list[Json]:
     status_code=201,
     openapi_extra={"requestBody": {"content": _CONTENT, "required": True}},
 )
-async def create_dataset(session: Runner, name: Word = "") -> Json:
+async def create_dataset(
+    session: Runner, name: Annotated[str, Query(max_length=80, pattern=f"^{NAME}$")]
+) -> Json:
     """Save a test set, in any form of a single file."""
     content = await session.request.body()
     content_type = (
@@ -82,10 +82,8 @@ async def create_dataset(session: Runner, name: Word = "") -> Json:
     )
     if (form := _FORMS.get(content_type)) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
-    if not re.fullmatch(NAME, name):
-        raise HTTPException(
-            422, f"{name!r} cannot be the name of a dataset; use letters, digits, _ - ."
-        )
+    if name == CASES:
+        raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
     path = session.folder.new_testset(name)
     await run_in_threadpool(save_upload, path, content, form)
     return await run_in_threadpool(described, path)
@@ -94,15 +92,20 @@ async def create_dataset(session: Runner, name: Word = "") -> Json:
 @router.get("/datasets/{name}")
 def read_dataset(session: Reader, name: str) -> Json:
     """Read a data set with its cases."""
+    if name == CASES:
+        items.export(session)
     path = session.folder.testset(name)
-    return {**described(path), "cases": [*cases_in(path).values()]}
+    return {**described(path), "cases": cases_in(path)}
 
 
 @router.delete("/datasets/{name}", status_code=204)
 def delete_dataset(session: Runner, name: str) -> None:
     """Remove a data set; the runs on it stay."""
-    path = session.folder.testset(name)
-    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if name == CASES and items.remove(session, items.CASE):
+        items.export(session)
+    else:
+        path = session.folder.testset(name)
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def submit(session: Session, command: list[str], series: str) -> Json:
@@ -118,8 +121,7 @@ def submit(session: Session, command: list[str], series: str) -> Json:
             **session.ownership,
         )
     except job_queue.QueueFullError as exc:
-        detail = "too many waiting jobs; try again later"
-        raise HTTPException(429, detail, {"Retry-After": "30"}) from exc
+        raise HTTPException(429, f"{exc}; try again later", {"Retry-After": "30"}) from exc
     state.queue.wake()
     return job_document(session, job_id)
 
@@ -131,6 +133,7 @@ def start_run(session: Session, body: RunBody) -> Json:
 
 def command_of(session: Session, body: RunBody) -> list[str]:
     """Return the command of an evaluation, compared with the run that is its baseline."""
+    items.export(session)
     if not body.baseline:
         return body.command(session.folder)
     folder = folder_of_run(session, run_row(session.of(session.owner), body.baseline)[0])

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import logging
+import math
+import re
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+import anyio
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import RagbenchError, printable
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api
+from ragbench.service.access import NO_KEY, authenticate
 from ragbench.service.pages import routes
 from ragbench.service.workers import Queue
 
@@ -32,24 +40,15 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_STATUSES = {
-    400: "The body cannot be parsed.",
-    401: "No key, or one that opens nothing.",
-    403: "The key's role does not allow it.",
-    404: "There is none, or it is another client's.",
-    409: "It is there already, or has ended.",
-    411: "The length of the body is not known.",
-    413: "The body is too long.",
-    422: "What was sent cannot be used.",
-    429: "Too many waiting jobs; see Retry-After.",
-    503: "The storage cannot be used at the moment.",
-}
+_PARTS = {"/api/v1/datasets": 1, "/ingest": 10}
+_WORD = re.compile(r"\w{1,40}")
+_REFUSED = (400, 401, 403, 404, 408, 409, 411, 413, 422, 429, 503)
 
 
 class Problem(BaseModel):
     """What every answer but a success has."""
 
-    detail: str | list[dict[str, Any]]
+    detail: str
 
 
 def create_app(
@@ -58,7 +57,10 @@ def create_app(
     *,
     admin_key: str = "",
     max_body: int = 10_000_000,
+    max_rate: int = 6000,
+    body_s: float = 60,
     max_jobs: int = 100,
+    max_items: int = 100_000,
     queue: Queue | None = None,
 ) -> FastAPI:
     """Make the server of a folder and a database.
@@ -68,8 +70,12 @@ def create_app(
         database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
         admin_key: one that opens everything until this process ends; "" = only those of
             `ragbench key`.
-        max_body: bytes of a request.
+        max_body: bytes of a data set that is sent; a document may have a tenth of it, everything
+            else a hundredth.
+        max_rate: requests of a key in a minute; an address without a key has a twentieth of it.
+        body_s: seconds until a body has come.
         max_jobs: that may wait, of each client.
+        max_items: cases, and documents, that are kept of each client.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
     queue = queue or Queue(database)
@@ -87,10 +93,12 @@ def create_app(
     app.state.admin_key = admin_key
     app.state.queue = queue
     app.state.max_jobs = max_jobs
-    app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, max_body))
+    app.state.max_items = max_items
+    app.add_middleware(Guard, max_body=max_body, max_rate=max_rate, body_s=body_s)
     app.add_exception_handler(RagbenchError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "model": Problem} for status, text in _STATUSES.items()
+        status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in _REFUSED
     }
     for part in (api, evaluation_api, guide_api):
         app.include_router(part.router, responses=responses)
@@ -109,19 +117,84 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
             503,
             {"Retry-After": "5"},
         )
-    return JSONResponse({"detail": str(exc).replace(f"{request.app.state.root}/", "")}, 422)
+    detail = _one_line(str(exc).replace(f"{request.app.state.root}/", ""))
+    return JSONResponse({"detail": detail}, 422)
 
 
-async def _guard(max_body: int, request: Request, answer: RequestResponseEndpoint) -> Response:
-    """Refuse bodies that are too long or of unknown length, and add the headers."""
-    length = request.headers.get("content-length", "0")
-    response: Response
-    if "transfer-encoding" in request.headers:
-        response = JSONResponse({"detail": "send the body with its Content-Length"}, 411)
-    elif not length.isdigit() or int(length) > max_body:
-        response = JSONResponse({"detail": f"the body is longer than {max_body} bytes"}, 413)
-    else:
-        response = await answer(request)
-    for name, value in _HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
+    """Answer what a route cannot take: in one sentence, without the values that were sent."""
+    problems = [
+        f"{'.'.join(filter(_WORD.fullmatch, map(str, error['loc'])))}: {error['msg']}"
+        for error in exc.errors()[:5]
+    ]
+    return JSONResponse({"detail": _one_line("; ".join(problems))}, 422)
+
+
+def _one_line(text: str) -> str:
+    """Return a text that any encoding holds."""
+    return printable(text.encode(errors="replace").decode())[:500]
+
+
+class Guard:
+    """What every request passes before a byte of its body is read.
+
+    Refused are who asks too often, a body of someone without a key, and one that is too long or of
+    unknown length; a body has a deadline. Every answer gets the headers.
+    """
+
+    def __init__(self, app: ASGIApp, max_body: int, max_rate: int, body_s: float) -> None:
+        self.app, self.max_body, self.max_rate, self.body_s = app, max_body, max_rate, body_s
+        self.counts, self.since = Counter[str](), 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request, answer, end = Request(scope), self.app, anyio.current_time() + self.body_s
+
+        async def receive_in_time() -> Message:
+            nonlocal end
+            try:
+                with anyio.fail_after(end - anyio.current_time()):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the body took longer than {self.body_s:g} s") from None
+            if not message.get("more_body"):
+                end = math.inf
+            return message
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self.check(request)
+        except HTTPException as exc:
+            answer = JSONResponse({"detail": exc.detail}, exc.status_code, exc.headers)
+        except RagbenchError as exc:
+            answer = await _refused(request, exc)
+        await answer(scope, receive_in_time, send_with_headers)
+
+    async def check(self, request: Request) -> None:
+        """Find the key of a request, and refuse it without reading its body."""
+        key = request.state.key = await authenticate(request)
+        caller = key.id if key else request.client.host if request.client else ""
+        limit = self.max_rate if key else self.max_rate // 20
+        if time.monotonic() > self.since + 60:
+            self.counts, self.since = Counter(), time.monotonic()
+        self.counts[caller] += 1
+        if self.counts[caller] > limit:
+            detail = f"more than {limit} requests in a minute"
+            raise HTTPException(429, detail, {"Retry-After": "60"})
+        length, path = request.headers.get("content-length", "0"), request.url.path
+        max_body = self.max_body // _PARTS.get(path, 100)
+        if "transfer-encoding" in request.headers:
+            raise HTTPException(411, "send the body with its Content-Length")
+        if not length.isdecimal() or int(length) > max_body:
+            raise HTTPException(413, f"the body is longer than {max_body} bytes")
+        if key is None and int(length) and path != "/login":
+            raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})

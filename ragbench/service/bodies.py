@@ -23,7 +23,7 @@ Depth = Annotated[int, Field(ge=1, le=1000)]
 class Body(BaseModel):
     """A body whose unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 _FIELDS = {
@@ -110,8 +110,8 @@ class RunBody(
             "max-cost": "" if self.max_cost is None else self.max_cost,
             "baseline": baseline,
         }
-        if folder.corpus.is_file() and not load(path).corpus:
-            options["corpus"] = folder.documents
+        if folder.corpus.is_file() and (path.parent == folder.sent or not load(path).corpus):
+            options["corpus"] = folder.corpus
         return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
 
     def _targets_file(self, folder: Folder) -> str:
@@ -145,11 +145,11 @@ def generate_command(
     if ask_model:
         options += [f"--llm={model('generator')}", f"--chunks={size}", f"--sample={strategy}"]
         out = f"--out={path.with_suffix('')}"
-        return ["testset", "generate", str(folder.documents), out, *options]
+        return ["testset", "generate", str(folder.corpus), out, *options]
     if strategy != "random":
         raise ConfigError(
             f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
             "random"
         )
-    options += [f"--docs={folder.documents}", f"--n={size}", f"--out={path.with_suffix('.yaml')}"]
+    options += [f"--docs={folder.corpus}", f"--n={size}", f"--out={path.with_suffix('.yaml')}"]
     return ["testset", "draft", *options]

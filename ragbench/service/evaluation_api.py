@@ -5,22 +5,24 @@ functions.
 from __future__ import annotations
 
 import json
-import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated
 
 import pandas as pd
-from fastapi import APIRouter, HTTPException, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.errors import DataError
+from ragbench.datasets.jsonl import json_line
+from ragbench.datasets.records import document_line
 from ragbench.evaluation import Result
-from ragbench.service import trends
+from ragbench.language import n_words
+from ragbench.service import items, trends
 from ragbench.service.access import Session, client_of_header, needs
 from ragbench.service.api import Limit, Wait, start_run
 from ragbench.service.bodies import Body, RunBody, Text, Word
-from ragbench.service.folders import cases_in
+from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
 from ragbench.service.responses import (
     cases_of,
@@ -30,15 +32,12 @@ from ragbench.service.responses import (
     run_row,
     waited,
 )
-from ragbench.testsets.cases import derived_id
-from ragbench.testsets.edits import add_entries, change_case, record_entry, remove_case
-from ragbench.testsets.forms import save_testset
-from ragbench.types import Dataset
+from ragbench.testsets.cases import case_line, derived_id
+from ragbench.testsets.edits import record_entry
+from ragbench.types import Document
 
 Reader = Annotated[Session, needs("reader", client_of_header)]
 Runner = Annotated[Session, needs("runner", client_of_header)]
-CASES = "test-cases"
-"""The data set of the cases of this interface."""
 Fraction = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall",
@@ -126,20 +125,17 @@ class EvaluationBody(Body):
         unused = [
             part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")
         ]
-        fields: Json = {
+        fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-        }
-        fields |= {
             "thresholds": limits | dict.fromkeys(unused, 0),
             "weights": dict.fromkeys(unused, 0),
+            "judge": self.config.judge,
+            "categories": [self.category] if self.category else [],
         }
-        categories = [self.category] if self.category else []
-        return RunBody.model_validate(
-            {**fields, "judge": self.config.judge, "categories": categories}
-        )
+        return RunBody.model_validate(fields)
 
 
 class DocumentBody(Body):
@@ -149,8 +145,9 @@ class DocumentBody(Body):
     text: Annotated[str, Field(min_length=1)]
 
 
-def _case(record: Json) -> Json:
+def _case(line: str) -> Json:
     """Return a case as this interface shows it."""
+    record = json.loads(line)
     fields = {
         field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()
     }
@@ -159,20 +156,20 @@ def _case(record: Json) -> Json:
     return {**fields, "requiredKeywords": keywords, "expectedDocumentId": (*documents, "")[0]}
 
 
-def _cases(session: Session) -> dict[str, Json]:
-    """Return the cases of this interface, by id."""
-    path = session.folder.testsets().get(CASES)
-    return cases_in(path) if path else {}
+def _line(record: Json) -> str:
+    """Return the line of a case; what is None is left out."""
+    entry = record_entry({name: value for name, value in record.items() if value is not None})
+    return json_line(case_line(entry))
 
 
 @router.get("/evaluation/test-cases")
-def list_cases(session: Reader, category: str = "") -> list[Json]:
-    """List the test cases: those of the data set `test-cases`."""
-    return [
-        _case(record)
-        for record in _cases(session).values()
-        if category in ("", record.get("category", ""))
-    ]
+def list_cases(
+    session: Reader, category: str = "", limit: Annotated[int | None, Query(ge=1)] = None
+) -> list[Json]:
+    """List the test cases: those of the data set `test-cases`, in the order in which they came."""
+    lines = items.lines(session, items.CASE, limit=None if category else limit)
+    cases = (case for case in map(_case, lines) if category in ("", case["category"]))
+    return [*islice(cases, limit)]
 
 
 @router.post("/evaluation/test-cases", status_code=201)
@@ -180,47 +177,36 @@ def create_case(session: Runner, body: CaseBody) -> Json:
     """Add a test case; without `id` it gets one made from its question."""
     if not body.text:
         raise HTTPException(422, "question is missing")
-    record = {name: value for name, value in body.record().items() if value is not None}
-    entry = record_entry({"query_id": derived_id(body.text), **record})
-    if CASES not in session.folder.testsets():
-        path = session.folder.new_testset(CASES)
-        try:
-            save_testset(Dataset(CASES, "test", {}, (), {}), path, "jsonl")
-        except DataError:
-            if not path.exists():  # else another request was faster
-                raise
-    if entry.case.query_id in _cases(session):
+    case_id = body.query_id or derived_id(body.text)
+    line = _line({**body.record(), "query_id": case_id})
+    if not items.add(session, items.CASE, case_id, line):
         raise HTTPException(409, "there is a case of this id already")
-    add_entries(session.folder.testset(CASES), [entry])
-    return read_case(session, entry.case.query_id)
+    return _case(line)
 
 
 @router.get("/evaluation/test-cases/{case_id}")
 def read_case(session: Reader, case_id: str) -> Json:
     """Read a test case."""
-    if (record := _cases(session).get(case_id)) is None:
-        raise HTTPException(404, "there is no such case")
-    return _case(record)
+    for line in items.lines(session, items.CASE, case_id):
+        return _case(line)
+    raise HTTPException(404, "there is no such case")
 
 
 @router.put("/evaluation/test-cases/{case_id}")
 def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     """Change the fields that are given; the id stays."""
-    fields = {name: value for name, value in body.record().items() if name != "query_id"}
 
-    def change(record: Json) -> Json:
-        return {name: value for name, value in {**record, **fields}.items() if value is not None}
+    def changed(line: str) -> str:
+        return _line({**json.loads(line), **body.record(), "query_id": case_id})
 
-    read_case(session, case_id)
-    change_case(session.folder.testset(CASES), case_id, change)
-    return read_case(session, case_id)
+    return _case(items.change(session, items.CASE, case_id, changed))
 
 
 @router.delete("/evaluation/test-cases/{case_id}", status_code=204)
 def delete_case(session: Runner, case_id: str) -> None:
     """Remove a test case."""
-    read_case(session, case_id)
-    remove_case(session.folder.testset(CASES), case_id)
+    if not items.remove(session, items.CASE, case_id):
+        raise HTTPException(404, "there is no such case")
 
 
 @router.post("/evaluation/run")
@@ -285,12 +271,14 @@ def read_run(session: Reader, run_id: str) -> Json:
         row, scores = run_row(session, job["run"])
     result, (measure, facts) = result_of_run(session, row), _hallucination(row)
     times = _times(result)
-    labels = _cases(session.of(row["client_id"])) if row["dataset"] == CASES else {}
+    owner = session.of(row["client_id"])
+    cases = map(json.loads, items.lines(owner, items.CASE) if row["dataset"] == CASES else ())
+    references = {case["query_id"]: case.get("reference_answer") for case in cases}
     results = [
         {
             "testCaseId": case["query_id"],
             "question": case["question"],
-            "expectedAnswer": labels.get(case["query_id"], {}).get("reference_answer"),
+            "expectedAnswer": references.get(case["query_id"]),
             "actualAnswer": case["answer"],
             **{field: case["scores"].get(name) for field, name in _CASE_MEASURES.items()},
             "hallucinationScore": case["scores"].get(measure),
@@ -366,9 +354,13 @@ def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     """Add a document, or replace the one of this id; data sets without documents are evaluated with
     these.
     """
-    if not session.folder.ingest(body.documentId, body.text):
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    document = Document(body.documentId, body.text, metadata={"date": date})
+    line = json_line(document_line(document))
+    if not items.add(session, items.DOCUMENT, body.documentId, line):
+        items.change(session, items.DOCUMENT, body.documentId, lambda _: line)
         response.status_code = 200
-    words = len(re.findall(r"\w+", body.text))
+    words = round(n_words(body.text))
     return {
         "documentId": body.documentId,
         "tenantId": session.owner,

@@ -4,6 +4,7 @@ them, and give no paths.
 ::
 
     ROOT/testsets/ documents/ systems/ results/      of client "", which is that of the commands
+    ROOT/sent/                                       what it sent to /ingest and /evaluation/test-cases
     ROOT/clients/acme/testsets/ ...                  of client "acme"; it may use the systems in ROOT/systems/, too
 """
 
@@ -21,18 +22,19 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
-from ragbench.files import locked, write_durably
+from ragbench.files import write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
 from ragbench.testsets.loader import load_testset
-from ragbench.types import Dataset, Document
+from ragbench.types import Dataset
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
+CASES = "test-cases"
+"""The data set of the cases that were sent one by one."""
+_TESTSETS = 200  # that a client may have
 
 
 class Folder:
@@ -46,14 +48,20 @@ class Folder:
         if client and not re.fullmatch(NAME, client):
             raise HTTPException(404, f"there is no client {client!r}")
         self.root, self.path = root, root / "clients" / client if client else root
-        self.documents = self.path / "documents"
-        self.corpus = self.documents / "corpus.jsonl"
+        self.sent = self.path / "sent"
+
+    @property
+    def corpus(self) -> Path:
+        """Return the file of the documents that were sent, or else lie in the folder."""
+        sent = self.sent / "corpus.jsonl"
+        return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
         """Return name -> path, by name."""
+        paths = [*sorted((self.path / "testsets").glob("*")), *self.sent.glob(f"{CASES}.jsonl")]
         return {
             testset_name(path): path
-            for path in sorted((self.path / "testsets").glob("*"))
+            for path in paths
             if re.fullmatch(NAME, path.name)
             and (path.is_dir() or path.suffix in SUFFIXES)
             and self.holds(path)
@@ -66,11 +74,15 @@ class Folder:
         return path
 
     def new_testset(self, name: str) -> Path:
-        """Return the path of a new test set; 409 where there is one of this name."""
-        if name in self.testsets():
+        """Return the path of a new test set; 409 where there is one of this name, 429 where there
+        are too many.
+        """
+        if name in (names := self.testsets()):
             raise HTTPException(
                 409, f"there is a dataset {name!r} already; remove it first, or choose another name"
             )
+        if len(names) >= _TESTSETS:
+            raise HTTPException(429, f"a client may have {_TESTSETS} datasets; remove some first")
         (self.path / "testsets").mkdir(parents=True, exist_ok=True)
         return self.path / "testsets" / f"{name}.jsonl"
 
@@ -101,17 +113,6 @@ class Folder:
             write_durably(path, text)
         return path
 
-    def ingest(self, doc_id: str, text: str) -> bool:
-        """Add a document, or replace the one with its id; return True if it is new."""
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        line = json_line(document_line(Document(doc_id, text, metadata={"date": date})))
-        with locked(self.documents / ".corpus.lock", timeout_s=60):
-            text = self.corpus.read_text(encoding="utf-8") if self.corpus.exists() else ""
-            lines = text.splitlines(keepends=True)
-            others = [other for other in lines if json.loads(other)["_id"] != doc_id]
-            write_durably(self.corpus, "".join([*others, line]))
-        return len(others) == len(lines)
-
 
 def clients_in(root: Path) -> list[str]:
     """Return the clients who have files: "", that of the commands, and those below `clients/`."""
@@ -137,10 +138,10 @@ def _cached(path: Path, *state: int) -> Dataset:
     return load_testset(path)
 
 
-def cases_in(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the cases of a test set as records of ragbench's own form, by id."""
+def cases_in(path: Path) -> list[dict[str, Any]]:
+    """Return the cases of a test set as records of ragbench's own form."""
     data = load(path)
-    return {case.query_id: case_line(entry_of_case(data, case)) for case in data.cases}
+    return [case_line(entry_of_case(data, case)) for case in data.cases]
 
 
 def save_upload(path: Path, content: bytes, form: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +15,7 @@ from pydantic import Field
 from sqlalchemy import column, select, table
 from starlette.concurrency import run_in_threadpool
 
+from ragbench.service import items
 from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, start_run, submit
 from ragbench.service.bodies import Body, RunBody, Text, generate_command
@@ -61,9 +61,15 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     questions, which have no reference answers, and the strategy is random.
     """
     session = session.of(body.client_id if body.client_id is not None else session.client)
+    job = await run_in_threadpool(_start_generation, session, body)
+    _check_done(await waited(session, job, wait))
+    return await run_in_threadpool(_dataset, session, session.folder.testset(job["series"]))
+
+
+def _start_generation(session: Session, body: GuideDataset) -> Json:
     name = re.sub(r"[^\w-]+", "-", body.name, flags=re.ASCII)[:80].strip("-") or "dataset"
-    make_command = partial(
-        generate_command,
+    items.export(session)
+    command = generate_command(
         session.folder,
         name,
         title=body.name,
@@ -71,10 +77,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
         strategy=body.chunk_sample_strategy,
         ask_model=bool(os.environ.get("RAG_EVAL_PROVIDER")),
     )
-    command = await run_in_threadpool(make_command)
-    job = await run_in_threadpool(submit, session, command, name)
-    _check_done(await waited(session, job, wait))
-    return await run_in_threadpool(_dataset, session, session.folder.testset(name))
+    return submit(session, command, name)
 
 
 @router.get("/datasets")

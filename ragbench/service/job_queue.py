@@ -262,5 +262,9 @@ def place_of(claimed: Mapping[Any, Any]) -> Path:
     once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
     name = f"{due}-{once}{claimed['attempts']}"
     owners = filter(None, (claimed["client_id"], series_of(claimed)))
-    folders = [re.sub(r"^\.+|[^\w .+-]", "-", owner) for owner in owners]  # none leads out
+    folders = [re.sub(r"^\.+|[^\w .+-]", _escaped, owner) for owner in owners]  # none leads out
     return Path(claimed["folder"], "results", "eval", *folders, name)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{ord(sign):02X}" for sign in match[0])

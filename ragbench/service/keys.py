@@ -1,5 +1,5 @@
-"""Keys for the server: who may read, run or administer, and for which client. Only their SHA-256 is
-stored.
+"""Keys for the server: who may read, run or administer, and for which client; sessions of browsers.
+Only their SHA-256 is stored.
 """
 
 from __future__ import annotations
@@ -8,17 +8,27 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pandas as pd
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 
 from ragbench.errors import ConfigError, check_known, unknown
-from ragbench.service.history_database import now, read_frame, read_rows, write
-from ragbench.service.tables import api_key
+from ragbench.service.history_database import (
+    connected,
+    now,
+    read_frame,
+    read_rows,
+    timestamp,
+    write,
+)
+from ragbench.service.tables import api_key, session
 
 EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
+SESSION = timedelta(hours=12)
+"""A browser is logged out when it was silent for so long."""
 _COLUMNS = "id name client_id role created_at".split()
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
@@ -74,10 +84,38 @@ def find_key(key: str, *, database: str = "") -> ApiKey | None:
     """
     if (match := _KEY.fullmatch(key)) is None:
         return None
-    for row in read_rows(database, select(api_key).where(api_key.c.id == match[1])):
-        if hmac.compare_digest(_digest(key), row["sha256"]):
+    return read_key(match[1], key, database=database)
+
+
+def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None:
+    """Return the key of an id, if it is this one where one is given; None where there is none."""
+    for row in read_rows(database, select(api_key).where(api_key.c.id == key_id)):
+        if not key or hmac.compare_digest(_digest(key), row["sha256"]):
             return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
     return None
+
+
+def open_session(key_id: str, *, database: str = "") -> str:
+    """Begin a session of a browser with a key and return its token, of which the SHA-256 is stored."""
+    token = secrets.token_urlsafe(32)
+    row = {"id": _digest(token), "key_id": key_id, "used_at": now()}
+    with connected(database, write=True) as connection:
+        connection.execute(delete(session).where(session.c.used_at < _expired()))
+        connection.execute(insert(session), row)
+    return token
+
+
+def find_session(token: str, *, database: str = "") -> str:
+    """Return the id of the key of a session that was used within 12 hours; "" without one."""
+    same = session.c.id == _digest(token), session.c.used_at >= _expired()
+    write(database, update(session).where(*same).values(used_at=now()))
+    rows = read_rows(database, select(session.c.key_id).where(*same))
+    return str(rows[0]["key_id"]) if rows else ""
+
+
+def close_session(token: str, *, database: str = "") -> None:
+    """End a session."""
+    write(database, delete(session).where(session.c.id == _digest(token)))
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -94,7 +132,7 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
-    """Remove a key, by its name or id; it opens nothing from then on.
+    """Remove a key, by its name or id; it and its sessions open nothing from then on.
 
     Args:
         client: only one of this client; None = of any.
@@ -114,6 +152,10 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
             unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet"
         )
     write(database, delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
+
+
+def _expired() -> str:
+    return timestamp(datetime.now(UTC) - SESSION)
 
 
 def _digest(key: str) -> str:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 from sqlalchemy.schema import SchemaItem
 
-VERSION = "0001"
+VERSION = "0002"
 """The version of these tables."""
 
 metadata = MetaData()
@@ -185,6 +185,21 @@ api_key = _table(
     _filled("sha256", ID),  # of the whole key, which is stored nowhere
     _filled("created_at", TIME),
     UniqueConstraint("client_id", "name", name="api_key_name"),
+)
+session = _table(
+    "session",
+    Column("id", ID, primary_key=True),  # the SHA-256 of its token
+    _filled("key_id", ID),  # of a key of the table, or of that of one process
+    _filled("used_at", TIME),
+)
+item = _table(
+    "item",  # what a client sent: a case of /evaluation/test-cases, a document of /ingest
+    Column("number", Integer, primary_key=True),  # in the order in which they came
+    _filled("id", ID, unique=True),
+    _client(),
+    _filled("kind", String(16)),  # case, document
+    _filled("record", LONG),  # JSON: a line of the file that commands get
+    Index("item_of", "client_id", "kind"),
 )
 
 # A measure at another depth than 5, of which there is one, is that of the depth that was asked for.

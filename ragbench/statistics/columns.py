@@ -105,7 +105,7 @@ class Pairs(NamedTuple):
     @property
     def binary(self) -> bool:
         """Return True if all values are 0 or 1."""
-        return len(self.before) > 0 and bool(np.isin([self.before, self.after], (0.0, 1.0)).all())
+        return bool(np.isin([self.before, self.after], (0.0, 1.0)).all())
 
 
 Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]

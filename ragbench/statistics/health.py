@@ -71,7 +71,7 @@ def dataset_health(scores_by_name: Mapping[str, pd.DataFrame], *, measure: str) 
     n, k = values.shape
     discrimination = np.full(n, math.nan)
     if k >= MIN_CONFIGURATIONS and n > 1:  # item-rest correlations
-        rest = (values.sum(axis=0) - values) / (n - 1)
+        rest = values.sum(axis=0) - values
         item, others = (side - side.mean(axis=1, keepdims=True) for side in (values, rest))
         norms = np.sqrt((item**2).sum(axis=1) * (others**2).sum(axis=1))
         norms[norms <= 1e-12] = math.nan

@@ -74,9 +74,11 @@ def cache_folder() -> Path:
     True
     """
     folder = _folder()
-    folder.mkdir(
-        mode=0o700, parents=True, exist_ok=True
-    )  # prompts, documents and answers are nobody else's
+    # Prompts, documents and answers are nobody else's; a folder that the user named may be shared.
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.environ.get("RAGBENCH_CACHE_DIR"):
+        with suppress(OSError):
+            folder.chmod(0o700)
     return folder
 
 

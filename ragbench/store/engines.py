@@ -78,8 +78,13 @@ def _new_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         # PyMySQL loads the system's certificates for every new connection: 25 ms
         return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if url.database not in (None, "", ":memory:"):
+        file = Path(str(url.database))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Questions and keys' hashes are its user's alone. A file that is there is not opened: closing
+        # it would drop the locks of this process.
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_S})
 
     @event.listens_for(engine, "connect")

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, DataWarning, FailureKind
+from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import SideBySide, progress_bar
@@ -166,6 +166,7 @@ class JournaledSystem:
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
         self._system, self._path, self._identity = system, Path(path), identity or system.name
         self._kept: dict[str, tuple[str, Answer]] = {}
+        self._problem = ""
         try:
             self._file = LineFile(self._path)
         except OSError as exc:
@@ -188,15 +189,29 @@ class JournaledSystem:
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]
+        self.check_written()
         answer = ask_one(self._system, query_id, query, user_roles)
         if not answer.failed:
             fields = {
                 key: each for key, each in asdict(answer).items() if each not in (None, (), {})
             }
             line = {"query_id": query_id, "question": query, "system": self._identity, **fields}
-            self._file.append(json.dumps(line))
-            self._kept[query_id] = query, answer
+            try:
+                self._file.append(json.dumps(line))
+            except OSError as exc:
+                self._problem = exc.strerror or str(exc)
+            else:
+                self._kept[query_id] = query, answer
         return answer
+
+    def check_written(self) -> None:
+        """Raise DataError where an answer could not be kept: no other is then asked for."""
+        if self._problem:
+            raise DataError(
+                f"{self._path} cannot be written: {self._problem}; make room, and the same command "
+                "asks for the answers that it does not hold",
+                FailureKind.STORE,
+            )
 
     def check(self, queries: Mapping[str, str]) -> None:
         """Raise ConfigError where the file has an answer to another question of the same id."""

@@ -31,18 +31,8 @@ from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, meant, nearest
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
-HARMFUL = (
-    "attack",
-    "injection",
-    "jailbreak",
-    "malicious",
-    "unsafe",
-    "harmful",
-    "leak",
-    "leaked",
-    "positive",
-)
-HARMLESS = ("benign", "safe", "harmless", "clean", "legitimate", "no_leak", "none", "negative")
+HARMFUL = "attack injection jailbreak malicious unsafe harmful leak leaked positive".split()
+HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()
 Kind = Literal["input", "output"]
 M = TypeVar("M", bound=BaseModel)
 

@@ -69,22 +69,6 @@ def remove_case(path: str | Path, query_id: str) -> None:
     _change_entry(path, query_id, lambda entry: [])
 
 
-def change_case(
-    path: str | Path, query_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> None:
-    """Replace a case by what `change` makes of its record (see `case_line`), read under the same
-    lock.
-
-    Raises:
-        DataError: as for `replace_case`, or the new record is not what it should be.
-    """
-
-    def changed(entry: Entry) -> list[Entry]:
-        return [record_entry({**change(case_line(entry)), "query_id": query_id})]
-
-    _change_entry(path, query_id, changed)
-
-
 def record_entry(record: Mapping[str, Any]) -> Entry:
     """Return a case and its relevant documents from plain data.
 

@@ -12,7 +12,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.language import (
     UNSPACED,
     WORD,
-    Language,
     detect_language,
     folded,
     n_words,
@@ -215,19 +214,13 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
         for term, count in counts.items()
         if len(term) >= (2 if UNSPACED.match(term) else language.letters)
         and not term.isdecimal()
-        and term not in _left_out(language)
+        and term not in language.common_words
     }
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
             yield item
         elif best := max(_phrases(text, rarity), default=None):
             yield item._replace(query=best[1], weight=best[0])
-
-
-def _left_out(language: Language) -> Collection[str]:
-    from bm25s.stopwords import STOPWORDS_EN_PLUS
-
-    return STOPWORDS_EN_PLUS if language.code == "en" else language.function_words
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:

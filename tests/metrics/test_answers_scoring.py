@@ -12,6 +12,8 @@ import pytest
 
 from ragbench.errors import DataError
 from ragbench.metrics import abstention_table, score_answers
+from ragbench.metrics.answers import score_own
+from ragbench.registry import Measure
 from ragbench.types import Answer, Case, Dataset
 
 
@@ -200,3 +202,16 @@ def test_keywords_are_scored_where_the_dataset_asks_for_them() -> None:
     assert found["contains_all", "q1"] == 0.0
     assert math.isnan(found["required_keywords", "q2"])
     assert math.isnan(found["contains_all", "q2"])
+
+
+def test_measures_of_a_user_may_have_every_value_within_their_bounds() -> None:
+    dataset = Dataset("mine", "test", {}, [Case("q", "?")], {})
+
+    def value(number: float) -> float:
+        own = Measure("own", lambda case, answer, contexts: number, bounds=(0, 1))
+        return float(score_own(dataset, [Answer("q", "Yes.")], [own])["value"].iloc[0])
+
+    assert [value(number) for number in (0, 0.5, 1)] == [0, 0.5, 1]
+    for number in (-0.1, 1.1):
+        with pytest.raises(DataError, match=f"own is {number} .*within"):
+            value(number)

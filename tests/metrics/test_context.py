@@ -309,3 +309,10 @@ def test_the_pairs_of_very_many_texts_are_sampled() -> None:
     texts = [f"passage number {i} of an endless list" for i in range(20_000)]
     assert ngram_redundancy(texts) == ngram_redundancy(texts[::100])
     assert 0 < tfidf_redundancies([texts], texts)[0] < 1
+
+
+def test_recall_is_unscored_where_any_answer_has_passages_of_unknown_documents() -> None:
+    dataset = Dataset("own", "test", {}, CASES[:2], QRELS)
+    answers = [Answer("q1", "...", passages=(Passage("a", "in 1889"),)), Answer("q2", "...")]
+    values = by_measure(score_context(dataset, answers))
+    assert all(map(math.isnan, values["context_recall"].values()))

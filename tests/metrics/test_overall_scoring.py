@@ -356,3 +356,21 @@ def test_errors_are_refused_before_scoring() -> None:
         score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
     with pytest.raises(ConfigError, match="from 0 to 1"):
         score_overall(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
+
+
+def test_a_system_that_answers_nothing_has_the_overall_0_and_one_without_scores_none() -> None:
+    bare = Dataset("bare", "test", {}, [Case("q1", "?"), Case("q2", "?")], {})
+    silent = [Answer(q, "", outcome="no_results") for q in ("q1", "q2")]
+
+    def overall(answers: Sequence[Answer]) -> list[float]:
+        table = score_overall(bare, answers, frame({}))
+        return table.loc[table["measure"] == "overall", "value"].tolist()
+
+    assert overall(silent) == [0.0, 0.0]
+    assert all(map(math.isnan, overall([silent[0], Answer("q2", "Yes.", ("d#0",))])))
+
+
+def test_a_missing_fact_is_named_by_its_first_wording() -> None:
+    case = Case("q", "Who?", gold_facts=(("Eiffel", "Gustave"), ("1889", "89")))
+    reasons = failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
+    assert reasons == ["missing gold facts: Eiffel"]

@@ -378,3 +378,10 @@ def test_ranking_is_the_one_that_is_scored() -> None:
             1 / (ranking(scores).index(doc_id) + 1)
         )
     assert ranking({}) == []
+
+
+def test_scores_next_to_each_other_in_single_precision_keep_their_order() -> None:
+    for score in (0.5, 3.0, -0.5, -3.0):
+        near = float(np.nextafter(np.float32(score), np.float32(9)))
+        assert one("RR", {"a": 1}, {"a": near, "b": score}) == 1.0
+        assert one("RR", {"a": 1}, {"a": score, "b": near}) == 0.5

@@ -94,6 +94,14 @@ def test_chunks_of_two_chunkings_are_refused() -> None:
             chunks=[*CHUNKS, CHUNKS[0]],
             measures=["span:RR"],
         )
+    with pytest.raises(DataError, match="query 'q1': 'other#0' is not an id of the 6 chunks"):
+        score_retrieval(
+            dataset,
+            DOCUMENTS,
+            chunk_run={"q1": {"other#0": 1.0}},
+            chunks=CHUNKS,
+            measures=["span:RR"],
+        )
 
 
 def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:

@@ -553,3 +553,8 @@ def test_chunks_that_share_half_of_the_shorter_are_relevant_by_hand() -> None:
     relevant = evidence_chunks(Dataset("demo", "test", {}, [case], {}), chunks, 0.5)
     missing = "evidence 1 that no chunk holds"
     assert relevant == {"q": {"half": 1, "around": 1, "inside": 1, missing: 1}}
+
+
+def test_a_span_of_one_character_makes_its_chunk_relevant() -> None:
+    dataset = dataset_of((Span("d", 12, 13),))
+    assert evidence_chunks(dataset, TILES, 0.5) == {"q0": {TILES[1].chunk_id: 1}}

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from ragbench.errors import DataWarning
 from ragbench.report import plots
 from ragbench.types import Case, Chunk, Dataset, Document, Span
 
@@ -184,3 +185,17 @@ def test_dollars_in_questions_are_dollars_and_no_formula(question: str) -> None:
     means = pd.DataFrame([{"mean": 0.5, "ci_low": 0.4, "ci_high": 0.6}], index=[question])
     figure = drawn(plots.plot_means(means, "nDCG@10"))
     assert figure.axes[0].get_yticklabels()[0].get_text() == question
+
+
+def test_letters_without_a_font_are_question_marks_and_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from matplotlib import font_manager
+
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    figure, axes = plots.new_axes(4, 1)
+    axes.set_yticks([0], ["bm25 𒀀𒀁"])
+    title = axes.set_title("جسر 𒀀")
+    with pytest.warns(DataWarning, match="𒀀𒀁"):
+        figure.draw_without_rendering()
+    assert (title.get_text(), axes.get_yticklabels()[0].get_text()) == ("جسر ?", "bm25 ??")

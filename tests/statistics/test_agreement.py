@@ -4,6 +4,7 @@ cannot be had.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,10 +134,12 @@ def test_intervals_draw_questions_not_labels() -> None:
     pd.testing.assert_frame_equal(one[columns], ten[columns])
 
 
-def test_the_interval_of_accuracy_is_near_that_of_a_proportion() -> None:
+def test_the_interval_of_accuracy_is_that_of_a_proportion() -> None:
     table = judge_agreement(judged([1.0] * 100), people([1.0] * 70 + [0.0] * 30))
     row = table[table["statistic"] == "accuracy"].iloc[0]
-    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.7 - 0.09, 0.7 + 0.09), abs=0.011)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+        proportion_confint(70, 100, method="wilson")
+    )
 
 
 def test_every_form_of_labels_gives_the_same() -> None:
@@ -184,3 +187,37 @@ def test_full_agreement_on_a_few_is_not_certainty() -> None:
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high))
     assert (kappa["ci_low"], kappa["ci_high"]) == (1.0, 1.0)
     assert ["no width" in row["note"] for row in (accuracy, kappa, ac1)] == [False, True, True]
+
+
+def test_resamples_in_which_a_statistic_is_undefined_are_counted() -> None:
+    """Of two questions, both draws are the same one with a probability of 1/2."""
+    table = judge_agreement(judged([1.0, 0.0]), people([1, 0])).set_index("statistic")
+    assert re.search("undefined in (49|5[01])%", table["note"]["kappa"])
+    assert table["ci_low"]["kappa"] == 1.0
+    assert "undefined" not in table["note"]["accuracy"]
+
+
+def test_criteria_keep_the_order_of_the_labels() -> None:
+    both = [*judged([1.0, 0.0], "b"), *judged([1.0, 0.0], "a")]
+    labels = pd.concat([people([1, 0], "b"), people([1, 0], "a")])
+    assert judge_agreement(both, labels)["criterion"].unique().tolist() == ["b", "a"]
+
+
+def test_too_little_to_compare_has_a_reason() -> None:
+    none = judge_agreement(judged([None]), people([1])).iloc[0]
+    assert none["value"] is pd.NA
+    assert "no answer has both values" in none["note"]
+    single = judge_agreement(judged([1.0]), people([1])).iloc[0]
+    assert (single["value"], single["ci_low"]) == (1.0, pd.NA)
+    assert "one query only" in single["note"]
+
+
+def test_labels_in_quarters_are_ordinal_and_others_numbers() -> None:
+    def scale(*values: float) -> str:
+        return str(judge_agreement(judged(values), people(values))["scale"].unique().item())
+
+    assert [scale(0, 1, 1), scale(0, 0.25, 0.5, 0.75, 1), scale(0, 0.3, 1)] == [
+        "nominal",
+        "ordinal",
+        "interval",
+    ]

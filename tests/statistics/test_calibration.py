@@ -152,3 +152,9 @@ def test_settings_are_checked() -> None:
         calibrate(
             [Judgement("q0", "correctness", None, state="unreadable")], people(np.ones(1), [0])
         )
+
+
+def test_one_answer_without_a_label_is_enough_for_an_interval() -> None:
+    verdicts = np.arange(13) % 3 > 0
+    row = calibrate(judged(verdicts), people(verdicts, range(12))).iloc[0]
+    assert 0 <= row["ci_low"] < row["estimate"] < row["ci_high"] <= 1

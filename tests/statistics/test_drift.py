@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from ragbench.errors import ConfigError
 from ragbench.statistics import drift
-from ragbench.statistics.drift import night_effects
+from ragbench.statistics.drift import RUN_LENGTH, night_effects
 
 Floats = npt.NDArray[np.floating]
 NIGHTS, QUESTIONS, STREAMS = 120, 97, 20
@@ -206,3 +207,48 @@ def test_the_range_holds_the_change() -> None:
         f"\nthe range holds the date of the change in {np.mean(held):.2f} of {len(held)} histories"
     )
     assert np.mean(held) >= 0.9
+
+
+def test_p_of_a_shift_by_hand() -> None:
+    """Of 14 nights the last three are compared with the first eleven, too few to estimate r."""
+    x = np.random.default_rng(5).random(14)
+    steps = x[1:] - 0.98 * x[:-1]
+    away = x[:11] - x[:11].mean()
+    error = np.std(away[1:] - 0.98 * away[:-1], ddof=2) * math.sqrt(1 / 3 + 1 / 10)
+    size = abs(steps[-3:].mean() - steps[:-3].mean())
+    expected = 2 * t.sf(size / error, 11 - 3)
+    assert drift(pd.DataFrame(x)).path["p"].iloc[13] == pytest.approx(expected)
+
+
+def test_ten_runs_are_enough_to_announce_when_a_fall_would_be_noticed() -> None:
+    quiet = pd.DataFrame(0.5 + 1e-4 * np.random.default_rng(0).random((10, 4)))
+    assert (drift(quiet[:9]).notice, drift(quiet).notice) == (None, 3)
+
+
+def test_a_question_that_did_not_move_is_not_part_of_a_fall() -> None:
+    runs = pd.DataFrame(0.7 + np.random.default_rng(1).normal(0, 0.02, (60, 2)), columns=["a", "b"])
+    runs.iloc[40:] -= 0.5
+    [change] = drift(runs.assign(still=0.5)).changes
+    assert set(change.questions) == {"a", "b"}
+
+
+def test_the_fall_that_three_runs_show_by_hand() -> None:
+    """Of 20 runs r is taken as .98: a fall moves the first step by all of it, two more by .02."""
+    x = np.random.default_rng(4).normal(0.5, 0.01, 20)
+    away = x - x.mean()
+    spread = np.std(away[1:] - 0.98 * away[:-1], ddof=2)
+    limit = t.isf(1 / (4 * RUN_LENGTH) / 2, 20 - 3) * spread * math.sqrt(1 / 3 + 1 / 19)
+    fall = 3 * limit / (1 + 2 * 0.02)
+    assert drift(pd.DataFrame(x), fall=1.001 * fall).notice == 3
+    assert drift(pd.DataFrame(x), fall=0.999 * fall).notice != 3
+
+
+@pytest.mark.parametrize(("move", "n_changes"), [(0.024, 0), (0.026, 1)])
+def test_less_than_half_of_the_fall_that_matters_raises_no_alarm(
+    move: float, n_changes: int
+) -> None:
+    runs = pd.DataFrame(0.7 + np.random.default_rng(6).normal(0, 1e-4, (60, 4)))
+    runs.iloc[40:] -= move
+    found = drift(runs, fall=0.05)
+    assert len(found.changes) == n_changes
+    assert found.n == (20 if n_changes else 60), "the runs since the change"

@@ -15,6 +15,7 @@ from scipy.stats import binomtest, ttest_1samp
 
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics import compare, summarise
+from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.intervals import (
     Bounds,
     critical_means,
@@ -40,6 +41,10 @@ def fractions(right: int, n: int) -> np.ndarray:
 )
 def test_wilson_as_newcombe_1998_prints_it(right: int, n: int, low: float, high: float) -> None:
     assert wilson_interval(right, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_a_rate_of_nothing_has_no_interval() -> None:
+    assert all(map(math.isnan, wilson_interval(0, 0)))
 
 
 def test_fractions_are_summarised_by_wilson() -> None:
@@ -181,6 +186,8 @@ def test_repeated_and_permuted_values_have_the_same_interval() -> None:
 def test_the_critical_mean_is_that_at_which_the_limit_of_normal_values_is_0(n: int) -> None:
     rng = np.random.default_rng(n)
     ranges, means = critical_means(n, 0.05)
+    assert ranges[0] < 1.2, "a measure from 0 to 1 with the largest deviation that it can have"
+    assert ranges[-1] > 1000
     limits = []
     for _ in range(60):
         values = rng.normal(0, 0.2, n)
@@ -205,3 +212,11 @@ def test_the_method_of_the_interval_is_reported() -> None:
         frame(120, graded=rng.random(120), gains=fractions(90, 120), both=fractions(60, 120)[::-1]),
     ).set_index("measure")
     assert table["interval"].to_dict() == {"graded": "Gaffke", "gains": "Gaffke", "both": "score"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_bounded"), [(-0.01, False), (0, True), (1, True), (1.01, False)]
+)
+def test_values_beyond_the_bounds_of_a_measure_have_none(value: float, is_bounded: bool) -> None:
+    bounds = bounds_of("nDCG@10", np.array([0.5, value]))
+    assert bounds == ((0, 1) if is_bounded else (-math.inf, math.inf))

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, nct, t
+from scipy.stats import beta, binom, nct, t
 from statsmodels.stats.power import TTestPower
 
 from ragbench.statistics import compare, power
@@ -130,3 +130,20 @@ def test_power_without_bounds_is_that_of_students_test_of_few_pairs(n: int) -> N
     powers = power._power_of_means(np.array([1.0]), 1.5, n, 0.05, math.inf) @ weights
     expected = nct.sf(t.isf(0.025, n - 1), n - 1, 1.5 * math.sqrt(n))
     assert powers[0] == pytest.approx(expected, abs=0.005)
+
+
+def test_two_pairs_are_the_fewest() -> None:
+    """Student's t with one degree of freedom may decide; one pair may not."""
+    certain = Pilot(40_000, 1.0, math.inf)
+    assert certain.power(20.0, 1, 0.05) == 0.0
+    assert certain.power(20.0, 2, 0.05) == pytest.approx(
+        nct.sf(t.isf(0.025, 1), 1, 20 * math.sqrt(2)), abs=0.005
+    )
+    assert required(Pilot(2, 1.0, math.inf), 1e4) == 2
+
+
+def test_a_pilot_of_0_and_1_leaves_the_rate_that_differs_open() -> None:
+    """Two of six differ: the rate is that of a beta distribution with 2.5 and 4.5."""
+    rates = np.maximum(beta.ppf((np.arange(200) + 0.5) / 200, 2.5, 4.5), 0.3)
+    powers = [Pilot(10**9, 0.5, 1.0, int(rate * 10**9)).power(0.3, 30, 0.05) for rate in rates]
+    assert Pilot(6, 0.5, 1.0, 2).power(0.3, 30, 0.05) == pytest.approx(np.mean(powers), abs=1e-3)

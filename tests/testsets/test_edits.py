@@ -17,14 +17,13 @@ from ragbench.errors import DataError
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.edits import (
     add_case,
-    change_case,
     record_entry,
     remove_case,
     replace_case,
 )
 from ragbench.testsets.forms import save_testset
 from ragbench.testsets.loader import load_testset
-from ragbench.types import Case, Dataset, Document, SafetySample
+from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 NAMES = {"yaml": "s.yaml", "jsonl": "s.jsonl"}
 CORPUS = {"d1": Document("d1", "Body one."), "d2": Document("d2", "Body two.")}
@@ -153,7 +152,7 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
 
 def test_a_case_as_plain_data_and_back(tmp_path: Path) -> None:
     path = saved("jsonl", tmp_path)
-    change_case(path, "q1", lambda record: {**record, "relevant": {"d2": 3}, "metadata": None})
+    replace_case(path, Case("q1", "one?"), {"d2": 3})
     dataset = load_testset(path)
     record = case_line(entry_of_case(dataset, dataset.cases[0]))
     assert record == {"query_id": "q1", "text": "one?", "relevant": {"d2": 3}}
@@ -207,11 +206,11 @@ def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     evidence = [{"doc_id": "d", "start": 0, "end": 3, "quote": "abc"}]
     path.write_text(json.dumps({"query_id": "q1", "text": "?", "evidence": evidence}) + "\n")
-    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    replace_case(path, Case("q1", "?", category="c", evidence=(Span("d", 0, 3),)))
     assert json.loads(path.read_text())["evidence"] == evidence
     path = tmp_path / "a.yaml"
     path.write_text(yaml.safe_dump({"cases": [{"id": "q1", "query": "?", "evidence": evidence}]}))
-    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    replace_case(path, Case("q1", "?", category="c", evidence=(Span("d", 0, 3),)))
     assert yaml.safe_load(path.read_text())["cases"][0]["evidence"] == evidence
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
-from ragbench.language import NONE
 from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
@@ -267,7 +266,7 @@ def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> st
     does: "minilm" and "lexical" know English.
     """
     language = answer_language(dataset, answers)
-    is_known = model not in SUPPORT_MODELS or language.code in ("en", NONE)
+    is_known = model not in SUPPORT_MODELS or language.is_english
     return "" if is_known else language.name
 
 

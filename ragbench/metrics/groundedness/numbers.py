@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-import regex
-
 from ragbench.generation.citations import without_citations
-from ragbench.language import NONE, UNSPACED, detect_language
+from ragbench.language import DIGIT, UNSPACED, Language, detect_language
 
 _TABLES = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]
@@ -52,6 +50,7 @@ _AMOUNT = re.compile(
     rf"(?!\s(?:past|to)\b)(?:(?:\sof)?\san?(?=\s(?:{_SCALE}|{_UNIT})))?"
     # 3/4, 1 1/2; 1e6; 1,000.5; 1.000.000; 1,5; 3.5; .05
     r"|(?P<numeral>(?:\d+\s+)?\d+/[1-9]\d*(?![/\d])|\d+(?:\.\d+)?e[+-]?\d{1,2}\b"
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"  # 12,34,567 as in India
     r"|\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)|\d+,\d{1,2}(?![,\d])"
     r"|\d+(?:\.\d+)?|\.\d+)(?P<ordinal>st\b|nd\b|rd\b|th\b)?(?P<decade>'?s\b)?"
     rf"|(?P<word>{_WORD}|(?:{_any_of(_ARTICLES)})(?=[\s-](?:{_SCALE}|{_LONG_UNIT})))\b)"
@@ -79,11 +78,7 @@ _LABEL = re.compile(
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
-_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 _MARKS = str.maketrans("٫٬．，", ".,.,")
-_SWAPPED = str.maketrans(".,", ",.")
-# 1.234,5 and 3,14 in languages with a decimal comma
-_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
 _SIGNS = str.maketrans(_TABLES["signs"])
 
 
@@ -132,34 +127,32 @@ def numbers(text: str) -> list[Number]:
 
 
 @lru_cache(maxsize=20_000)
-def _numbers(text: str) -> tuple[Number, ...]:
+def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     """Return those of `numbers`, and those that are not checked."""
-    line = _blank(_NUMBERING, _in_english_notation(without_citations(text))).translate(_SIGNS)
+    language = detect_language([text], default)
+    line = _in_english_notation(without_citations(text), language)
+    line = _blank(_NUMBERING, line).translate(_SIGNS)
     if _INLINE.findall(line)[:2] == ["1", "2"]:
         line = _blank(_INLINE, line)
     dates = [number for match in _DATE.finditer(line) for number in _dates(match)]
     line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, _blank(_DATE, line)))
-    is_english = detect_language([text]).code in ("en", NONE)
     amounts = [
         replace(number, text=text[number.start : number.end].strip())
         for match in _AMOUNT.finditer(line)
-        if is_english or not match["word"]
+        if language.is_english or not match["word"]
         for number in _amounts(match)
     ]
     return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
 
 
-def _in_english_notation(text: str) -> str:
+def _in_english_notation(text: str, language: Language) -> str:
     """Return a text with digits of every script as 0 to 9, with decimal points where its language has
     decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
     """
     if text.isascii() and "," not in text and not re.search(r"\d\.\d{3}", text):
         return text
-    line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text).translate(_MARKS)
-    line = UNSPACED.sub(lambda sign: "、" * len(sign[0]), line)
-    if detect_language([text]).comma:
-        line = _COMMA.sub(lambda number: number[0].translate(_SWAPPED), line)
-    return str(line)
+    line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text).translate(_MARKS)
+    return language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:
@@ -250,8 +243,9 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     ['3,000']
     """
     readings: dict[int, list[Number]] = {}
-    for number in numbers(answer):
-        readings.setdefault(number.start, []).append(number)
+    for number in _numbers(answer, _language(tuple(contexts))):
+        if number.checked:
+            readings.setdefault(number.start, []).append(number)
     of_contexts = _known(tuple(contexts)) if readings else ()
     return [
         same[0]
@@ -270,14 +264,22 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
     >>> numeric_support("2,987 came in 1889, 12% by rail, for 3 days.", ["In May 1889, 2987 came for three days."])
     0.75
     """
-    n = len({number.start for number in numbers(answer)})
+    numbers_of_answer = _numbers(answer, _language(tuple(contexts)))
+    n = len({number.start for number in numbers_of_answer if number.checked})
     return 1 - len(numeric_fabrications(answer, contexts)) / n if n else math.nan
+
+
+@lru_cache(maxsize=256)
+def _language(contexts: tuple[str, ...]) -> Language:
+    """Return the language of the contexts, which that of an answer in few words is taken to be."""
+    return detect_language(contexts)
 
 
 @lru_cache(maxsize=256)
 def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     """Return the numbers of the contexts, each once."""
-    of_contexts = (number for context in contexts for number in _numbers(context))
+    language = _language(contexts)
+    of_contexts = (number for context in contexts for number in _numbers(context, language))
     return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in of_contexts}.values())
 
 
@@ -333,7 +335,7 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
         return abs(a - b) <= 1e-9
     decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
     step = 10.0 ** -(decimals + 2 if written.kind == "share" else max(decimals, 2))
-    return -step < b - a <= step / 2
+    return -step < round(b - a, 12) <= step / 2
 
 
 def _is_fraction(number: Number) -> bool:

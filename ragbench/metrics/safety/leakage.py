@@ -15,8 +15,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import regex
+
 from ragbench.errors import MissingExtraError
-from ragbench.language import WORD, folded
+from ragbench.language import SPACED, WORD, folded, n_words
 from ragbench.metrics.safety.secrets import (
     RULES,
     is_prompt,
@@ -155,6 +157,7 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
         n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
         if len(other) >= _MIN_WHOLE:
             n = min(n, max(_MIN_WHOLE, int(_NEARLY_WHOLE * len(other))))
+        n = round(n * len(other) / max(1, n_words(context)))  # two letters are a word in Chinese
         grams = {tuple(other[i : i + n]) for i in range(len(other) - n + 1)}
         for i in range(len(text_words) - n + 1) if grams else ():
             if tuple(text_words[i : i + n]) in grams:
@@ -167,8 +170,10 @@ def _marked(text: str, values: Collection[str]) -> Places:
     for value in values:
         written = r"\s+".join(map(re.escape, value.split()))
         # no part of a longer word
-        for match in re.finditer(
-            rf"(?:(?<!\w)|(?!\w)){written}(?:(?!\w)|(?<!\w))", text, re.IGNORECASE
+        for match in regex.finditer(
+            rf"(?:(?<!{SPACED})|(?!{SPACED})){written}(?:(?!{SPACED})|(?<!{SPACED}))",
+            text,
+            regex.IGNORECASE | regex.V1,
         ):
             if match[0]:
                 yield *match.span(), "secret", "marked as secret"

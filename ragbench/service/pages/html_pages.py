@@ -16,7 +16,7 @@ from ragbench.errors import RagbenchError
 from ragbench.report.page import interval
 from ragbench.report.page.html import visible
 from ragbench.report.page.sentences import templates
-from ragbench.service.access import Session, needs
+from ragbench.service.access import NO_KEY, Session, needs
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,27 +57,24 @@ FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 
 class PageRoute(APIRoute):
-    """Errors of a page are pages, too; the browser asks who has no key for it, as a password."""
+    """Errors of a page are pages, too; who has no key is asked for it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of requests."""
         answer = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
-            status, headers = 422, dict[str, str]()
+            status, template = 422, "error"
             try:
                 return await answer(request)
             except RequestValidationError:
                 text = "The address or the form is not complete."
             except HTTPException as exc:
-                status, text, headers = exc.status_code, exc.detail, dict(exc.headers or {})
+                status, text = exc.status_code, exc.detail
                 if status == 401:
-                    text = "Log in with your key as the password; the user name does not matter."
-                    headers["WWW-Authenticate"] = 'Basic realm="ragbench: key as password"'
+                    template, text = "login", "" if text == NO_KEY else text
             except RagbenchError as exc:
                 text = str(exc).replace(f"{request.app.state.root}/", "")
-            response = page(request, "error", status, text=text)
-            response.headers.update(headers)
-            return response
+            return page(request, template, status, text=text)
 
         return handled

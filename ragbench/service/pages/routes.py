@@ -5,16 +5,18 @@ from __future__ import annotations
 from importlib.resources import files
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, HTTPException, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
 from ragbench.report.page import report_html
 from ragbench.report.page.html import script_hash
 from ragbench.service import api, trends
+from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import RunBody
 from ragbench.service.history_database import connected
+from ragbench.service.keys import SESSION, close_session, open_session
 from ragbench.service.pages import series as views
 from ragbench.service.pages.html_pages import (
     FormFields,
@@ -40,6 +42,33 @@ def style() -> Response:
     """Return the style of every page."""
     text = _FOLDER.joinpath("pages.css").read_text(encoding="utf-8")
     return Response(text, media_type="text/css", headers={"Cache-Control": "max-age=300"})
+
+
+@router.post("/login")
+def log_in(request: Request, form: FormFields) -> Response:
+    """Begin a session with a key; its cookie opens nothing but these pages and the API."""
+    if (key := key_of(request, form.get("key", ""))) is None:
+        raise HTTPException(401, "This key opens nothing.")
+    token = open_session(key.id, database=request.app.state.database)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(SESSION.total_seconds()),
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+@router.post("/logout")
+def log_out(request: Request) -> Response:
+    """End the session of a browser."""
+    close_session(request.cookies.get(COOKIE, ""), database=request.app.state.database)
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(COOKIE)
+    return response
 
 
 @router.get("/")

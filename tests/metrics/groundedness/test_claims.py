@@ -27,6 +27,7 @@ def test_items_of_a_list_are_claims_without_their_marks() -> None:
 
 
 def test_marks_behind_the_full_stop_belong_to_the_claim_before() -> None:
+    assert claims("It opened.\n[2]\nIt closed.") == ["It opened. [2]", "It closed."]
     assert claims("It opened in 1889. [1] It closed in 1890 [2].") == [
         "It opened in 1889. [1]",
         "It closed in 1890 [2].",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.metrics.groundedness.entailment import _windows
 from ragbench.metrics.groundedness.evidence import LEXICAL, read_sentence
 from ragbench.metrics.groundedness.words import read_page, words
 
@@ -77,3 +78,44 @@ def test_evidence_is_in_range_and_whole_where_the_sentence_is_on_the_page(
     for name in ("ngrams", "no_novel_row", "rare_in_window"):
         assert whole[name] == pytest.approx(1.0)
     assert whole["copied"] >= found["copied"] - 1e-9
+
+
+def test_a_capital_letter_alone_is_not_a_name() -> None:
+    page = read_page(["Then Anna slept."])
+    assert read_sentence("Then I slept.", page).lexical["names_on_page"] == 1.0
+
+
+def test_vectors_are_compared_with_three_sentences_and_two_more() -> None:
+    page = read_page([f"{word} run." for word in ("Cats", "Dogs", "Birds", "Cows", "Pigs", "Mice")])
+    assert len(read_sentence("Cats dogs birds cows pigs mice", page).others) == 5
+
+
+def test_entailment_is_asked_of_up_to_three_sentences_of_one_context() -> None:
+    page = read_page(["Cats sleep. Dogs bark. Birds sing. Fish swim. Cows graze.", "Fish graze."])
+    windows = _windows("Fish swim and cows graze while birds sing.", page)
+    assert windows[0] == "Birds sing. Fish swim. Cows graze."
+    assert windows[1:] == [
+        "Fish swim. Cows graze.",
+        "Dogs bark. Birds sing. Fish swim.",
+        "Cows graze.",
+        "Fish graze.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "page", "value"),
+    [
+        ("The tower is not tall.", "The tower is tall.", 0.0),
+        ("The tower is tall.", "The tower is not tall.", 0.0),
+        ("The tower is not tall.", "The tower is not tall.", 1.0),
+    ],
+)
+def test_a_denial_on_one_side_alone_is_a_difference(sentence: str, page: str, value: float) -> None:
+    assert read_sentence(sentence, read_page([page])).lexical["not_denied"] == value
+
+
+@pytest.mark.parametrize(("n_words", "n_sentences"), [(60, 1), (90, 1), (91, 2), (121, 3)])
+def test_text_without_full_stops_is_read_in_pieces_of_sixty_words(
+    n_words: int, n_sentences: int
+) -> None:
+    assert len(read_page(["cat " * n_words]).sentences) == n_sentences

@@ -51,6 +51,7 @@ def test_values(text: str, values: list[float]) -> None:
         "one of them",
         "no numbers here",
         "Step 1: go",
+        "Take 1) tea, 2) milk and 3) sugar",
         "",
     ],
 )
@@ -102,6 +103,8 @@ def test_a_date_of_two_readings_has_both() -> None:
         ("0.05", "p=.05"),
         ("Python 3.10 is needed", "Needs Python 3.10 or later"),
         ("a mean of 3.10", "the mean was 3.1"),
+        ("13 % came", "1/8 came"),  # 12.5 %, rounded up
+        ("12 % came", "1/8 came"),  # and cut
     ],
 )
 def test_held(answer: str, context: str) -> None:
@@ -123,6 +126,8 @@ def test_held(answer: str, context: str) -> None:
         ("16 GB", "16384 KB"),
         ("16 GiB", "16000 MiB"),
         ("1.024 GB", "1 GB"),
+        ("33.3 %", "33 %"),
+        ("14 % came", "1/8 came"),
         (".05", "0.5"),
         ("7", ""),
     ],

@@ -11,6 +11,7 @@ def test_a_negation_reaches_the_rest_of_its_clause() -> None:
     assert denied("It is not safe, but fast.") == {"safe"}
     assert denied("He didn't win.") == {"win"}
     assert denied("It is safe.") == frozenset()
+    assert denied("It is not safe dry clean warm.") == {"safe", "dri", "clean"}, "three words"
 
 
 def test_not_only_denies_nothing() -> None:

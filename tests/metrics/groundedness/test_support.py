@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.groundedness import claim_support, claim_supports
+from ragbench.metrics.groundedness.support import answer_evidence, read_pairs
 from ragbench.store import bypassed
 
 TOWER = (
@@ -278,3 +279,12 @@ def test_what_was_computed_once_needs_no_model_again(monkeypatch: pytest.MonkeyP
     assert claim_supports(pairs) == first
     with pytest.raises(AssertionError, match="computed again"):
         claim_supports([("Another answer.", ["A mill."])])
+
+
+def test_a_question_counts_less_than_a_claim_of_as_many_words() -> None:
+    claim, question = "The cat sat.", "Where do we go?"
+    [readings] = read_pairs([(f"{claim} {question}", ["The cat sat."])])
+    held, asked = (float(reading.weight.sum()) for reading in readings)
+    merged = answer_evidence(readings, semantic=False)
+    assert merged["words_on_page"] == pytest.approx(held / (held + 0.3 * asked))
+    assert merged["names_on_page"] == 1.0

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
+import anyio
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select, update
+from starlette.types import Message
 from typer.testing import CliRunner
 
 from ragbench.cli import app as command
-from ragbench.service.access import Session, needs
+from ragbench.service import remove_key
+from ragbench.service.access import COOKIE, Session, needs
 from ragbench.service.app import create_app
+from ragbench.service.history_database import read_rows, timestamp, write
+from ragbench.service.tables import session
 
 
 @pytest.fixture
 def client(root: Path, database: str) -> TestClient:
-    app = create_app(root, database, admin_key="one-time", max_body=1000)
+    app = create_app(root, database, admin_key="one-time", max_body=100_000)
 
     @app.get("/who")
     def who(session: Annotated[Session, needs("reader")]) -> str:
@@ -54,10 +61,18 @@ def test_a_reader_changes_nothing(client: TestClient, keys: dict[str, str]) -> N
     assert client.post("/change", headers={"X-API-Key": keys["acme runner"]}).json() == "changed"
 
 
-def test_a_browser_sends_the_key_as_a_password_and_no_form_of_another_site(
+def log_in(client: TestClient, key: str) -> str:
+    origin = {"Origin": str(client.base_url)}
+    answer = client.post("/login", data={"key": key}, headers=origin, follow_redirects=False)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["set-cookie"]
+
+
+def test_a_browser_logs_in_and_no_form_of_another_site_is_taken(
     client: TestClient, keys: dict[str, str]
 ) -> None:
-    client.auth = ("any name", keys["acme runner"])
+    assert client.post("/login", data={"key": keys["acme runner"]}).status_code == 403
+    log_in(client, keys["acme runner"])
     assert client.get("/who").json() == "acme runner"
     for origin in ("https://evil.example", "null", ""):
         assert client.post("/change", headers={"Origin": origin}).status_code == 403
@@ -67,13 +82,146 @@ def test_a_browser_sends_the_key_as_a_password_and_no_form_of_another_site(
 
 
 def test_long_bodies_are_refused_also_without_a_length(client: TestClient) -> None:
-    assert client.post("/change", content=b"x" * 1001).status_code == 413
+    assert client.post("/change", content=b"x" * 1001).status_code == 413  # with no key, too
     assert (
         client.post(
             "/change", content=iter([b"x" * 600]), headers={"X-API-Key": "one-time"}
         ).status_code
         == 411
     )
+
+
+def test_a_session_is_no_key_is_stored_hashed_and_ends(
+    client: TestClient, keys: dict[str, str], database: str
+) -> None:
+    cookie = log_in(client, keys["acme runner"])
+    assert keys["acme runner"] not in cookie
+    for part in ("HttpOnly", "SameSite=strict", "Max-Age=43200"):
+        assert part in cookie
+    token = client.cookies[COOKIE]
+    [row] = read_rows(database, select(session))
+    assert token not in str(row)
+
+    def silent_for(hours: float) -> int:
+        used_at = timestamp(datetime.now(UTC) - timedelta(hours=hours))
+        write(database, update(session).values(used_at=used_at))
+        return client.get("/who").status_code
+
+    assert (silent_for(11.9), silent_for(12.1)) == (200, 401)
+    assert (silent_for(11.9), client.get("/who").status_code) == (200, 200)
+    assert read_rows(database, select(session))[0]["used_at"] > timestamp(
+        datetime.now(UTC) - timedelta(hours=1)
+    )
+    client.post("/logout", headers={"Origin": str(client.base_url)})
+    assert not read_rows(database, select(session))
+    assert client.get("/who", headers={"Cookie": f"{COOKIE}={token}"}).status_code == 401
+
+
+def test_a_session_ends_with_its_key(
+    client: TestClient, keys: dict[str, str], database: str
+) -> None:
+    log_in(client, keys["acme runner"])
+    assert client.get("/who").status_code == 200
+    remove_key("runner", client="acme", database=database)
+    assert client.get("/who").status_code == 401
+    log_in(client, "one-time")
+    assert client.get("/who").json() == "* admin"
+
+
+def test_a_key_is_asked_for_before_a_byte_of_the_body_is_read(root: Path, database: str) -> None:
+    app = create_app(root, database)
+    sent: list[Message] = []
+
+    async def no_body() -> Message:
+        raise AssertionError("the body was read")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    for path in ("/ingest", "/api/v1/datasets", "/schedules/run", "/evaluation/run"):
+        scope = {
+            "type": "http", "method": "POST", "path": path, "query_string": b"", "scheme": "http",
+            "headers": [(b"content-length", b"9000"), (b"host", b"x")], "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        anyio.run(app, scope, no_body, send)
+        assert sent.pop(0)["status"] == 401
+        sent.clear()
+
+
+def test_an_address_without_a_key_has_fewer_requests_than_a_key(
+    root: Path, database: str, keys: dict[str, str]
+) -> None:
+    client = TestClient(create_app(root, database, max_rate=40))
+    statuses = [client.get("/api/v1/health").status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    key = {"X-API-Key": keys["acme reader"]}
+    answers = [client.get("/api/v1/health", headers=key) for _ in range(41)]
+    assert {answer.status_code for answer in answers[:40]} == {200}
+    assert (answers[40].status_code, answers[40].headers["retry-after"]) == (429, "60")
+    assert "more than 40 requests" in answers[40].text
+
+
+def test_a_body_has_a_size_by_its_route(root: Path, database: str, keys: dict[str, str]) -> None:
+    client = TestClient(create_app(root, database, max_body=100_000))
+    client.headers["X-API-Key"] = keys["acme runner"]
+    document = {"documentId": "d", "text": "x" * 9_900}
+    assert client.post("/ingest", json=document).status_code == 201
+    assert client.post("/ingest", json={**document, "text": "x" * 10_000}).status_code == 413
+    case = {"question": "x" * 1_000}
+    assert client.post("/evaluation/test-cases", json=case).status_code == 413
+    huge = client.post("/ingest", content=b"", headers={"Content-Length": str(2_000_000_000)})
+    assert huge.status_code == 413
+
+
+def test_a_body_has_a_depth(root: Path, database: str, keys: dict[str, str]) -> None:
+    client = TestClient(create_app(root, database))
+    client.headers["X-API-Key"] = keys["acme runner"]
+    for text in ("[" * 40_000 + "]" * 40_000, '{"text":' * 9_000 + "1" + "}" * 9_000):
+        for path in ("/ingest", "/evaluation/test-cases", "/api/v1/datasets?name=deep"):
+            answer = client.post(path, content=text, headers={"Content-Type": "application/json"})
+            assert answer.status_code in (400, 422)
+            assert len(answer.text) < 1000
+
+
+HALF = "\\ud800"
+"""Half of a surrogate pair, as JSON escapes it."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"documentId": "{HALF}", "text": "secret"}}',
+        f'{{"documentId": "d", "text": "secret {HALF}"}}',
+        f'{{"documentId": "d", "{HALF}": "secret"}}',
+        '{"documentId": 1e400, "text": "secret"}',
+        '{"documentId": NaN, "text": "secret"}',
+        '{"documentId": "d", "text": ["secret", NaN, -Infinity]}',
+        '"secret',
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_without_the_values_that_were_sent(
+    root: Path, database: str, keys: dict[str, str], text: str
+) -> None:
+    client = TestClient(create_app(root, database))
+    client.headers |= {"X-API-Key": keys["acme runner"], "Content-Type": "application/json"}
+    for path in ("/ingest", "/evaluation/test-cases", "/evaluation/run", "/api/v1/runs"):
+        answer = client.post(path, content=text)
+        assert (answer.status_code, type(answer.json()["detail"])) == (422, str), answer.text
+        assert "secret" not in answer.text
+    case = f'[{{"question": "Why?", "metadata": {text.replace("documentId", "about")}}}]'
+    answer = client.post("/api/v1/datasets?name=odd", content=case)
+    assert (answer.status_code, type(answer.json()["detail"])) == (422, str), answer.text
+
+
+def test_numbers_that_are_none_start_no_run(
+    root: Path, database: str, keys: dict[str, str]
+) -> None:
+    client = TestClient(create_app(root, database))
+    client.headers |= {"X-API-Key": keys["acme runner"], "Content-Type": "application/json"}
+    for field in ('"targets": {"nDCG@5": NaN}', '"weights": {"a": 1e400}', '"max_cost": Infinity'):
+        answer = client.post("/api/v1/runs", content=f'{{"dataset": "support", {field}}}')
+        assert answer.status_code == 422, answer.text
+        assert "finite" in answer.json()["detail"]
 
 
 def test_every_answer_has_the_headers_and_health_needs_no_key(client: TestClient) -> None:

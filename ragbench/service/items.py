@@ -1,0 +1,80 @@
+"""The cases and documents that clients send, one row each; commands get them as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import HTTPException
+from sqlalchemy import delete, func, select, update
+
+from ragbench.datasets.jsonl import json_line
+from ragbench.files import locked, write_durably
+from ragbench.service.access import Session
+from ragbench.service.folders import CASES
+from ragbench.service.history_database import add_once, connected, content_id, read_rows, write
+from ragbench.service.tables import item
+
+CASE, DOCUMENT = "case", "document"
+
+
+def lines(session: Session, kind: str, item_id: str = "", limit: int | None = None) -> list[str]:
+    """Return the records of a client in the order in which they came, or that of one id."""
+    query = select(item.c.record).where(*_of(session, kind, item_id))
+    query = query.order_by(item.c.number).limit(limit)
+    return [row["record"] for row in read_rows(session.database, query)]
+
+
+def add(session: Session, kind: str, item_id: str, record: str) -> bool:
+    """Add a record; False where one of its id is there.
+
+    Raises:
+        HTTPException: 429, the client has as many as the server keeps for it.
+    """
+    limit = session.request.app.state.max_items
+    row = {"client_id": session.owner, "kind": kind, "record": record}
+    with connected(session.database, write=True) as connection:
+        query = select(func.count()).select_from(item).where(*_of(session, kind))
+        if not add_once(connection, item, {"id": content_id(kind, session.owner, item_id), **row}):
+            return False
+        if connection.execute(query).scalar_one() > limit:
+            raise HTTPException(429, f"a client may have {limit} {kind}s")
+    return True
+
+
+def change(session: Session, kind: str, item_id: str, new: Callable[[str], str]) -> str:
+    """Replace a record by what `new` makes of it, and return that; 404 where there is none."""
+    [same] = _of(session, kind, item_id)
+    with connected(session.database, write=True) as connection:
+        query = select(item.c.record).where(same).with_for_update()
+        if (record := connection.execute(query).scalar()) is None:
+            raise HTTPException(404, f"there is no such {kind}")
+        connection.execute(update(item).where(same).values(record=(record := new(record))))
+    return record
+
+
+def remove(session: Session, kind: str, item_id: str = "") -> int:
+    """Remove a record, or all of a client; return how many there were."""
+    return write(session.database, delete(item).where(*_of(session, kind, item_id)))
+
+
+def export(session: Session) -> None:
+    """Write the files of a client that hold the records of now, where they hold others."""
+    folder = session.folder.sent
+    head = json_line({"testset": CASES, "split": "test"})
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
+        path = folder / f"{name}.jsonl"
+        with locked(folder / ".lock", timeout_s=60):
+            records = lines(session, kind)
+            text = "".join([first, *records])
+            if not records:
+                path.unlink(missing_ok=True)
+            elif not path.exists() or path.read_text(encoding="utf-8") != text:
+                write_durably(path, text)
+
+
+def _of(session: Session, kind: str, item_id: str = "") -> tuple[Any, ...]:
+    if item_id:
+        return (item.c.id == content_id(kind, session.owner, item_id),)
+    return item.c.client_id == session.owner, item.c.kind == kind
