@@ -119,6 +119,7 @@ def _read() -> Iterator[Measure]:
 _TABLE = tuple(_read())
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
+_TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)_(\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
@@ -198,8 +199,8 @@ def declaration(measure: Measure) -> dict[str, Any]:
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Return the measures of a user: as they are, or named "package.module:attribute" (several with
-    commas between).
+    """Return measures by name ("nDCG@10", also as trec_eval and ir_measures have it), and those of a
+    user: as they are, or named "package.module:attribute" (several names with commas between).
 
     A module is looked for where Python finds it, then in the working directory. A function is the
     measure of its name.
@@ -216,12 +217,13 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     )
     loaded: list[Measure] = []
     for item in items:
-        candidate = (
-            imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
-        )
-        if isinstance(candidate, Measure) and candidate.function is not None:
+        candidate: Any = item if isinstance(item, Measure) else find_measure(str(item).strip())
+        if candidate is None and isinstance(item, str) and item.strip():
+            candidate = imported(item, "measure") if ":" in item else measure_of(item)
+        candidate = candidate or item
+        if isinstance(candidate, Measure):
             loaded.append(candidate)
-        elif callable(candidate) and not isinstance(candidate, Measure):
+        elif callable(candidate):
             doc = (candidate.__doc__ or "").strip().partition("\n")[0]
             loaded.append(
                 Measure(
@@ -283,7 +285,7 @@ def find_measure(name: str) -> Measure | None:
             name=f"{head}({','.join(kept)}){at}{depth}",
             meaning=f"{base.meaning}; {', '.join(kept)}",
         )
-    level, colon, rest = name.rpartition(":")
+    level, colon, rest = _TREC.sub(r"\1@\2", name).rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
     folded = text.casefold()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -42,6 +42,8 @@ __all__ = [
     "Span",
     "System",
 ]
+
+Item = TypeVar("Item")
 
 Qrels = dict[str, dict[str, int]]
 """query_id -> doc_id -> relevance grade; 1 and above is relevant."""
@@ -281,6 +283,31 @@ class Dataset:
             sha.update(json.dumps(asdict(sample), sort_keys=True).encode())
         return sha.hexdigest()
 
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return a case by its number; of a slice the dataset of these."""
+        part = self.cases[at]
+        return self.select([c.query_id for c in part]) if isinstance(at, slice) else part
+
+    def sample(self, size: int, seed: int = 0) -> Dataset:
+        """Return up to `size` questions, evenly from all categories, in the order of `cases`.
+
+        Which ones depends on `seed` and their ids alone. The safety samples stay.
+
+        >>> data = Dataset("demo", "test", {}, [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)], {})
+        >>> [list(data.sample(4, seed).queries) for seed in (0, 1, 1)]
+        [['q7', 'q19', 'q60', 'q86'], ['q5', 'q18', 'q60', 'q81'], ['q5', 'q18', 'q60', 'q81']]
+        """
+        chosen = evenly(
+            self.cases,
+            size,
+            lambda case: f"{seed or ''}{case.query_id}",
+            lambda case: (case.category, case.answerable),
+        )
+        return self.select([case.query_id for case in chosen])
+
     def select(self, query_ids: Collection[str]) -> Dataset:
         """Return the same corpus with these questions only, in the order of `cases`."""
         keep = set(query_ids)
@@ -298,6 +325,27 @@ class Dataset:
 
 
 Record = TypeVar("Record")
+
+
+def evenly(
+    items: Sequence[Item],
+    size: int,
+    id_of: Callable[[Item], str],
+    group_of: Callable[[Item], Hashable],
+) -> list[Item]:
+    """Return at most `size` items, one of each group in turn, by their ids; in their own order."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(group_of(item), []).append(i)
+    turn = {
+        i: (place, hashlib.sha256(str(group).encode()).hexdigest())
+        for group, members in groups.items()
+        for place, i in enumerate(
+            sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
+        )
+    }
+    return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:size])]
+
 
 _DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
 _QUERY_ID = "query_id _id id qid query-id".split()

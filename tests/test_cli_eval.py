@@ -24,7 +24,7 @@ runner = CliRunner()
 
 ONE_QUESTION = (
     *("eval", "--query", "How do fish breathe?"),
-    *("--corpus", "docs", "--perspective", "retrieval"),
+    *("--docs", "docs", "--perspective", "retrieval"),
 )
 
 
@@ -82,7 +82,7 @@ def run(*arguments: str) -> tuple[int, str]:
     options = (
         "--test-set",
         "tests.json",
-        "--corpus",
+        "--docs",
         "docs",
         "--perspective",
         "retrieval,pipeline",
@@ -92,7 +92,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_all_targets_reached_exits_with_0(place: Path) -> None:
-    code, shown = run("--system", "good.jsonl", "--output", "mine")
+    code, shown = run("good.jsonl", "--output", "mine")
     assert code == 0, shown
     assert (
         "PASSED: 2 of 2 targets reached." in shown
@@ -106,7 +106,7 @@ def test_all_targets_reached_exits_with_0(place: Path) -> None:
 
 
 def test_a_missed_target_exits_with_1(place: Path) -> None:
-    code, shown = run("--system", "bad.jsonl", "--output", "mine")
+    code, shown = run("bad.jsonl", "--output", "mine")
     assert code == 1
     assert "FAILED" in shown
     assert "missed: nDCG@5, R@5" in shown
@@ -118,17 +118,16 @@ def test_advice_has_its_figures_and_no_control_characters(place: Path) -> None:
     cases = json.loads((place / "tests.json").read_text())
     cases[1]["question"] = "What \x1b[31m do \u202edogs\u009b31m guard?"
     (place / "tests.json").write_text(json.dumps(cases))
-    code, shown = run("--system", "bad.jsonl")
+    code, shown = run("bad.jsonl", "-v")
     assert code == 1
     assert not set(shown) & set("\x1b\x9b\u202e")
     assert "What do dogs guard?" in shown
-    advice = shown.split("Advice:", 1)[1]
-    assert "Rests on: R@5 0.333 [" in " ".join(advice.split())
+    assert "R@5 0.333 [" in " ".join(shown.split())
 
 
 def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
     (place / "tests.json").write_text('[{"id": "q1"},\n {"id": "q2", "question": ["x"]}]')
-    code, shown = run("--system", "good.jsonl")
+    code, shown = run("good.jsonl")
     assert code == 2
     first, second = shown.splitlines()[-2:]
     assert first.startswith("  tests.json, line 1: [0]")
@@ -144,7 +143,6 @@ def test_a_ci_server_gets_junit_xml_and_github_a_summary(
 
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place / "summary.md"))
     asked = (
-        "--system",
         "bad.jsonl",
         "--fail-under",
         "nDCG@5=0.99999",
@@ -197,19 +195,19 @@ def test_a_split_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_gate_changes_the_verdict(place: Path) -> None:
-    assert run("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.2,R@5=0.2,pass_rate=0.3")[0] == 0
-    assert run("--system", "good.jsonl", "--fail-under", "P@1=1")[0] == 0
+    assert run("bad.jsonl", "--fail-under", "nDCG@5=0.2,R@5=0.2,pass_rate=0.3")[0] == 0
+    assert run("good.jsonl", "--fail-under", "P@1=1")[0] == 0
 
 
 def test_a_run_has_its_own_folder_and_a_name_is_not_taken_twice(place: Path) -> None:
     for _ in range(2):
-        assert run("--system", "good.jsonl")[0] == 0
+        assert run("good.jsonl")[0] == 0
     assert len(list((place / "results" / "eval").iterdir())) == 2
-    assert run("--system", "good.jsonl", "--output", "mine")[0] == 0
-    code, shown = run("--system", "good.jsonl", "--output", "mine")
+    assert run("good.jsonl", "--output", "mine")[0] == 0
+    code, shown = run("good.jsonl", "--output", "mine")
     assert code == 2
     assert "holds an evaluation already" in shown
-    assert run("--system", "good.jsonl", "--output", "mine", "--force")[0] == 0
+    assert run("good.jsonl", "--output", "mine", "--force")[0] == 0
 
 
 def test_baseline(place: Path) -> None:
@@ -237,23 +235,19 @@ def test_baseline(place: Path) -> None:
     (place / "none.toml").write_text(
         '[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n'
     )
-    assert run("--system", "good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, shown = run(
-        "--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good"
-    )
+    assert run("good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
+    code, shown = run("good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good")
     assert code == 0, shown
     assert "No regression" in shown
     code, shown = run(
-        "--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v"
+        "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v"
     )
     assert code == 1
     assert re.search(r"nDCG@5 \| 1\.000 \| 0\.333|nDCG@5 +1\.000 +0\.333", shown)
     assert "✗ regression" in shown
     assert "20 newly failing, 0 fixed of 30" in shown
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
-    code, shown = run(
-        "--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good"
-    )
+    code, shown = run("good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
     assert code == 0, "the smoke suite measures with the same models"
     assert "no regression" in shown
 
@@ -262,8 +256,8 @@ def test_baseline(place: Path) -> None:
     ("arguments", "shown"),
     [
         (["--test-set", "none.yaml"], "there is no folder or file 'none.yaml'"),
-        (["--system", "bm52"], "did you mean 'bm25'"),
-        (["--system", "none.jsonl"], "none.jsonl"),
+        (["bm52"], "did you mean 'bm25'"),
+        (["none.jsonl"], "none.jsonl"),
         (["--perspective", "retreival"], "did you mean 'retrieval'"),
         (["--suite", "smok"], "did you mean 'smoke'"),
         (["--fail-under", "nDCG5=0.6"], "unknown measure 'nDCG5'; did you mean 'nDCG@5'"),
@@ -294,7 +288,8 @@ def test_baseline(place: Path) -> None:
 def test_usage_and_data_errors_exit_with_2_and_write_nothing(
     place: Path, arguments: list[str], shown: str
 ) -> None:
-    code, output = run("--system", "good.jsonl", *arguments)
+    system = ["good.jsonl"] if arguments[0].startswith("-") else []
+    code, output = run(*system, *arguments)
     assert code == 2
     assert shown in " ".join(output.split())
     assert len(output.strip().splitlines()) == 1
@@ -303,7 +298,7 @@ def test_usage_and_data_errors_exit_with_2_and_write_nothing(
 
 def test_an_empty_test_set_is_an_error(place: Path) -> None:
     (place / "tests.json").write_text("[]")
-    code, shown = run("--system", "good.jsonl")
+    code, shown = run("good.jsonl")
     assert (code, "results" in os.listdir(place)) == (2, False)
     assert "ragbench: " in shown
 
@@ -312,7 +307,7 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     (place / "good.jsonl").write_text(
         "".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3))
     )
-    code, shown = run("--system", "good.jsonl", "--output", "mine")
+    code, shown = run("good.jsonl", "--output", "mine")
     assert code == 1
     assert "FAILED" in shown
     assert "Failed: every answer failed, the first: 500" in shown
@@ -327,7 +322,7 @@ def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
     place: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
-    code, shown = run("--system", "good.jsonl", *arguments)
+    code, shown = run("good.jsonl", *arguments)
     assert code == 2, shown
     assert "no server takes connections at 127.0.0.1, port 9" in shown
     assert not (place / "results").exists()
@@ -349,7 +344,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
             "eval",
             "--query",
             "xyzzy",
-            "--corpus",
+            "--docs",
             "docs",
             "--expected-doc",
             "dogs.md",
@@ -363,10 +358,10 @@ def test_one_question_is_only_shown(place: Path) -> None:
 def test_a_dry_run_sends_and_writes_nothing(
     place: Path, loopback: Callable[..., Any], wire: Any
 ) -> None:
-    code, shown = run("--system", "bm25", "--dry-run")
+    code, shown = run("bm25", "--dry-run")
     assert (code, shown) == (0, "Requests to language models: none\n")
     (place / "mine.toml").write_text('[pipeline]\nllm = "ollama:no-such-model"\n')
-    code, shown = run("--system", "mine.toml", "--judge", "ollama:no-such-judge", "--dry-run")
+    code, shown = run("mine.toml", "--judge", "ollama:no-such-judge", "--dry-run")
     assert code == 0, shown
     assert re.search(
         r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", shown
@@ -379,7 +374,7 @@ def test_a_dry_run_sends_and_writes_nothing(
     (place / "service.toml").write_text(
         f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n'
     )
-    code, shown = run("--system", "service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
+    code, shown = run("service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
     assert (code, server.asked) == (0, []), shown
     assert "3 questions would be sent to service; what that costs is not known here" in shown
     assert "ollama:no-such-judge would judge its answers, one request each" in shown
@@ -396,9 +391,8 @@ def test_interrupted_nothing_is_written(
     options = [
         "--test-set",
         "tests.json",
-        "--corpus",
+        "--docs",
         "docs",
-        "--system",
         "slow.toml",
         "--output",
         "mine",
@@ -425,21 +419,21 @@ def test_help_has_an_example() -> None:
 
 
 def test_output_is_any_folder_or_one_file(place: Path) -> None:
-    assert run("--system", "good.jsonl", "--output", "../outside")[0] == 0
+    assert run("good.jsonl", "--output", "../outside")[0] == 0
     assert (place.parent / "outside" / "report.html").exists()
-    assert run("--system", "good.jsonl", "--output", str(place / "deep" / "er"))[0] == 0
+    assert run("good.jsonl", "--output", str(place / "deep" / "er"))[0] == 0
     assert len(load_result(place / "deep" / "er").answers) == 3
     for name, begin in (
         ("report.json", "{"),
         ("made/report.md", "# Evaluation"),
         ("r.html", "<!doctype html>"),
     ):
-        code, shown = run("--system", "good.jsonl", "--output", name)
+        code, shown = run("good.jsonl", "--output", name)
         assert code == 0, shown
         assert (place / name).read_text().startswith(begin)
         assert f"Report: {name}" in shown
-    assert run("--system", "good.jsonl", "--output", "report.json")[0] == 2
-    assert run("--system", "bad.jsonl", "--output", "report.json", "--force")[0] == 1
+    assert run("good.jsonl", "--output", "report.json")[0] == 2
+    assert run("bad.jsonl", "--output", "report.json", "--force")[0] == 1
     assert read_report(place / "report.json")["passed"] is False
     assert not (place / "results").exists()
 
@@ -448,14 +442,14 @@ def test_json_is_all_that_standard_output_holds(place: Path) -> None:
     options = [
         "--test-set",
         "tests.json",
-        "--corpus",
+        "--docs",
         "docs",
         "--perspective",
         "retrieval",
         "--output",
         "r.json",
     ]
-    done = runner.invoke(app, ["eval", "--system", "bad.jsonl", "--json", *options])
+    done = runner.invoke(app, ["eval", "bad.jsonl", "--json", *options])
     assert done.exit_code == 1
     assert json.loads(done.stdout) == read_report(place / "r.json")
     assert "Report: r.json" in done.stderr
@@ -463,20 +457,22 @@ def test_json_is_all_that_standard_output_holds(place: Path) -> None:
 
 def test_no_number_is_cut_at_80_columns(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    options = ["eval", "--test-set", "tests.json", "--corpus", "docs", "--system", "bad.jsonl"]
+    options = ["eval", "--test-set", "tests.json", "--docs", "docs", "bad.jsonl"]
     lines = runner.invoke(app, options).stdout.splitlines()
-    assert "…" not in "".join(lines)
+    assert len(lines) <= 25
+    assert lines[0].startswith("FAILED: 2 of 6 targets reached")
+    assert "…" not in "".join(lines[: lines.index("")])
     assert max(map(len, lines)) <= 80
     row = next(line for line in lines if line.startswith(" nDCG@5 "))
     assert re.search(r" 0\.333 +\[0\.061, 0\.792\] +≥ 0\.6 +✗ missed \(\?\) +3/3 *$", row), row
 
 
 def test_the_default_is_short_and_verbose_is_the_report(place: Path) -> None:
-    _, short = run("--system", "bad.jsonl")
-    _, report = run("--system", "bad.jsonl", "-v")
+    _, short = run("bad.jsonl")
+    _, report = run("bad.jsonl", "-v")
     assert "F1@k" in report
     assert "F1@k" not in short
-    for name in ("nDCG@5", "R@5", "RR", "Success@5", "pass_rate"):
+    for name in ("nDCG@5", "R@5", "pass_rate"):
         assert f" {name} " in short
 
 
@@ -495,9 +491,8 @@ def test_the_designs_name_of_the_context_perspective(place: Path) -> None:
     options = [
         "--test-set",
         "tests.json",
-        "--corpus",
+        "--docs",
         "docs",
-        "--system",
         "good.jsonl",
         "--output",
         "r.json",
@@ -511,7 +506,7 @@ def test_the_targets_of_a_published_design_are_named(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
-    code, shown = run("--system", "good.jsonl", "--targets", "guide", "--output", "r.json")
+    code, shown = run("good.jsonl", "--targets", "guide", "--output", "r.json")
     assert code == 0, shown
     rows = {
         row["measure"]: row for row in read_report(place / "r.json")["measures"] if row["target"]
@@ -522,18 +517,16 @@ def test_the_targets_of_a_published_design_are_named(
             ("llm_faithfulness", 0.9), ("llm_relevance", 0.8), ("citation_accuracy", 0.95), ("citation_coverage", 0.7)
         )},
     }  # fmt: skip
-    assert (
-        run("--system", "bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
-    )
-    code, shown = run("--system", "good.jsonl", "--targets", "gide")
+    assert run("bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
+    code, shown = run("good.jsonl", "--targets", "gide")
     assert code == 2
     assert "framework, guide, phase4, adr, pipeline" in " ".join(shown.split())
 
 
 def test_safety_without_samples_is_not_measured(place: Path) -> None:
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--perspective", "safety"]
+    options = ["--test-set", "tests.json", "--docs", "docs", "--perspective", "safety"]
     for system in ("good.jsonl", "bm25"):
-        done = runner.invoke(app, ["eval", *options, "--system", system])
+        done = runner.invoke(app, ["eval", *options, system])
         assert "safety: not measured: no safety samples" in done.output
 
 
@@ -573,7 +566,7 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
         "--criteria",
         "faithfulness,correctness",
     )
-    code, shown = run("--system", "good.jsonl", "--output", "mine", *judge)
+    code, shown = run("good.jsonl", "--output", "mine", *judge)
     assert code == 1, shown  # half of each answer is invented, which is above the threshold of 0.2
     assert [asked.body["model"] for asked in server.asked] == ["j"] * 3
     assert "3 invented claims by the judge" in shown
@@ -599,7 +592,7 @@ def test_an_a_a_test_reads_no_stored_reply(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
-    command = ("--system", "good.jsonl", "--judge", "openai:j", "--criteria", "correctness")
+    command = ("good.jsonl", "--judge", "openai:j", "--criteria", "correctness")
     assert [run(*command)[0], run(*command, "--force")[0]] == [0, 0]
     assert len(server.asked) == 3, "the second time they are stored"
     code, shown = run(*command, "--aa", "2")
@@ -617,7 +610,7 @@ def test_a_judge_whose_key_is_refused_ends_with_2_and_the_reason(
         lambda asked: wire.Answered(b'{"error": {"message": "no such key"}}', status=401)
     )
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", refusing.url)
-    code, shown = run("--system", "good.jsonl", "--judge", "openai:j", "--output", "r.json")
+    code, shown = run("good.jsonl", "--judge", "openai:j", "--output", "r.json")
     assert code == 2, shown
     assert "3 of 3 judgements failed (100%)" in " ".join(shown.split())
     assert "401" in shown
@@ -631,7 +624,7 @@ def test_judge_alone_means_the_environment(
     server = judge_server(loopback, wire, llm_environment)
     llm_environment.setenv("RAG_EVAL_PROVIDER", "openai")
     llm_environment.setenv("RAG_EVAL_OPENAI_MODEL", "j")
-    code, shown = run("--system", "good.jsonl", "--judge", "--criteria", "correctness")
+    code, shown = run("good.jsonl", "--judge", "--criteria", "correctness")
     assert code == 0, shown
     assert {asked.body["model"] for asked in server.asked} == {"j"}
 
@@ -641,7 +634,6 @@ def test_a_maximum_cost_with_an_unpriced_judge_names_the_next_step(
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
     options = (
-        "--system",
         "good.jsonl",
         "--judge",
         "openai:mine",
@@ -671,7 +663,7 @@ def test_a_place_that_cannot_be_written_is_found_before_anything_is_asked(
     (place / "taken").mkdir()
     (place / "taken" / "thesis.md").write_text("years of work")
     for output in ("./taken", "tests.json/mine", "/proc/mine"):
-        code, shown = run("--system", "service.toml", "--output", output)
+        code, shown = run("service.toml", "--output", output)
         assert code == 2, shown
     assert server.asked == []
 
@@ -692,9 +684,8 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     options = [
         "--test-set",
         "tests.json",
-        "--corpus",
+        "--docs",
         "docs",
-        "--system",
         "service.toml",
         "--output",
         "mine",
@@ -725,7 +716,6 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
         [
             "eval",
             *options[:4],
-            "--system",
             str(kept.with_name("answers.jsonl")),
             "--perspective",
             "retrieval,answer",
@@ -812,7 +802,7 @@ def test_answers_of_another_system_are_not_taken(
     folder.mkdir(parents=True)
     line = {"query_id": "q1", "question": CASES[0][1], "system": "other 123", "text": "No."}
     (folder / "journal.jsonl").write_text(json.dumps(line) + "\n")
-    code, shown = run("--system", "service.toml", "--output", "mine")
+    code, shown = run("service.toml", "--output", "mine")
     assert code == 2
     assert "holds answers of 'other 123'" in shown
     assert server.asked == []
@@ -823,14 +813,14 @@ def test_a_single_file_leaves_no_answers_behind(
 ) -> None:
     server = loopback(lambda asked: wire.Answered({"answer": "It does.", "contexts": []}))
     write_service(place, server.url)
-    run("--system", "service.toml", "--output", "out/report.json")
+    run("service.toml", "--output", "out/report.json")
     assert [path.name for path in (place / "out").iterdir()] == ["report.json"]
 
 
 def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
-    assert run("--system", "good.jsonl", "--output", "good")[0] == 0
+    assert run("good.jsonl", "--output", "good")[0] == 0
     good = "results/eval/good"
-    code, shown = run("--system", "bad.jsonl", "--baseline", good, "--output", "mine")
+    code, shown = run("bad.jsonl", "--baseline", good, "--output", "mine")
     assert code == 1
     assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3}", shown), shown
     assert "citation_form" not in shown, "not measured here"

@@ -207,7 +207,7 @@ def test_it_is_a_retriever_on_the_command_line(serve: Any, tmp_path: Any, monkey
     rb.testsets.save_testset(data, tmp_path / "my.jsonl", "jsonl")
     monkeypatch.chdir(tmp_path)
     sent = len(server.asked)
-    words = ["eval", "--test-set", "my.jsonl", "--system", "hybrid:openai:text-embedding-3-large"]
+    words = ["eval", "--test-set", "my.jsonl", "hybrid:openai:text-embedding-3-large"]
     done = CliRunner().invoke(app, [*words, "--dry-run"])
     assert "openai:text-embedding-3-large" in done.output, done.output
     assert len(server.asked) == sent

@@ -193,7 +193,6 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
         "eval",
         "--test-set",
         "pets",
-        "--system",
         "mine.toml",
         "--measure",
         "my_rag:words",

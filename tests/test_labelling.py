@@ -172,14 +172,13 @@ def test_answers_of_a_dataset_elsewhere_go_to_a_copy(
 ) -> None:
     before = {path.name: path.read_bytes() for path in unanswered.iterdir() if path.is_file()}
     out = tmp_path / "copy"
-    assert (
-        run("answers", unanswered, "--llm", "openai:m", "--out", out, "--max-queries", "3")[0] == 0
-    )
+    assert run("answers", unanswered, "--llm", "openai:m", "--output", out, "--limit", "3")[0] == 0
     assert {
         path.name: path.read_bytes() for path in unanswered.iterdir() if path.is_file()
     } == before
     assert (
-        run("answers", unanswered, "--llm", "openai:m", "--out", out, "--query", "q-Kenya")[0] == 0
+        run("answers", unanswered, "--llm", "openai:m", "--output", out, "--query", "q-Kenya")[0]
+        == 0
     )
     answers = {
         case.query_id: case.reference_answer
@@ -212,7 +211,7 @@ def test_failed_requests_are_reported_and_sent_again(
 
 def test_a_test_set_is_made_from_documents(server: Any, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "made"
-    options: list[str | Path] = ["--llm", "openai:m", "--out", out, "--chunks", "12"]
+    options: list[str | Path] = ["--llm", "openai:m", "--output", out, "--chunks", "12"]
     status, output = run("testset", "generate", corpus, *options, "--dry-run")
     assert (status, server.asked, out.exists()) == (0, [], False)
     assert "requests to send: 36, of which 24 rest on replies" in output
@@ -240,7 +239,7 @@ def test_a_test_set_is_made_from_documents(server: Any, corpus: Path, tmp_path: 
 
 def test_the_newest_documents_are_asked_about(server: Any, corpus: Path, tmp_path: Path) -> None:
     options = ["--llm", "openai:m", "--chunks", "2", "--sample", "recent"]
-    assert run("testset", "generate", corpus, "--out", tmp_path / "made", *options)[0] == 0
+    assert run("testset", "generate", corpus, "--output", tmp_path / "made", *options)[0] == 0
     assert list(load_dataset(tmp_path / "made").qrels.values()) == [{"Laos": 1}, {"Kenya": 1}]
 
 
@@ -248,7 +247,7 @@ def test_a_test_set_answers_are_not_replaced_after_a_persons_change(
     server: Any, corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "made"
-    options: list[str | Path] = ["--llm", "openai:m", "--out", out, "--chunks", "3"]
+    options: list[str | Path] = ["--llm", "openai:m", "--output", out, "--chunks", "3"]
     run("testset", "generate", corpus, *options)
     path = out / "answers.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace(" tonnes.", " t."), encoding="utf-8")
@@ -266,7 +265,7 @@ def test_wrong_options_are_one_line_and_nothing_is_sent(
     server: Any, corpus: Path, tmp_path: Path, options: list[str]
 ) -> None:
     status, output = run(
-        "testset", "generate", corpus, "--out", tmp_path / "x", "--llm", "openai:m", *options
+        "testset", "generate", corpus, "--output", tmp_path / "x", "--llm", "openai:m", *options
     )
     assert status == 2
     assert len(output.splitlines()) == 1
@@ -296,7 +295,7 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(
         "testset",
         "generate",
         str(corpus),
-        "--out",
+        "--output",
         str(out),
     ]
     command += ["--llm", "openai:m", "--chunks", "12", "--per-chunk", "1", "--concurrency", "2"]

@@ -46,9 +46,7 @@ names = [f"q{i}" for i in range(12)]
 dataset = Dataset(
     "tiny", "test", {n: Document(n, n) for n in names}, [Case(n, n) for n in names], {n: {n: 1} for n in names}
 )
-timings = Timings()
-with timings("search"):
-    run = {n: ({n: 1 / 3} if i < 12 * quality else {}) for i, n in enumerate(names)}
+run = {n: ({n: 1 / 3} if i < 12 * quality else {}) for i, n in enumerate(names)}
 frame = {"query_id": names, "measure": "nDCG@10", "value": [1.0 if run[n] else 0.0 for n in names]}
 time.sleep(pause)
 """
@@ -67,7 +65,7 @@ SAVE = """
 if behaviour != "forget":
     parameters = {"quality": quality, "behaviour": behaviour, "pause": pause, "seed": seed}
     result = new_result(
-        parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame), timings=timings
+        parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame)
     )
     save(result, results_dir)
 """
@@ -248,7 +246,7 @@ def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_f
         ("[fixed]\nbehaviour = 1", "behaviour is 1; expected text"),
         ("[fixed]\nbehaviour = 2026-01-01", "expected text"),
         ("[fixed]\nquality = nan", "finite number"),
-        ("[fixed]\nresults_dir = 'x'", "sweep sets itself; use --out"),
+        ("[fixed]\nresults_dir = 'x'", "sweep sets itself; use --output"),
         ("[axes]\nquality = 1", r"line 2: axes.quality is 1: expected a list"),
         ("[axes]\nquality = []", "axes.quality is .*expected a list of values"),
         ("[axes]\nquality = [{seed = 1}, 2]", "mixes tables"),
@@ -725,7 +723,7 @@ def test_a_full_disk_is_named_and_leaves_no_part_of_a_notebook(
             "ragbench",
             "sweep",
             str(path),
-            "--out",
+            "--output",
             str(tmp_path / "out"),
             "--no-fork",
         ],
@@ -789,7 +787,7 @@ def test_processes_with_their_own_configurations_share_a_folder_and_the_last_one
         "sweep",
         str(path),
         "--no-fork",
-        "--out",
+        "--output",
         str(out),
         "--only",
     ]
@@ -858,7 +856,7 @@ def start_sweep(path: Path, out: Path, *, fork: bool) -> subprocess.Popen[bytes]
         str(path),
         "--jobs",
         "2",
-        "--out",
+        "--output",
         str(out),
     ]
     return subprocess.Popen(

@@ -107,7 +107,7 @@ def test_the_gate_of_the_readme_passes_and_fails(tmp_path: Path) -> None:
         for one, _, _ in CASES
     ]
     (tmp_path / "worse.jsonl").write_text("\n".join(map(json.dumps, worse)))
-    failed = run(f"{evaluate['run']} --perspective retrieval --force --system worse.jsonl")
+    failed = run(f"{evaluate['run']} --perspective retrieval --force worse.jsonl")
     assert failed.returncode == 1, failed.stdout + failed.stderr
     assert "regression" in failed.stdout
 

@@ -11,6 +11,7 @@ import typer
 from ragbench.cli.alert import alert_app
 from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
+from ragbench.cli.compare import compare_command
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
 from ragbench.cli.export import export_command
@@ -66,6 +67,7 @@ for function in (
     answers_command,
     eval_command,
     probe_command,
+    compare_command,
     score_command,
     explore_command,
     export_command,

@@ -17,9 +17,9 @@ def answers_command(
     *,
     llm: Model = "env",
     split: str = "test",
-    out: Path | None = None,
+    output: Path | None = None,
     query: list[str] | None = None,
-    max_queries: AtLeast0 = 0,
+    limit: AtLeast0 = 0,
     replace: bool = False,
     concurrency: Concurrency = 8,
     requests: Requests,
@@ -31,11 +31,11 @@ def answers_command(
     nothing could be done, 130 interrupted.
 
     Args:
-        dataset: A BEIR folder, or a dataset's name with --out.
+        dataset: A BEIR folder, or a dataset's name with --output.
         split: The split whose relevance judgements are used.
-        out: Folder to write to; the dataset is copied there first.
+        output: Folder to write to; the dataset is copied there first.
         query: Only this query; may be given several times.
-        max_queries: Maximum number of queries; 0 means all.
+        limit: Maximum number of queries; 0 means all.
         replace: Also where a model wrote an answer earlier.
 
     Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run
@@ -45,10 +45,10 @@ def answers_command(
 
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)
-        data, folder = labelled_folder(dataset, split, out or "", create=not requests.dry_run)
+        data, folder = labelled_folder(dataset, split, output or "", create=not requests.dry_run)
         written_by = ("none", "model") if replace else ("none",)
         queries = references.choose_queries(
-            data, query_ids=query or (), max_queries=max_queries, written_by=written_by
+            data, query_ids=query or (), max_queries=limit, written_by=written_by
         )
         typer.echo(
             f"{len(queries)} of {len(data.cases)} queries get a reference answer by {model.name}."

@@ -47,13 +47,13 @@ class EvalCommand(Command):
 
 
 def eval_command(
+    system: str = "bm25",
     *,
     test_set: TestSetName = "pydoc",
     corpus: Corpus = "",
     split: str = "test",
     query: str = "",
     expected_doc: list[str] | None = None,
-    system: str = "bm25",
     yes: Yes = False,
     judge_provider: str = "",
     judge_model: str = "",
@@ -85,9 +85,9 @@ def eval_command(
         query: Ask this one question instead of a test set's.
         expected_doc: With --query: the document that answers it.
 
-    System and measures:
-        system: A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file,
-            recorded answers (.jsonl, .run).
+    Args:
+        system: A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, an
+            address, recorded answers (.jsonl, .run).
 
     Judge:
         judge_provider: The judge's provider: anthropic, ollama, openai.
@@ -134,9 +134,9 @@ def eval_command(
 def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
     if expected and not query:
         raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-    if query and (options["baseline"] or options["suite"] != "full" or options["sample"]):
+    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
         raise ConfigError(
-            "--query is one question: neither --baseline nor --suite nor --sample goes with it"
+            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
         )
 
 
@@ -251,7 +251,9 @@ def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) ->
         console = Console(highlight=False)
         if not console.is_terminal and "COLUMNS" not in os.environ:
             console.width = _WIDTH
-        console.print(Markdown(report_markdown(result, is_brief=not verbose), hyperlinks=False))
+        with console.capture() as printed:
+            console.print(Markdown(report_markdown(result, is_brief=not verbose), hyperlinks=False))
+        typer.echo(re.sub(r"\n\s*\n", "\n\n", printed.get()), nl=False)
     if path is not None:
         others = "" if is_report_file(path) else "/report.html (also report.md)"
         typer.echo(f"Report: {shown(path)}{others}", err=as_json)

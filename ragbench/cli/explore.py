@@ -12,7 +12,7 @@ from ragbench.cli.options import Corpus, Force, results_at
 
 
 def explore_command(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...")],
+    results: Annotated[list[str], typer.Argument(metavar="RESULTS...")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o")] = Path("explore.html"),
     baseline: str = "",
@@ -31,7 +31,8 @@ def explore_command(
     holds documents as they are: mind whom you give it to.
 
     Args:
-        results: The folder of a sweep, or folders of single results.
+        results: Folders of results or sweeps; runs of the history by their name, the beginning of their
+            id, or latest.
         output: The file.
         baseline: Name of the result A; the first by name unless given.
         contender: Name of the result B; the best of the others unless given.

@@ -47,8 +47,7 @@ First steps:
       run a grid of configurations: one executed notebook each, and a comparison
 
 `ragbench --help` shows all commands, `ragbench COMMAND --help` one of them with
-an example, and `ragbench list retrievers` the names of retrievers (also:
-datasets, measures, chunkers, models, prompts)."""
+an example, and `ragbench list` what has names."""
 
 
 def joined(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from dataclasses import replace
@@ -51,6 +52,10 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     data, corpus = _examples(docs), path_from(docs, folder)
     folder.mkdir(parents=True, exist_ok=True)
     copy_notebooks(folder / "notebooks", force=force)
+    questions = folder / "notebooks" / "questions.ipynb"
+    own = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]
+    text = questions.read_text("utf-8").replace("questions.jsonl", "../tests.yaml", 1)
+    write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {own}"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
     texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(corpus))
     for name, text in texts.items():
@@ -66,7 +71,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
         )
     if folder.resolve() != Path.cwd():
         typer.echo(f"Next: cd {shlex.quote(str(folder))}")
-    typer.echo(f"      ragbench testset draft --docs {shlex.quote(corpus)} --out tests.yaml")
+    typer.echo(f"      ragbench testset draft --docs {shlex.quote(corpus)} --output tests.yaml")
     typer.echo("      ragbench sweep")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ragbench.errors import check_known
+from ragbench.extension import FORM
 
 Names = dict[str, str]  # name -> what it is
 
@@ -33,14 +34,12 @@ def _measures() -> Names:
 
 
 def _chunkers() -> Names:
-    from ragbench.extension import FORM
     from ragbench.retrieval.chunkers import CHUNKERS
 
     return {**dict.fromkeys(CHUNKERS, ""), FORM: "one of your own"}
 
 
 def _retrievers() -> Names:
-    from ragbench.extension import FORM
     from ragbench.retrieval.embedders import EMBEDDERS
     from ragbench.retrieval.retrievers import RETRIEVERS
 
@@ -58,7 +57,6 @@ def _retrievers() -> Names:
 
 
 def _models() -> Names:
-    from ragbench.extension import FORM
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
 
@@ -79,20 +77,41 @@ def _prompts() -> Names:
     }
 
 
+def _embedders() -> Names:
+    from ragbench.retrieval.embedders import EMBEDDERS
+
+    others = {"<name>": "folder or hub name of a sentence-transformers model"}
+    hosted = dict.fromkeys(("openai:<model>", "ollama:<model>"), "asked over HTTP")
+    return {**dict.fromkeys(EMBEDDERS, ""), **others, **hosted, FORM: "one of your own"}
+
+
+def _criteria() -> Names:
+    from ragbench.judges.prompts import CRITERIA
+
+    return {name: text.partition(". ")[0] for name, text in CRITERIA.items()}
+
+
 KINDS: dict[str, Callable[[], Names]] = {
     "datasets": _datasets,
     "measures": _measures,
     "chunkers": _chunkers,
+    "embedders": _embedders,
     "retrievers": _retrievers,
-    "models": _models,
+    "rerankers": lambda: {
+        "<model>": "cross-encoder of sentence-transformers",
+        FORM: "one of your own",
+    },
+    "llms": _models,
     "prompts": _prompts,
+    "criteria": _criteria,
+    "detectors": lambda: {"hf:<classifier>": "of the hub", FORM: "one of your own"},
 }
 
 
 def list_command(
-    kind: Annotated[str, typer.Argument(autocompletion=lambda: [*KINDS])],
+    kind: Annotated[str, typer.Argument(autocompletion=lambda: [*KINDS])] = "",
 ) -> None:
-    """List the names that commands, grids and notebooks accept.
+    """List the names that commands, grids and notebooks accept; without a kind the kinds.
 
     One line per name. `<...>` and `{...}` stand for what you fill in: measures are listed as
     families, for example nDCG@{k} for nDCG@5 and nDCG@10.
@@ -100,12 +119,12 @@ def list_command(
     Exit status: 0 listed, 2 there is no such kind.
 
     Args:
-        kind: One of: datasets, measures, chunkers, retrievers, models, prompts.
+        kind: Such as datasets, measures, retrievers.
 
     Example: ragbench list retrievers
     """
-    check_known("kind", KINDS, kind)
-    names = KINDS[kind]()
+    check_known("kind", KINDS, *([kind] if kind else []))
+    names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")
     width = max(map(len, names))
     for name, meaning in names.items():
         typer.echo(f"{name:<{width}}  {meaning}".rstrip())

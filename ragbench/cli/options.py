@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,15 +18,16 @@ from ragbench.errors import ConfigError
 from ragbench.llms.environment import in_force
 
 if TYPE_CHECKING:
-    from ragbench.evaluation import Result
+    from ragbench.evaluation import Result, Results
     from ragbench.sweep import SweepPlan
 
 AtLeast0 = Annotated[int, typer.Option(min=0)]
 AtLeast1 = Annotated[int, typer.Option(min=1)]
 TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
 Corpus = Annotated[
-    str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")
+    str, typer.Option("--docs", help="The documents: a folder, a corpus.jsonl or a dataset's name.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Database = Annotated[
     str,
@@ -104,18 +105,29 @@ class Requests:
             raise
 
 
-def results_at(paths: Sequence[Path]) -> list[Result]:
-    """Return the results at these paths: the folder of a result, its report.json, or a folder that
-    holds several.
+def results_at(names: Sequence[str | Path], database: str = "") -> Results:
+    """Return the results of these names: the folder of a result, its report.json, a folder that
+    holds several, or a run of the history. The baseline is that of the first, else the first.
     """
-    from ragbench.evaluation import load_result, load_results
+    from ragbench.evaluation import Results, load_result, load_results
     from ragbench.evaluation.folder import FILES
+    from ragbench.service import run_of
 
     results: list[Result] = []
-    for path in paths:
-        single = path.is_file() or any((path / name).exists() for name in (*FILES, "report.json"))
-        results += [load_result(path)] if single else load_results(path)
-    return results
+    baseline = ""
+    for name in names:
+        path = Path(name)
+        if not path.exists() and path.parent == Path():
+            path = Path(run_of(str(name), database)[0]["location"])
+        single = path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
+        loaded = Results([load_result(path)]) if single else load_results(path)
+        baseline = baseline or loaded.baseline or loaded[0].name
+        taken = {result.name for result in results}
+        results += [
+            replace(result, name=f"{path}/{result.name}") if result.name in taken else result
+            for result in loaded
+        ]
+    return Results(results, baseline=baseline)
 
 
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:

@@ -13,7 +13,7 @@ from rich.pretty import pretty_repr
 
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
-from ragbench.errors import ConfigError, printable
+from ragbench.errors import ConfigError, FailureKind, printable
 from ragbench.files import write_durably
 from ragbench.types import Answer, Dataset
 
@@ -30,7 +30,6 @@ _TOOLS = ("ask", "answer", "query", "search", "retrieve")
 def probe_command(
     words: Annotated[list[str], typer.Argument(metavar="[SYSTEM] QUESTION")],
     *,
-    url: str = "",
     body: str = "",
     mcp: str = "",
     tool: str = "",
@@ -40,31 +39,30 @@ def probe_command(
 ) -> int:
     """Ask a system one question, show its reply, and propose how to read it.
 
-    With --url the usual forms of a request are tried until one is taken. Exit status: 0 an answer
+    At an address the usual forms of a request are tried until one is taken. Exit status: 0 an answer
     or contexts were read, 1 neither was recognised, 2 there was no reply.
 
     Args:
-        words: A .toml file, package.module:attribute, bm25, ...; a question.
-        url: A service by HTTP of which nothing else is known.
-        body: With --url: the JSON of a request, '{"q": "{query}"}'.
+        words: An address, a .toml file, package.module:attribute, bm25, ...; a question.
+        body: With an address: the JSON of a request, '{"q": "{query}"}'.
         mcp: An MCP server: an address, or a command.
         tool: With --mcp: its tool; default: the one that seems to answer.
         write: Write the system's file there.
 
-    Example: ragbench probe --url http://localhost:8000/ask "Why?" --write my.toml
+    Example: ragbench probe http://localhost:8000/ask "Why?" --write my.toml
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.systems.function import to_answer
     from ragbench.systems.proposals import propose_paths, read_proposed, toml_table
 
-    if len(words) != 1 + (not (url or mcp)) or (url and mcp):
-        raise ConfigError("expected a system and a question, or --url or --mcp and a question")
+    if len(words) != 1 + (not mcp):
+        raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
         raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
     question, start = words[-1], time.perf_counter()
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
-    if url:
-        kind, table, reply = _ask_service(url, body, question)
+    if words[0].startswith(("http://", "https://")):
+        kind, table, reply = _ask_service(words[0], body, question)
     elif mcp:
         kind, table, reply = _ask_tool(mcp, tool, question)
     else:
@@ -85,9 +83,7 @@ def probe_command(
     text = toml_table(kind, {**table, **paths}) if kind else ""
     if text and write is not None:
         write_durably(write, text)
-        typer.echo(
-            f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}"
-        )
+        typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval {shown(write)}")
     elif text:
         typer.echo(f"\n{text}")
     return int(answer is None or answer.failed)
@@ -115,7 +111,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                 reply = system.ask_raw(question)
             except RequestError as exc:
                 refusals.append(str(exc))
-                if exc.status in _WRONG_FORM:
+                if exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED:
                     continue
                 raise ConfigError(str(exc)) from None
         typer.echo(f"Taken: {json.dumps(table)}")

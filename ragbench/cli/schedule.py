@@ -125,7 +125,7 @@ def run_due_jobs(*, database: Database = "") -> int:
     many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K
-    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample. Exit status: that of
+    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --limit. Exit status: that of
     the worst job, as of `ragbench eval`; 0 where nothing was due.
 
     Example: ragbench schedule run-due

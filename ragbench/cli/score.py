@@ -18,7 +18,7 @@ def score_command(
     qrels: str,
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...")],
     *,
-    measures: str = "nDCG@10,RR@10,AP,R@100,P@10",
+    measure: str = "nDCG@10,RR@10,AP,R@100,P@10",
     baseline: str = "",
     split: str = "test",
 ) -> None:
@@ -32,11 +32,11 @@ def score_command(
     Args:
         qrels: Judgements: a file of TREC or BEIR, or a dataset.
         runs: Runs in TREC's 6 columns, also .gz.
-        measures: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.
+        measure: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.
         baseline: The run with which the others are compared; default: the first.
         split: Of a dataset.
 
-    Example: ragbench score qrels.txt bm25.run dense.run --measures nDCG@10,AP
+    Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
     from ragbench.metrics import read_qrels, read_run, score_run
     from ragbench.metrics.retrieval import parse_measures
@@ -49,7 +49,7 @@ def score_command(
     first = baseline or names[0]
     check_known("run", names, first)
     # A comma in parentheses is part of a name.
-    named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measures))]
+    named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
     judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]
     labels = read_qrels(qrels) if Path(qrels).is_file() else load_dataset(qrels, split).qrels
     scores = {

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.console import command, print_table, shown
+from ragbench.cli.compare import print_decision
+from ragbench.cli.console import command, shown
 from ragbench.cli.options import Requests, Yes, print_plan
 
 if TYPE_CHECKING:
-    from ragbench.evaluation import Results
     from ragbench.sweep import SweepPlan, SweepResult
 
 Jobs = Annotated[
@@ -27,7 +27,6 @@ NoFork = Annotated[
     ),
 ]
 
-_BEST = 3  # configurations that are printed
 _MAX_SHOWN = 20  # differences of one configuration
 
 
@@ -36,7 +35,7 @@ def sweep_command(
     *,
     jobs: Jobs = None,
     force: bool = False,
-    out: Path = Path("results"),
+    output: Path = Path("results"),
     allow_failed: bool = False,
     no_fork: NoFork = False,
     only: Annotated[str, typer.Option(metavar="NAME")] = "",
@@ -54,7 +53,7 @@ def sweep_command(
         grid: A grid file, a folder with a grid.toml, or a built-in grid: pydoc (half a minute),
             quickstart (minutes).
         force: Run finished configurations again too.
-        out: Folder that holds the sweep's folder.
+        output: Folder that holds the sweep's folder.
         allow_failed: Take a run as finished although requests of it failed.
         only: Run these configurations and compare none: a name, a pattern, or a number from 0 (as
             for an array of jobs).
@@ -71,7 +70,7 @@ def sweep_command(
         "max_cost": requests.max_cost,
         "allow_unpriced": requests.allow_unpriced,
         "force": force,
-        "out": out,
+        "out": output,
         "only": only,
         "replies": requests.replies,
     }
@@ -84,33 +83,9 @@ def sweep_command(
     if result.leaderboard:
         results = load_results(result.folder)
         record_finished(lambda: [(run, result.folder / run.name) for run in results])
-        _print_decision(results)
+        print_decision(results)
     _print_result(result)
     return 3 if result.stopped else 1 if result.failed else 0
-
-
-def _print_decision(results: Results) -> None:
-    """Print the decision of a sweep and its three best configurations."""
-    from ragbench.errors import printable
-    from ragbench.evaluation.results import baseline_name, ranking_measure
-    from ragbench.registry import meaning_of
-    from ragbench.report import headline, leaderboard_rows
-
-    if len(results) < 2:
-        return
-    measure, baseline = ranking_measure(results), baseline_name(results)
-    comparison = results.compare(baseline, measures=[measure])
-    best = results.leaderboard(measure).head(_BEST)
-    rows = leaderboard_rows(best, measure, comparison)
-    typer.echo(f"\n{printable(headline(results, comparison, baseline, measure))}.")
-    typer.echo(f"Ranked by {measure}: {meaning_of(measure)}.\n")
-    columns = {
-        "configuration": "best",
-        f"{measure} (ranked by)": f"{measure} [95 % interval]",
-        "difference from the baseline": "difference",
-    }
-    print_table(rows, columns)
-    typer.echo("")
 
 
 def _print_result(result: SweepResult) -> None:
@@ -128,7 +103,7 @@ def _print_result(result: SweepResult) -> None:
     )
     if result.skipped and not (result.finished or result.failed or result.left):
         typer.echo(
-            "Nothing was left to do; --force computes everything afresh, --out FOLDER elsewhere."
+            "Nothing was left to do; --force computes everything afresh, --output FOLDER elsewhere."
         )
     typer.echo(f"Notebooks:   {shown(result.folder)}")
     if board := result.leaderboard:

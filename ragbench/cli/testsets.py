@@ -31,7 +31,7 @@ testset_app = Commands(
 def generate(
     corpus: str,
     *,
-    out: Path,
+    output: Path,
     llm: Model = "env",
     checker: str = "",
     chunks: AtLeast1 = 50,
@@ -53,7 +53,7 @@ def generate(
 
     Args:
         corpus: A folder of texts, a corpus.jsonl, a BEIR folder, a name.
-        out: Folder of the test set.
+        output: Folder of the test set.
         checker: Who checks the answers; '' means the same model.
         chunks: Chunks to ask about.
         per_chunk: Questions to ask for per chunk.
@@ -61,7 +61,7 @@ def generate(
         name: Of the test set; default: the one it has, or the folder's.
         client: For whom it is; default: the one it has.
 
-    Example: ragbench testset generate my-documents --out my-testset --llm ollama:llama3.1:8b --dry-run
+    Example: ragbench testset generate my-documents --output my-testset --llm ollama:llama3.1:8b --dry-run
     """
     from ragbench import generation
     from ragbench.datasets.corpus import load_corpus
@@ -72,7 +72,7 @@ def generate(
         model = llms.load_llm(llm, settings)
         judge = llms.load_llm(checker, settings) if checker else model
         if not requests.dry_run:
-            check_free(out, force)
+            check_free(output, force)
         data = load_corpus(corpus)
         pieces = chunk(data, "recursive", chunk_size=256)
         sampled = generation.sample_chunks(pieces, chunks, seed=seed)
@@ -92,7 +92,7 @@ def generate(
         drafts = generation.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
-        about = generation.identity(out, name=name, client=client)
+        about = generation.identity(output, name=name, client=client)
         parameters = {
             "llm": model.name,
             "checker": judge.name,
@@ -105,7 +105,7 @@ def generate(
         }
         dataset = generation.as_dataset(data, drafts, name=about["name"])
         folder = generation.save_drafts(
-            dataset, drafts, out, parameters=parameters, about=about, force=force
+            dataset, drafts, output, parameters=parameters, about=about, force=force
         )
     return _print_drafts(drafts, len(dataset.cases), folder)
 
@@ -145,7 +145,7 @@ def convert(
     """Write a test set as YAML, JSONL or a BEIR folder, which hold every label.
 
     IN may be of another tool: ragas, DeepEval, promptfoo, a
-    spreadsheet (.csv) with question, answer, source. With --corpus, expected sections and reference
+    spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
     contexts are located in the documents and become gold evidence. Exit status: 0 all is well, 2
     nothing is written.
 
@@ -155,7 +155,7 @@ def convert(
         to: yaml, jsonl or beir (a folder); default: by the name.
         without_documents: Leave the documents out of a .yaml or .jsonl.
 
-    Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents
+    Example: ragbench testset convert my.yaml my.jsonl --docs my-documents
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets.forms import save_testset, suffix_form
@@ -180,14 +180,14 @@ def validate(
 ) -> int:
     """List every problem of a test set: file, line, field, value, and what was expected.
 
-    With --corpus its labels are compared with the documents: evidence, sections, names of
+    With --docs its labels are compared with the documents: evidence, sections, names of
     documents. Exit status: 0 there is no problem, 1 there are some, 2 there is no test set at that
     place.
 
     Args:
         path: A .yaml, .json or .jsonl file, or a folder.
 
-    Example: ragbench testset validate my.yaml --corpus docs/
+    Example: ragbench testset validate my.yaml --docs docs/
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets.forms import form_of
@@ -210,8 +210,8 @@ def validate(
 def draft(
     *,
     docs: str,
-    out: Path = Path("drafts.yaml"),
-    n: AtLeast1 = 40,
+    output: Path = Path("drafts.yaml"),
+    limit: AtLeast1 = 40,
     seed: int = 0,
     name: str = "",
 ) -> None:
@@ -225,38 +225,38 @@ def draft(
     Args:
         docs: Your documents: a folder of .md, .rst, .txt, .html, .pdf and .docx files, a
             corpus.jsonl, or a dataset's name.
-        out: A .yaml file; where it is there, the drafts are added to it.
-        n: Questions at most.
+        output: A .yaml file; where it is there, the drafts are added to it.
+        limit: Questions at most.
         seed: Of the choice.
         name: Of the test set; default: that of the documents.
 
-    Example: ragbench testset draft --docs docs --out drafts.yaml
+    Example: ragbench testset draft --docs docs --output drafts.yaml
     """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets import draft_known_items
 
-    if out.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"--out is {out}; expected a file that ends in .yaml")
-    data = draft_known_items(load_corpus(docs), n, seed=seed)
+    if output.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--output is {output}; expected a file that ends in .yaml")
+    data = draft_known_items(load_corpus(docs), limit, seed=seed)
     n_added = len(data.cases)
-    if out.exists():
-        n_added = _add_cases(out, data)
+    if output.exists():
+        n_added = _add_cases(output, data)
     else:
         name = name or f"{data.name} (known-item drafts)"
         head = (
             "# Drafts: known-item questions, made from the documents by a program. Keep what "
             "users would ask.\n"
         )
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(out, head + text_of_testset(data, path_from(docs, out.parent), name))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(output, head + text_of_testset(data, path_from(docs, output.parent), name))
     typer.echo(
-        f"{n_added} drafts in {shown(out)}, from {len(data.corpus)} documents (category: "
+        f"{n_added} drafts in {shown(output)}, from {len(data.corpus)} documents (category: "
         "known-item draft)\n"
         "They ask for passages by their own words, which favours bm25; your users ask differently."
     )
-    if n_added < n:
+    if n_added < limit:
         others = "the others were there already, or no passage is left that has words of its own"
-        typer.echo(f"That is fewer than {n}: {others}.")
+        typer.echo(f"That is fewer than {limit}: {others}.")
 
 
 def _add_cases(path: Path, data: Dataset) -> int:
@@ -268,7 +268,7 @@ def _add_cases(path: Path, data: Dataset) -> int:
     testset = load_testset(path)
     if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(testset.corpus)):
         raise ConfigError(
-            f"the documents of {path} are others: they lack {other[0]!r}; name another --out"
+            f"the documents of {path} are others: they lack {other[0]!r}; name another --output"
         )
     queries = set(testset.queries.values())
     entries = [entry for entry in content_of(data).entries if entry.case.text not in queries]

@@ -14,7 +14,7 @@ from ragbench.types import Dataset
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; "
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --docs where it holds no documents; "
     "also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
@@ -78,7 +78,7 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
     if not dataset.corpus:
         raise ConfigError(
             f"{purpose}, and {dataset.name!r} has none; name them with `corpus` (a folder of "
-            "texts, a corpus.jsonl or a dataset; --corpus on the command line), or evaluate the "
+            "texts, a corpus.jsonl or a dataset; --docs on the command line), or evaluate the "
             "system that holds them"
         )
 

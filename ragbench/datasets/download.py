@@ -22,7 +22,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from ragbench import store
-from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.errors import ConfigError, DataError, DownloadError, nearest, unknown
 from ragbench.files import clear_staging, locked, staged
 from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.progress import progress_bar
@@ -75,9 +75,10 @@ def beir_folder(name: str) -> Path:
             f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://"
         )
     archive, _, part = name.partition("/")
-    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
-        raise ConfigError(unknown("BEIR set", name, MD5))
     official = base == OFFICIAL_URL
+    is_misspelt = official and archive not in MD5 and nearest(archive, MD5)
+    if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
+        raise ConfigError(unknown("BEIR set", name, MD5))
     try:
         home = (
             store.cache_folder()

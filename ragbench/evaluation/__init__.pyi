@@ -69,7 +69,6 @@ from .spec import (
 from .suites import (
     select_categories,
     select_questions,
-    select_sample,
     select_suite,
 )
 from .targets import (
@@ -126,7 +125,6 @@ __all__ = [
     "score",
     "select_categories",
     "select_questions",
-    "select_sample",
     "select_suite",
     "spec_of",
     "spec_of_texts",

@@ -56,7 +56,7 @@ def check_comparable(
         raise ComparisonError(
             f"baseline {baseline.name!r} was asked other questions ({len(before)} questions in the "
             f"baseline, {len(after)} here; only one of them has {', '.join(different[:3])}); "
-            "evaluate both with the same --test-set, --suite and --sample"
+            "evaluate both with the same --test-set, --suite and --limit"
         )
     if baseline.dataset["fingerprint"] != fingerprint:
         raise ComparisonError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
+from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import (
@@ -25,9 +26,10 @@ from ragbench.evaluation.result import (
     name_of,
     new_result,
 )
+from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
-from ragbench.evaluation.spec import EvaluationOptions, EvaluationPlan, EvaluationSpec
+from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, PipelineOptions
 from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
@@ -39,36 +41,64 @@ from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.beir_models import is_beir_model
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.systems import FunctionSystem, Pipeline
+from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
+from ragbench.testsets.plain_data import dataset_of, rows_of_data
 from ragbench.types import Answer, Dataset, System
 
+SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
 
+
+@overload
 def evaluate(
-    dataset: Dataset | str | Path,
-    system: str | Path | System | Callable[..., Any] | Sequence[Answer] = "bm25",
+    dataset: Any,
+    system: list[str] | list[System] | Mapping[str, SystemLike],
+    spec: EvaluationSpec | None = None,
+    *,
+    journal: str | Path = "",
+    **options: Unpack[PipelineOptions],
+) -> Results: ...
+@overload
+def evaluate(
+    dataset: Any,
+    system: SystemLike = "",
     spec: EvaluationSpec | None = None,
     *,
     parameters: Mapping[str, Any] = MappingProxyType({}),
     journal: str | Path = "",
-    **options: Unpack[EvaluationOptions],
-) -> Result:
+    **options: Unpack[PipelineOptions],
+) -> Result: ...
+def evaluate(
+    dataset: Any,
+    system: Any = "",
+    spec: EvaluationSpec | None = None,
+    *,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+    journal: str | Path = "",
+    **options: Unpack[PipelineOptions],
+) -> Result | Results:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
-        dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can
-        be measured. system: a retriever's name for ragbench's own pipeline ("bm25",
+        dataset: from `load_dataset`, or what it takes; or data in hand: rows of question, answer,
+        contexts and reference under the names that ragas or DeepEval use (a DataFrame, a list of
+        dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as beir loads them.
+        Which labels its cases have decides what can be measured. system: "" means the answers in
+        these rows, else "bm25"; a retriever's name for ragbench's own pipeline ("bm25",
         "hybrid:wordllama"), a TOML file that describes
-            a pipeline or a service, a file of recorded answers, any `System`, a function from a
-            question to its answer or a retriever, chain or engine of a framework (as
+            a pipeline or a service, the address of a service, a file of recorded answers, any
+            `System`, a function from a question to its answer or a retriever, chain or engine of a framework (as
             `FunctionSystem` takes them), a retrieval model of BEIR, which searches whole documents
-            (and is not timed, as each search encodes all of them), or the answers themselves.
+            (and is not timed, as each search encodes all of them), or the answers themselves. A
+            list of systems, or a mapping name -> system, gives `Results`.
         spec: all options as one object; None means the defaults. parameters: of the configuration,
         as in `new_result`; none keep the name of the system. journal: a file or folder in which the
         answers of a service are kept as they come, so that the same call
             continues after an interruption; "" keeps nothing.
         options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge,
-        targets and others.
+        targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
+        name.
 
     Returns:
         The result: `scores` of every question, `questions` with answers and causes of failure,
@@ -92,16 +122,59 @@ def evaluate(
         ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
     """
+    if spec is not None and not isinstance(spec, EvaluationSpec):
+        raise ConfigError(
+            f"the third argument is {type(spec).__name__}; expected an EvaluationSpec. Data of beir "
+            "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
+            "scores a run"
+        )
+    if isinstance(system, list) and not isinstance(next(iter(system), None), Answer | Mapping):
+        return Results(evaluate(dataset, one, spec, journal=journal, **options) for one in system)
+    if isinstance(system, Mapping):
+        return Results(
+            evaluate(dataset, each, spec, **{**options, "name": name})
+            for name, each in system.items()
+        )
+    if not isinstance(dataset, Dataset | str | Path):
+        if not system and not isinstance(dataset, tuple):
+            system = _recorded(dataset)
+        dataset = dataset_of(dataset)
+    of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}  # type: ignore[misc]
     spec = (spec or EvaluationSpec()).replaced(**options)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )
-    if is_beir_model(system):
-        system = Pipeline(plan.dataset, system, chunker="document")
-    elif not isinstance(system, str | Path | Sequence | System):
-        system = FunctionSystem(system)
-    output = ask_all(plan.dataset, system, plan.spec, criteria=plan.criteria, journal=journal)
+    output = ask_all(
+        plan.dataset,
+        _system_of(system or "bm25", plan.dataset, of_pipeline),
+        plan.spec,
+        criteria=plan.criteria,
+        journal=journal,
+    )
     return decide(plan, score(plan, output), parameters)
+
+
+def _recorded(data: Any) -> RecordedSystem | str:
+    """Return the answers that rows hold, "" for none."""
+    rows = rows_of_data(data)
+    answered = [row for row in rows if {"answer", "contexts"} & outputs_of(row).keys()]
+    return RecordedSystem(answered) if answered else ""
+
+
+def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
+    """Return a system that `ask_all` takes."""
+    if is_beir_model(system):
+        return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
+    if of_pipeline:
+        if not isinstance(system, str):
+            raise ConfigError(
+                f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
+                "retriever's name such as 'bm25' stands for; set it in your system"
+            )
+        return Pipeline(dataset, system, **of_pipeline)
+    if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):
+        return RecordedSystem(system)
+    return system if isinstance(system, str | Path | Sequence | System) else FunctionSystem(system)
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
@@ -117,7 +190,10 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         connections. ComparisonError: a baseline of other data.
     """
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
-    measures = tuple(load_measures(spec.measures))
+    measures = load_measures(spec.measures)
+    chosen = tuple(measure.name for measure in measures if measure.function is None)
+    if chosen and not spec.perspectives and {*map(perspective_of, chosen)} <= {*MEASURED}:
+        spec = spec.replaced(perspectives=[*map(perspective_of, chosen)])
     targets = (
         spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
     ).gated(spec.fail_under)
@@ -143,7 +219,8 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         depths=tuple(views.at_depths(spec.ks)),
         embedder=embedder,
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
-        measures=measures,
+        measures=tuple(measure for measure in measures if measure.function),
+        chosen=chosen,
         baseline=baseline,
     )
     if (
@@ -295,7 +372,7 @@ def _rows(
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
     spec = plan.spec
     name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
-    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.sample} questions"] * (spec.sample > 0)
+    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.limit} questions"] * (spec.limit > 0)
     return f"{name} ({', '.join(parts)})" if parts else name
 
 
@@ -312,6 +389,10 @@ def _result(
     scores = pd.concat(frames or [verdicts.scores], ignore_index=True)
     scores = scores[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
+    if plan.chosen:
+        names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
+        scores = scores[scores["measure"].isin(names)]
+        rows = [row for row in rows if row.measure in names]
     costs = cases.evaluation_costs(output)
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     recalls = {name: n for name, n in output.system.items() if name.startswith("ann_recall@")}
@@ -393,7 +474,7 @@ def _settings(plan: EvaluationPlan, deciding: Targets) -> dict[str, Any]:
     return {
         "suite": spec.suite,
         **({"categories": list(spec.categories)} if spec.categories else {}),
-        **({"sample": spec.sample, "seed": spec.seed} if spec.sample else {}),
+        **({"limit": spec.limit, "seed": spec.seed} if spec.limit else {}),
         **_compared_settings(plan, deciding),
         "named": list(deciding.named),
         "detector": detector,

@@ -348,7 +348,7 @@ def _warn_of_lost(name: str, is_foreign: bool) -> None:
         warnings.warn(
             f"{name}: none of its passages is in a document of the test set, by id or by text, "
             "so its ranking is not measured; give the documents that it searches (corpus=, "
-            "--corpus), or their ids as doc_id",
+            "--docs), or their ids as doc_id",
             DataWarning,
             stacklevel=3,
         )

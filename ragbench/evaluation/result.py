@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,7 +32,7 @@ from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
-from ragbench.registry import LEADERBOARD
+from ragbench.registry import BRIEF, LEADERBOARD
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
@@ -294,9 +294,29 @@ class Result(Decisions):
             and (self.comparison is None or not self.comparison.regressions)
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per question: what `questions` has, and every measure."""
+        wide = self.scores.pivot(index="query_id", columns="measure", values="value")
+        return self.questions[_QUESTION].join(wide, on="query_id")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_frame().to_dict("records"))
+
+    def __repr__(self) -> str:
+        shown = self._shown[self._shown["measure"].isin(BRIEF) | self._shown["target"].notna()]
+        table = (shown if len(shown) else self._shown.head(20)).round(3)
+        return (
+            f"Result({self.name!r}, {len(self.queries)} questions)\n"
+            f"{table.to_string(index=False, na_rep='')}"
+        )
+
+    @property
+    def _shown(self) -> pd.DataFrame:
+        names = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
+        return self.measures[names]
+
     def _repr_html_(self) -> str:
-        columns = ["measure", "value", "ci_low", "ci_high", "n_scored", "n", "target", "verdict"]
-        return self.measures[columns].round(3).to_html(index=False, border=0, na_rep="")
+        return self._shown.round(3).to_html(index=False, border=0, na_rep="")
 
 
 def new_result(

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
@@ -41,6 +41,12 @@ SUITES = ("full", "smoke")
 MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
 """The perspectives that an evaluation can be limited to."""
 
+_ELSEWHERE = {
+    "metrics": "measures",
+    "sample": "limit",
+    "max_queries": "limit",
+    "thresholds": "targets",
+}
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _QUESTIONS, _MEASURES, _JUDGE, _TARGETS = (
     "Questions",
@@ -150,7 +156,7 @@ class EvaluationOptions(TypedDict, total=False):
     perspectives: str | Sequence[str]
     categories: str | Sequence[str]
     suite: str
-    sample: int
+    limit: int
     seed: int
     ks: str | Sequence[int]
     measures: str | Iterable[str | Measure]
@@ -162,10 +168,29 @@ class EvaluationOptions(TypedDict, total=False):
     n_rejudged: int
     ablations: bool
     fail_under: str | Mapping[str, float]
-    targets: Targets | str | Path | None
+    targets: Targets | Mapping[str, float] | str | Path | None
     baseline: Any
     name: str
     concurrency: int
+
+
+class PipelineOptions(EvaluationOptions, total=False):
+    """What `evaluate` accepts: also the arguments of a `Pipeline`."""
+
+    retriever: str
+    chunker: str | Callable[..., Any]
+    chunk_size: int
+    chunk_overlap: int
+    tokenizer: str
+    language: str
+    reranker: str | Callable[..., Any]
+    depth: int
+    llm: LLMLike
+    prompt: str
+    k: int
+    max_context_tokens: int | None
+    max_tokens: int
+    temperature: float
 
 
 class EvaluationSpec(BaseModel):
@@ -175,9 +200,9 @@ class EvaluationSpec(BaseModel):
 
     >>> EvaluationSpec(perspectives="answer, retrieval", ks="10,5").perspectives
     ('retrieval', 'answer')
-    >>> EvaluationSpec(sample=-1)
+    >>> EvaluationSpec(limit=-1)
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: sample is -1: input should be greater than or equal to 0
+    ragbench.errors.ConfigError: limit is -1: input should be greater than or equal to 0
     >>> EvaluationSpec(critera="relevance")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown option 'critera'; did you mean 'criteria'? Known: perspectives, ...
@@ -205,7 +230,7 @@ class EvaluationSpec(BaseModel):
     suite: Annotated[str, AfterValidator(_check_suite)] = _option(
         "full", "full, or smoke: a fixed sample, done in seconds.", _QUESTIONS, is_served=True
     )
-    sample: int = _option(
+    limit: int = _option(
         0,
         "Only N of the questions, evenly from all categories.",
         _QUESTIONS,
@@ -214,13 +239,16 @@ class EvaluationSpec(BaseModel):
         strict=True,
     )
     seed: int = _option(
-        0, "Which questions a sample takes.", _QUESTIONS, is_served=True, ge=0, strict=True
+        0, "Which questions a limit takes.", _QUESTIONS, is_served=True, ge=0, strict=True
     )
     ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = (
         _option(KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True)
     )
     measures: Annotated[tuple[Any, ...], BeforeValidator(_to_files)] = _option(
-        (), "Measures of your own: package.module:attribute,...", _MEASURES, flag="--measure"
+        (),
+        "Report these only (nDCG@10,R@5), and measures of your own: package.module:attribute.",
+        _MEASURES,
+        flag="--measure",
     )
     embedder: Any = _option(
         "minilm", "What measures likeness of texts: minilm, wordllama, ...", _MEASURES
@@ -283,7 +311,11 @@ class EvaluationSpec(BaseModel):
     else:
 
         def __init__(self, **options: Any) -> None:
-            check_known("option", type(self).model_fields, *options)
+            fields = type(self).model_fields
+            if strange := [name for name in options if name not in fields]:
+                other = _ELSEWHERE.get(strange[0], strange[0])
+                hint = f" ({strange[0]!r} is {other!r} here)" if other in fields else ""
+                raise ConfigError(unknown("option", strange[0], fields) + hint)
             try:
                 super().__init__(**options)
             except ValidationError as exc:
@@ -311,7 +343,7 @@ def plain_type(field: FieldInfo) -> type:
     """Return the type of a field's value as a notebook, a command line or pytest gives it: bool,
     int, float or str.
 
-    >>> plain_type(EvaluationSpec.model_fields["sample"]), plain_type(EvaluationSpec.model_fields["ks"])
+    >>> plain_type(EvaluationSpec.model_fields["limit"]), plain_type(EvaluationSpec.model_fields["ks"])
     (<class 'int'>, <class 'str'>)
     """
     return field.annotation if field.annotation in (bool, int, float) else str  # type: ignore[return-value]
@@ -356,7 +388,7 @@ def spec_of(parameters: Mapping[str, Any]) -> EvaluationSpec:
 def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
     """Return the spec of options that are written as texts.
 
-    >>> spec_of_texts(["criteria=relevance", "sample=10"]).sample
+    >>> spec_of_texts(["criteria=relevance", "limit=10"]).limit
     10
 
     Raises:
@@ -383,7 +415,8 @@ class EvaluationPlan:
 
     `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding`
     those that count here; `criteria` are what the judge is asked, `depths` the measures at the
-    depths of the spec.
+    depths of the spec, `measures` those of the user, `chosen` the names of the only ones to report
+    (() = all).
     """
 
     spec: EvaluationSpec
@@ -395,12 +428,13 @@ class EvaluationPlan:
     embedder: str | Embedder
     detector: Callable[[str], float] | None
     measures: tuple[Measure, ...]
+    chosen: tuple[str, ...]
     baseline: Result | None
 
     @property
     def named(self) -> tuple[str, ...]:
         """Return the measures that are reported in addition to the usual ones."""
-        return (*self.depths, *self.deciding.named)
+        return (*self.depths, *self.chosen, *self.deciding.named)
 
     @property
     def support_model(self) -> str:

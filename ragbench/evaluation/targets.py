@@ -80,12 +80,12 @@ class Targets:
 
 
 def load_targets(
-    path: str | Path | None = None, fail_under: str | Mapping[str, float] = ""
+    path: Mapping[str, float] | str | Path | None = None, fail_under: str | Mapping[str, float] = ""
 ) -> Targets:
     """Read the default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
-        path: a file with the tables [targets], each measure = number, or false for no target,
+        path: measure -> number; or a file with the tables [targets], each measure = number, or false for no target,
         [cases], and [weights],
             where false is 0; or the name of a preset ("framework", "guide", "phase4", "adr",
             "pipeline"), the default targets of a published design, in place of ragbench's own. A
@@ -110,9 +110,12 @@ def load_targets(
     if path is not None:
         presets = _read_table("presets.toml")
         expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
-        data = (
-            {"preset": str(path)} if str(path) in presets else dict(read_toml(Path(path), expected))
-        )
+        if isinstance(path, Mapping):
+            data: dict[str, Any] = {"targets": dict(path)}
+        elif str(path) in presets:
+            data = {"preset": str(path)}
+        else:
+            data = dict(read_toml(Path(path), expected))
         if "preset" in data:
             base = _preset(data.pop("preset"), presets, str(path))
             tables["targets"], defaults = {}, set()

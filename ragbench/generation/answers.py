@@ -106,7 +106,7 @@ def check_llm(llm: LLMLike) -> None:
     if not isinstance(llm, str) or llm == "extractive":
         return
     if ":" not in llm and llm != "env":
-        raise ConfigError(unknown("llm", llm, GENERATORS))
+        raise ConfigError(unknown("llm", llm, GENERATORS) + llms.provider_hint(llm))
     llms.check_llm(llm)
 
 

@@ -18,6 +18,7 @@ const toUnits = (text, points) => Array.from(text).slice(0, points).join("").len
 function render({ model, el }) {
   const none = () => ({ query_id: "", text: "", answer: "", answerable: true, evidence: [] });
   let draft = none();
+  let sent = null;
   let selecting = false;
   let waiting = 0;
   const send = (act, given) => model.send({ act, given });
@@ -98,6 +99,11 @@ function render({ model, el }) {
     if (/[\ud800-\udbff]/.test(own[end - 1] ?? "")) end += 1;
     selection.removeAllRanges();
     if (start >= end) return;
+    for (const { index, segment, isWordLike } of new Intl.Segmenter(undefined, { granularity: "word" }).segment(own)) {
+      const after = index + segment.length;
+      if (isWordLike && index < start && start < after) start = index; // whole words
+      if (isWordLike && index < end && end < after) end = after;
+    }
     const span = { start: toPoints(own, start), end: toPoints(own, end) };
     const joined = (one) => one.doc_id === doc_id && one.start <= span.end && span.start <= one.end;
     for (const one of draft.evidence.filter(joined)) {
@@ -146,8 +152,17 @@ function render({ model, el }) {
   }
 
   function save() {
+    sent = { ...draft, text: question.value, answer: answer.value };
+    send("save", sent);
+    begin(none()); // what is marked while the kernel saves belongs to the next question
     message.textContent = "Saving…";
-    send("save", { ...draft, text: question.value, answer: answer.value });
+  }
+
+  function begin(next) {
+    draft = next;
+    drawDraft();
+    drawText();
+    question.focus();
   }
 
   function askRemove() {
@@ -163,11 +178,10 @@ function render({ model, el }) {
   function hear({ saved, removed, error }) {
     message.textContent = error ?? (saved ? `Saved as ${saved}.` : `${removed} is deleted.`);
     message.classList.toggle("error", Boolean(error));
-    if (error) return;
-    draft = none();
-    drawDraft();
-    drawText();
-    question.focus();
+    const isEmpty = !question.value && !answer.value && !draft.evidence.length;
+    if (error && sent && isEmpty) begin(sent);
+    if (removed && !error) begin(none());
+    sent = null;
   }
 
   // --- all together ------------------------------------------------------------------------------------------------

@@ -2,7 +2,15 @@ from .batch import generate_many
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
 from .environment import Settings, current_settings
 from .prices import Price, cost_of, price_of
-from .providers import check_llm, check_servers, listens, load_llm, named_model, unavailable
+from .providers import (
+    check_llm,
+    check_servers,
+    listens,
+    load_llm,
+    named_model,
+    provider_hint,
+    unavailable,
+)
 from .scripted import ScriptedLLM
 from .stored_llm import StoredLLM
 
@@ -25,5 +33,6 @@ __all__ = [
     "load_llm",
     "named_model",
     "price_of",
+    "provider_hint",
     "unavailable",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import socket
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.http import Server
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
+from ragbench.llms.prices import prices
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.types import LLM, LLMLike
@@ -147,6 +149,7 @@ def parse(name: str) -> tuple[str, str]:
     if provider not in PROVIDERS:
         raise ConfigError(
             unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}")
+            + provider_hint(name)
         )
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<model>")
@@ -159,6 +162,18 @@ def parse(name: str) -> tuple[str, str]:
         )
         return provider, _RETIRED[model]
     return provider, model
+
+
+def provider_hint(name: str) -> str:
+    """Return the whole name of a model that is named without its provider; "" where none is known.
+
+    >>> provider_hint("gpt-4o-mini")
+    ". Write 'openai:gpt-4o-mini'"
+    """
+    start = re.split(r"[-\d]", name)[0]
+    near = (model for model in prices() if start and model.partition(":")[2].startswith(start))
+    provider = next(near, "").partition(":")[0]
+    return f". Write '{provider}:{name}'" if provider else ""
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:

@@ -44,7 +44,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
             notes.append(
                 f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not "
                 "their texts: they and the gold evidence are shown with rb.explore(results, "
-                "dataset=...), or --test-set and --corpus."
+                "dataset=...), or --test-set and --docs."
             )
             dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
     case_of = {case.query_id: case for case in dataset.cases}

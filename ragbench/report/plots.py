@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -150,9 +150,7 @@ def _figure_type() -> type[Figure]:
             for axis in self.findobj(Axis) if missing else ():
                 labels = axis.get_major_formatter()
                 if isinstance(labels, FuncFormatter):
-                    axis.set_major_formatter(
-                        lambda x, position, labels=labels: labels(x, position).translate(missing)
-                    )
+                    axis.set_major_formatter(_translated(labels, missing))
             # for the labels of ticks, which are made while drawing
             with rc_context({"text.parse_math": False}):
                 super().draw(renderer)
@@ -181,6 +179,10 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_axisbelow(True)
     return figure, panels
+
+
+def _translated(labels: Any, missing: dict[int, str]) -> Callable[..., str]:
+    return lambda *tick: str(labels(*tick)).translate(missing)
 
 
 @lru_cache

@@ -4,7 +4,7 @@ Constructing a retriever is indexing. All queries are searched in one batch. Sco
 decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the
 k-th place too: what a search returns does not depend on the machine's last bits.
 
-Search servers. A server is asked as it runs: by a file for `--system`, or, where the chunks of each
+Search servers. A server is asked as it runs: by a file for `ragbench eval`, or, where the chunks of each
 configuration are to be put into it, by `package.module:attribute` as the `retriever` of a grid.
 PostgreSQL's full text (`retriever = ["bm25", "pg_search:FullText"]`; run by the tests against a
 real server; the connection is that of `PGHOST`, `PGUSER`, ...):

@@ -99,7 +99,7 @@ class RunBody(
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
         """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
         path = folder.testset(self.dataset)
-        command = ["eval", f"--test-set={path}", f"--system={folder.system(self.system)}"]
+        command = ["eval", f"--test-set={path}", folder.system(self.system)]
         for name, field in _FIELDS.items():
             if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
                 command.append(f"{spec.option_name(name, field)}={text}")
@@ -144,12 +144,16 @@ def generate_command(
     options = ["--seed=0", f"--name={title}"]
     if ask_model:
         options += [f"--llm={model('generator')}", f"--chunks={size}", f"--sample={strategy}"]
-        out = f"--out={path.with_suffix('')}"
+        out = f"--output={path.with_suffix('')}"
         return ["testset", "generate", str(folder.corpus), out, *options]
     if strategy != "random":
         raise ConfigError(
             f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
             "random"
         )
-    options += [f"--docs={folder.corpus}", f"--n={size}", f"--out={path.with_suffix('.yaml')}"]
+    options += [
+        f"--docs={folder.corpus}",
+        f"--limit={size}",
+        f"--output={path.with_suffix('.yaml')}",
+    ]
     return ["testset", "draft", *options]

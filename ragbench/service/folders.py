@@ -87,7 +87,7 @@ class Folder:
         return self.path / "testsets" / f"{name}.jsonl"
 
     def system(self, name: str) -> str:
-        """Return what `ragbench eval --system` takes: a file of systems/, or a retriever of
+        """Return what `ragbench eval` takes: a file of systems/, or a retriever of
         ragbench's own pipeline.
         """
         for folder in (self.path, self.root):

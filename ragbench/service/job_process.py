@@ -46,7 +46,7 @@ def run_command(
     if command[0] == "eval":
         for option, name in (
             ("--k", "EVALUATION_DEFAULT_K"),
-            ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE"),
+            ("--limit", "EVALUATION_DEFAULT_SAMPLE_SIZE"),
         ):
             if (value := os.environ.get(name)) and option not in names:
                 command += [option, value]

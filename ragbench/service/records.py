@@ -42,7 +42,7 @@ _DECIDING = (
     "weights",
     "detector",
     "suite",
-    "sample",
+    "limit",
     "seed",
     "categories",
 )
@@ -217,8 +217,8 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     """Return the series and the configuration of a result."""
     config = result.config
     configuration = str(result.system.get("name", ""))
-    suite, sample = result.settings.get("suite", "full"), result.settings.get("sample")
-    parts = ["" if suite == "full" else suite, f"{sample} questions" if sample else ""]
+    suite, limit = result.settings.get("suite", "full"), result.settings.get("limit")
+    parts = ["" if suite == "full" else suite, f"{limit} questions" if limit else ""]
     part = ", ".join(filter(None, [*parts, *result.settings.get("categories", ())]))
     default = f"{config['dataset'].get('name', '')}, {configuration}" + f" ({part})" * bool(part)
     if config.get("source"):

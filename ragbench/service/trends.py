@@ -18,7 +18,8 @@ from ragbench.service.history_database import Json, connected
 from ragbench.statistics import Drift, compare, drift
 from ragbench.statistics.drift import Change
 
-WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
+_ALSO = ("RR", "Success@5", "citation_accuracy", "outcome_correct", "overall")
+WATCHED = tuple(dict.fromkeys((*BRIEF, *_ALSO, *LEADERBOARD)))
 """The measures that are tested for drift, next to those that a run has a target for."""
 
 _COLUMNS = (
@@ -143,15 +144,21 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
 
 
 def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
-    """Return a run by the beginning of its id: its row, its scores per measure, its questions.
+    """Return a run by the beginning of its id, by its name (the newest of it) or as "latest": its row,
+    its scores per measure, its questions.
 
     Raises:
         ConfigError: no run, or several, have such an id.
         DataError: the database cannot be read.
     """
     with connected(database) as connection:
-        query = select(tables.run).where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
-        rows = connection.execute(query).mappings().all()
+        query = select(tables.run).order_by(tables.run.c.made_at.desc())
+        by_id = query.where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
+        rows = connection.execute(by_id).mappings().all()
+        if not rows:
+            columns = tables.run.c.series, tables.run.c.configuration
+            named = query if run == "latest" else query.where(or_(*(c == run for c in columns)))
+            rows = connection.execute(named.limit(1)).mappings().all()
         if len(rows) != 1 or not run:
             ids = [row["id"][:12] for row in _runs(connection, "", None, 50)]
             raise ConfigError(

@@ -31,6 +31,8 @@ def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
     `scores`.
     """
     columns = ["query_id", "measure", "value"]
+    if not isinstance(scores, pd.DataFrame):  # a result has them
+        scores = getattr(scores, "scores", scores)
     if not isinstance(scores, pd.DataFrame):
         raise DataError(
             f"{what} must be a DataFrame with the columns {columns}, not {type(scores).__name__}"

@@ -66,8 +66,6 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
         (0.808, 0.536)
         """  # noqa: E501
-        if n < 2:
-            return 0.0
         levels, weights = _nodes()
         if self.differing is None:
             true = self.deviation / _deviations(self.n)

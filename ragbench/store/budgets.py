@@ -94,7 +94,7 @@ def spent(budget: str) -> Spending:
 def _sums(connection: Connection, budget: str) -> Spending:
     unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
     query = (
-        f"SELECT COALESCE(SUM(actual), "
+        f"SELECT COALESCE(SUM(actual), "  # nosec B608: names of our columns
         f"0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
     )
     now = time.time()

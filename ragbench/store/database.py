@@ -249,7 +249,7 @@ def _connect(file: Path) -> sqlite3.Connection:
             )
         elif version != _VERSION:
             raise StoreError(
-                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "
+                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "  # nosec B608: a message
                 "update ragbench, or set RAGBENCH_CACHE_DIR to another folder"
             )
     except BaseException:
@@ -313,7 +313,8 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
             ):
                 source.text_factory = _text
-                for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):
+                query = f"SELECT * FROM {table} ORDER BY rowid {order}"  # nosec B608: see above
+                for row in source.execute(query):
                     # A row that came through with flipped bits is recognised by its proof when it
                     # is looked up.
                     with suppress(sqlite3.Error):

@@ -76,7 +76,7 @@ class SweepFolder:
         except TimeoutError as exc:
             what = f"{name[5:]} in {self.path}" if name != "lock" else f"{self.path}"
             raise SweepError(
-                f"another sweep is writing to {what}; wait for it, or use another --out or "
+                f"another sweep is writing to {what}; wait for it, or use another --output or "
                 "another name"
             ) from exc
 

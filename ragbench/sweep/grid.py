@@ -78,18 +78,22 @@ class Grid:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def read_grid(path: str | Path) -> Grid:
-    """Read a grid file and check everything that can be checked without running.
+def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:
+    """Read a grid file, or its tables as a mapping, and check everything that can be checked without
+    running.
 
     Raises:
         ConfigError: naming the file, the entry and what was expected.
     """
-    path = _grid_path(Path(path))
+    path = Path("sweep") if isinstance(source, Mapping) else _grid_path(Path(source))
     hint = (
         "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep "
         "pydoc` runs the built-in example"
     )
-    table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
+    if isinstance(source, Mapping):
+        table = dict(source)
+    else:
+        table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
             return _grid(path, _checked(path, table))
@@ -119,8 +123,10 @@ def _checked(path: Path, table: _Table) -> _File:
         if error["type"] == "extra_forbidden":
             names = _File.model_fields if len(keys) == 1 else _Sweep.model_fields
             problem = unknown("key", keys[-1], names)
-        line = toml_line(path.read_text(encoding="utf-8-sig"), keys)
-        raise ConfigError(f"{path}, line {line}: {problem}") from exc
+        if path.is_file():
+            line = toml_line(path.read_text(encoding="utf-8-sig"), keys)
+            problem = f"{path}, line {line}: {problem}"
+        raise ConfigError(problem) from exc
 
 
 def _grid(path: Path, file: _File) -> Grid:
@@ -200,7 +206,7 @@ def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
 def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
     if named := [name for name in WHERE if name in values]:
         raise ConfigError(
-            f"{where} sets {named[0]}, which the sweep sets itself; use --out to choose where "
+            f"{where} sets {named[0]}, which the sweep sets itself; use --output to choose where "
             "results go"
         )
     try:

@@ -53,7 +53,7 @@ class SweepResult:
 
 
 def sweep(
-    grid_file: str | Path,
+    grid_file: str | Path | Mapping[str, Any],
     *,
     jobs: int | None = None,
     force: bool = False,
@@ -72,7 +72,8 @@ def sweep(
     on standard error.
 
     Args:
-        grid_file: a TOML file such as notebooks/quickstart.toml.
+        grid_file: a TOML file such as notebooks/quickstart.toml, or its tables:
+            {"fixed": {...}, "axes": {...}}.
         jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory
             for each.
         force: run finished configurations again too.
@@ -193,7 +194,7 @@ class _Session:
                 raise SweepError(
                     f"{self.folder.path} holds {name}, which is not in this grid and was measured "
                     f"on other data (fingerprint {str(other)[:12]}); delete it, or use another "
-                    "--out or another name"
+                    "--output or another name"
                 )
         names = ", ".join(others)
         note = f"compared too, though not in this grid: {names}; delete what should not be"

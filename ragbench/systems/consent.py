@@ -50,7 +50,7 @@ def confirm(path: Path, table: Mapping[str, Any]) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConfigError(
             f"{note}, here for the first time; if that is right, run `ragbench eval "
-            f"--system {path}` at a terminal and confirm it once, or give --yes, or set "
+            f"{path}` at a terminal and confirm it once, or give --yes, or set "
             "RAGBENCH_YES=1"
         )
     sys.stderr.write(f"{note}.\nUse it, now and later? [y/N] ")

@@ -1,6 +1,6 @@
 """A system behind HTTP: one request per question; its JSON or stream of events read to the end.
 
-`ragbench probe --url http://localhost:8000/ask "a question" --write my.toml` writes most of such a
+`ragbench probe http://localhost:8000/ask "a question" --write my.toml` writes most of such a
 file: one request per question, and the paths of the parts of its reply. Each example below is run
 by the tests against a server on loopback.
 
@@ -30,7 +30,7 @@ reply = { contexts = "$.sources" }
 ```
 
 What takes more than one request (a login, a session, a job, pages, contexts by a second request,
-lists in parallel) is Python: `ragbench eval --system my_service:Service`.
+lists in parallel) is Python: `ragbench eval my_service:Service`.
 `ragbench probe` takes it, too. A class is made once, before the first question: a login that
 is refused is not tried again. A reply with the status 202 means a job:
 
@@ -122,11 +122,12 @@ _STREAMS = (
 )
 _HINTS = {
     202: "the server accepts the question and answers later, which takes further requests: ask "
-    "it by a Python function (--system my_module:attribute)",
+    'it by a Python function (ragbench eval my_module:attribute), as help("ragbench.systems.http") '
+    "shows",
     400: "the server does not understand the request; check body",
     401: 'the server wants a key: headers = {Authorization = "Bearer {env:MY_TOKEN}"}; a login '
     "takes a Python function "
-    "(--system my_module:attribute)",
+    "(ragbench eval my_module:attribute)",
     403: "the server refuses this key; check the variable in headers",
     404: "there is nothing at this address; check url",
     405: "the server refuses this method; check method",

@@ -31,9 +31,11 @@ from ragbench.types import Dataset, System
 
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file "
-    "with [pipeline], [http] or [mcp], recorded answers (.jsonl, .csv, .run), or a "
+    "with [pipeline], [http] or [mcp], the address of a service (`ragbench probe ADDRESS QUESTION` "
+    "finds what it needs), recorded answers (.jsonl, .csv, .run), or a "
     "function or System as 'package.module:attribute'"
 )
+_ADDRESS = ("http://", "https://")
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _KINDS = ("pipeline", "http", "mcp")
 
@@ -62,6 +64,7 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
       documents, with this retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]`
       (`HttpSystem`) or `[mcp]` (`McpSystem`).
+    - an address: a service that takes {"query": ...}, or "{query}" in its address (`HttpSystem`).
     - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC
       (`.trec`, `.run`): `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory:
@@ -130,6 +133,7 @@ def is_object_name(spec: str) -> bool:
     return (
         ":" in spec
         and spec.partition(":")[0] not in RETRIEVERS
+        and not spec.startswith(_ADDRESS)
         and not spec.endswith((".toml", *RECORDED))
     )
 
@@ -174,6 +178,10 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
         return _from_file(path)
     elif is_object_name(spec):
         return _from_object(spec, folder)
+    elif spec.startswith(_ADDRESS):
+        in_url = "{query}" in spec
+        body = None if in_url else {"query": "{query}"}
+        system = HttpSystem(spec, method="GET" if in_url else "POST", body=body)
     else:
         try:
             check_retriever(spec)

@@ -44,6 +44,9 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     >>> reply = Reply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
     >>> propose_paths(reply, "?")["reply"]
     {'answer': '$.out.reply', 'contexts': '$.found', 'context': {'text': 'passage'}}
+    >>> events = [[{"id": "a", "text": "It opened in 1881, in May."}], {"t": "In "}, {"t": "1881."}]
+    >>> propose_paths(Reply(events, streamed=True), "?")
+    {'reply': {'contexts': '$[*]'}, 'delta': '$.t'}
     >>> propose_paths(Reply([{"answer": "In 1881.", "contexts": ["It opened in 1881."]}]), "When?")
     {}
     """
@@ -69,6 +72,8 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
         paths["contexts"], _, entries = max(
             lists, key=lambda node: (node[1] in _CONTEXTS, len(str(node[2][0])))
         )
+        if paths["contexts"] == "$":  # an event of a stream, which others are not
+            paths["contexts"] = "$[*]"
         if isinstance(entries[0], Mapping) and (parts := _parts(entries[0])):
             paths["context"] = parts
     return {key: value for key, value in (("reply", paths), ("delta", delta)) if value}

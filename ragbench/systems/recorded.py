@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,9 @@ class RecordedSystem:
         and the line.
     """
 
-    def __init__(self, source: str | Path | Sequence[Answer], *, name: str = "") -> None:
+    def __init__(
+        self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
+    ) -> None:
         self._by_id: dict[str, Answer] = {}
         self._by_text: dict[str, Answer] = {}
         self._is_run = False
@@ -49,7 +51,10 @@ class RecordedSystem:
         else:
             self.name = name or "recorded"
             for answer in source:
-                self._keep(self._by_id, answer.query_id, answer)
+                if isinstance(answer, Answer):
+                    self._keep(self._by_id, answer.query_id, answer)
+                else:
+                    self._take(outputs_of(answer))
 
     def __repr__(self) -> str:
         return f"RecordedSystem({self.name!r}, {len(self._by_id) + len(self._by_text)} answers)"

@@ -105,7 +105,8 @@ class ReplyPaths(_Paths):
         record: dict[str, Any] = {}
         for part, path in self.named().items():
             is_list = part in _LISTS  # which gives its entries with or without [*]
-            values = matches(reply, path.removesuffix("[*]") if is_list else path)
+            plain = path.removesuffix("[*]") if is_list and path != "$[*]" else path
+            values = matches(reply, plain)
             if len(values) == 1 and not (is_list and not isinstance(values[0], list | None)):
                 record[part] = values[0]
             elif values:
@@ -175,8 +176,8 @@ class Reply(NamedTuple):
 def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     """Yield the data of server-sent events, or of lines of JSON, up to "[DONE]".
 
-    Where `delta` is "$", data that is neither an object nor a JSON string is a piece of text as it
-    is.
+    Where `delta` is "$", data that is neither an object, a list of objects nor a JSON string is a
+    piece of text as it is.
 
     >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
     ['In', '[1].', {'a': 1}]
@@ -193,7 +194,8 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
         event: Any = None
         with suppress(ValueError, RecursionError):
             event = json.loads(data)
-        if delta == "$" and not isinstance(event, str | Mapping):
+        first = event[0] if isinstance(event, list) and event else event
+        if delta == "$" and not isinstance(first, str | Mapping):
             event = data
         if event is None:
             hint = 'if it is a piece of the answer as it is, write delta = "$"'

@@ -7,7 +7,7 @@ n=..., min_grade=..., system=...)` overrides for a test, class or module:
 
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`,
   `--ragbench-queries` (ids, comma-separated), `--ragbench-n` (the first n);
-- `--ragbench-system`: what `ragbench eval --system` takes;
+- `--ragbench-system`: what `ragbench eval` takes;
 - `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of
   `ragbench eval`;
 - `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be

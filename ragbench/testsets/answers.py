@@ -105,7 +105,7 @@ def labelled_folder(
         if not os.path.isdir(expanded(name)):
             raise DataError(
                 f"{str(name)!r} is not a folder that answers can be written to; name one with "
-                "--out (out_dir)"
+                "--output (out_dir)"
             )
         return load_dataset(name, split), expanded(name)
     target = expanded(out)

@@ -102,7 +102,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         if not dataset.corpus:
             raise DataError(
                 f"{dataset.name} has no documents, which a BEIR folder needs; give them "
-                "(corpus=, --corpus)"
+                "(corpus=, --docs)"
             )
         extra = {}
         if dataset.name != target.resolve().name:
@@ -189,9 +189,9 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "jsonl":
         return _read_lines(path)
     if form in OTHER_FORMS:
-        from ragbench.testsets.other_tools import read_other
+        from ragbench.testsets.other_tools import read_records, records
 
-        return read_other(path, form, corpus)
+        return read_records(records(path, form), path, corpus)
     return _read_file(path)
 
 

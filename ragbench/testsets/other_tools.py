@@ -16,7 +16,7 @@ import ast
 import io
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -147,14 +147,20 @@ def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part := record.get(name), dict) else {}
 
 
-def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Content:
-    """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
+def read_records(
+    numbered: Iterable[tuple[int, dict[str, Any]]],
+    path: Path,
+    corpus: Mapping[str, Document] | None,
+) -> Content:
+    """Read the cases of `records` of another tool; contexts become evidence where `corpus` holds
+    them.
+    """
     content, documents = Content(), corpus or {}
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
     lost: list[str] = []
     doubtful: list[str] = []
-    for number, row in records(path, form):
+    for number, row in numbered:
 
         def line_of(_: Keys, line: int = number) -> int:
             return line
@@ -197,7 +203,7 @@ def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> 
     flaw = (
         "are in no document of the corpus: they are metadata, not evidence"
         if documents
-        else "become evidence only with the documents (corpus=, --corpus)"
+        else "become evidence only with the documents (corpus=, --docs)"
     )
     warn(str(path), f"reference contexts {flaw}", lost)
     expected = "name what is expected reference and reference_contexts"

@@ -33,11 +33,11 @@ FILES = {
     "a.run": b"q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\n",
     "replies.jsonl.gz": gzip.compress(b'{"ragbench_replies": 1}\n{"key": "x"}\n'),
 }
-EVAL = ["eval", "--test-set", "t.json", "--dry-run", "--system"]
+EVAL = ["eval", "--test-set", "t.json", "--dry-run"]
 COMMANDS = [
     *((name, ["testset", "validate", name]) for name in ("t.yaml", "t.json", "t.jsonl")),
     ("t.yaml", ["testset", "convert", "t.yaml", "out.json", "--force"]),
-    ("t.jsonl", ["eval", "--test-set", "t.jsonl", "--dry-run", "--system", "answers.jsonl"]),
+    ("t.jsonl", ["eval", "--test-set", "t.jsonl", "--dry-run", "answers.jsonl"]),
     ("service.toml", [*EVAL, "service.toml"]),
     ("answers.jsonl", [*EVAL, "answers.jsonl"]),
     ("targets.toml", [*EVAL, "answers.jsonl", "--targets", "targets.toml"]),

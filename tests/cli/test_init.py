@@ -59,7 +59,7 @@ def fails(*arguments: str) -> str:
 def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     done = run("init", "--docs", "my docs")
     assert done.exit_code == 0, done.output
-    assert "testset draft --docs '../my docs' --out tests.yaml" in done.output
+    assert "testset draft --docs '../my docs' --output tests.yaml" in done.output
     folder = Path("evaluation")
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.md",
@@ -143,7 +143,7 @@ def test_a_sentence_is_asked_for_by_words_in_a_row(docs: Path) -> None:
 def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> None:
     run("init", "mine", "--docs", "my docs")
     before = Path("mine/tests.yaml").read_text()
-    done = run("testset", "draft", "--docs", "my docs", "--out", "mine/tests.yaml")
+    done = run("testset", "draft", "--docs", "my docs", "--output", "mine/tests.yaml")
     assert done.exit_code == 0, done.output
     after = Path("mine/tests.yaml").read_text()
     assert after.startswith(before)
@@ -156,7 +156,7 @@ def test_a_test_set_in_one_line_can_be_added_to(docs: Path) -> None:
     Path("tests.yaml").write_text(
         "cases: [{query: Which?, relevant: {kettle.md: 1}}] # mine\ncorpus: my docs\n"
     )
-    assert run("testset", "draft", "--docs", "my docs", "--out", "tests.yaml").exit_code == 0
+    assert run("testset", "draft", "--docs", "my docs", "--output", "tests.yaml").exit_code == 0
     assert len(load_testset("tests.yaml").cases) > 1
     assert "# mine" in Path("tests.yaml").read_text()
 

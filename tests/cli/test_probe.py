@@ -45,7 +45,7 @@ def test_a_service_of_unknown_form_becomes_a_file(
         )
 
     url, file = loopback(reply).url, tmp_path / "ours.toml"
-    shown = probe("--url", url, "When?", "--corpus", corpus, "--write", file)
+    shown = probe(url, "When?", "--docs", corpus, "--write", file)
     for part in (
         "'reply': 'In 1881 [1].'",
         "answer    $.out.reply",
@@ -61,7 +61,7 @@ def test_a_service_of_unknown_form_becomes_a_file(
     )
     assert answer.passages[0].text == TEXT
     assert "answer    $.out.reply" in probe(file, "When?")
-    assert "there already" in probe("--url", url, "When?", "--write", file, code=2)
+    assert "there already" in probe(url, "When?", "--write", file, code=2)
 
 
 def test_a_stream_becomes_a_file(loopback: Any, wire: Any, tmp_path: Path) -> None:
@@ -70,15 +70,15 @@ def test_a_stream_becomes_a_file(loopback: Any, wire: Any, tmp_path: Path) -> No
     server = loopback(
         lambda asked: wire.Answered(body.encode(), headers={"content-type": "text/event-stream"})
     )
-    probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml")
+    probe(server.url, "When?", "--write", tmp_path / "ours.toml")
     answer = load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?")
     assert (answer.text, [one.text for one in answer.passages]) == ("In 1881.", [TEXT])
 
 
 def test_a_service_that_takes_nothing_is_an_error_with_its_words(loopback: Any, wire: Any) -> None:
     server = loopback(lambda asked: wire.Answered({"detail": "give me XML"}, status=422))
-    assert "--body" in probe("--url", server.url, "When?", code=2)
-    assert "is not JSON" in probe("--url", server.url, "--body", "{query", "When?", code=2)
+    assert "--body" in probe(server.url, "When?", code=2)
+    assert "is not JSON" in probe(server.url, "--body", "{query", "When?", code=2)
 
 
 def test_a_tool_of_a_server_becomes_a_file(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_function_and_a_pipeline(
         f"def answer(q):\n    return ('In 1881.', [{TEXT!r}])\n\ndef none(q):\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
-    shown = probe("probed_rag:answer", "When?", "--corpus", corpus)
+    shown = probe("probed_rag:answer", "When?", "--docs", corpus)
     assert "Documents: rail" in shown
     assert "None (NoneType)" in probe("probed_rag:none", "When?", code=1)
-    assert "Documents: rail" in probe("bm25", "When was the line opened?", "--corpus", corpus)
+    assert "Documents: rail" in probe("bm25", "When was the line opened?", "--docs", corpus)
     assert "expected a system and a question" in probe("When?", code=2)
 
 
@@ -115,7 +115,7 @@ def test_plain_text_and_events_with_a_type_become_files(
     for body in ("data: In \n\ndata: 1881.\n\n", typed):
         stream = wire.Answered(body.encode(), headers={"content-type": "text/event-stream"})
         server = loopback(lambda asked, stream=stream: stream)
-        probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml", "--force")
+        probe(server.url, "When?", "--write", tmp_path / "ours.toml", "--force")
         assert load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?").text == "In 1881."
 
 
@@ -123,8 +123,8 @@ def test_a_job_is_named_with_the_way_out(loopback: Any, wire: Any, tmp_path: Pat
     server = loopback(
         lambda asked: wire.Answered({"id": "7"}, status=202, headers={"location": "/jobs/7"})
     )
-    shown = probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml", code=2)
+    shown = probe(server.url, "When?", "--write", tmp_path / "ours.toml", code=2)
     assert "202" in shown
-    assert "--system my_module:attribute" in shown
+    assert "ragbench eval my_module:attribute" in shown
     assert not (tmp_path / "ours.toml").exists()
     assert len(server.asked) == 1

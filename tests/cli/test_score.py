@@ -41,7 +41,7 @@ def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
     shown = score(folder / "qrels.txt", *runs)
     assert "Judged@10 is below 1" in shown
     assert "Differences from good" in shown
-    options = ("--measures", "nDCG@3,P(rel=2)@1,RBP(rel=2, p=0.5)", "--baseline", "bad")
+    options = ("--measure", "nDCG@3,P(rel=2)@1,RBP(rel=2, p=0.5)", "--baseline", "bad")
     shown = score(folder / "qrels.txt", *runs, *options)
     first, _, second = shown.partition("\nDifferences from bad")
     means = {tuple(line.split()[:2]): float(line.split()[2]) for line in first.splitlines()[1:-1]}
@@ -56,12 +56,12 @@ def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
 
 
 def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: Path) -> None:
-    assert "Judged" not in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDCG@6")
+    assert "Judged" not in score(folder / "qrels.txt", folder / "good.run", "--measure", "nDCG@6")
     assert "did you mean 'good'" in score(
         folder / "qrels.txt", folder / "good.run", "--baseline", "god", code=2
     )
     assert "unknown measure" in score(
-        folder / "qrels.txt", folder / "good.run", "--measures", "nDGC@6", code=2
+        folder / "qrels.txt", folder / "good.run", "--measure", "nDGC@6", code=2
     )
     assert "could not be read" in score(folder / "qrels.txt", folder / "gone.run", code=2)
 

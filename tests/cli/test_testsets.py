@@ -47,7 +47,7 @@ def test_convert_locates_sections_in_the_documents(yaml_set: Path, tmp_path: Pat
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "guide.md").write_text("# Install\n\nUse pip.\n\n# Use\n\nCall it.\n")
-    done = run("convert", yaml_set, tmp_path / "my.jsonl", "--corpus", docs)
+    done = run("convert", yaml_set, tmp_path / "my.jsonl", "--docs", docs)
     assert done.exit_code == 0
     assert "2 cases in" in done.output
     dataset = load_testset(tmp_path / "my.jsonl")
@@ -86,9 +86,9 @@ def test_convert_to_what_is_written_only(yaml_set: Path, tmp_path: Path) -> None
 def test_validate_compares_with_the_documents(yaml_set: Path, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("# Guide\n\n## Install\n\nUse pip.\n")
-    assert run("validate", yaml_set, "--corpus", tmp_path / "docs").exit_code == 0
+    assert run("validate", yaml_set, "--docs", tmp_path / "docs").exit_code == 0
     (tmp_path / "docs" / "guide.md").rename(tmp_path / "docs" / "gone.md")
-    done = run("validate", yaml_set, "--corpus", tmp_path / "docs")
+    done = run("validate", yaml_set, "--docs", tmp_path / "docs")
     assert done.exit_code == 1
     assert "'guide.md'" in done.output
     assert "one of the 1 documents of the corpus" in done.output

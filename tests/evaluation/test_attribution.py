@@ -105,7 +105,7 @@ def test_the_verdict_of_the_command_names_passages_that_are_not_attributable(
         for case in CASES
     ]
     cases.write_text(json.dumps({"cases": entries}))
-    command = ["eval", "--test-set", str(cases), "--corpus", str(corpus), "--system", str(answers)]
+    command = ["eval", "--test-set", str(cases), "--docs", str(corpus), str(answers)]
     done = CliRunner().invoke(
         app,
         [

@@ -166,7 +166,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tu
 
     def run(judge: str) -> tuple[int, str]:
         command = (
-            "eval --test-set tests.yaml --corpus docs --system answers.jsonl --perspective "
+            "eval --test-set tests.yaml --docs docs answers.jsonl --perspective "
             "answer --force --output out"
         )
         done = CliRunner().invoke(

@@ -113,8 +113,7 @@ def test_the_command_asks_again_each_time_and_writes_no_report(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("RAGBENCH_YES", "1")
     command = (
-        "eval --test-set tests.yaml --corpus docs --perspective retrieval --fail-under "
-        "R@5=0.5 --aa 6 --system"
+        "eval --test-set tests.yaml --docs docs --perspective retrieval --fail-under R@5=0.5 --aa 6"
     )
     for system, flips in (("systems_of_this_test:changing", 3), ("bm25", 0)):
         done = CliRunner().invoke(app, [*command.split(), system])

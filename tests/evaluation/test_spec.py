@@ -131,5 +131,5 @@ def test_parameters_of_the_pipeline_are_no_options() -> None:
     assert spec_of({"chunk_size": 128, "k": 5, "criteria": "relevance"}).criteria == ("relevance",)
     with pytest.raises(ConfigError, match="NAME=VALUE"):
         spec_of_texts(["judge"])
-    with pytest.raises(ConfigError, match=r"sample is 'few'"):
-        spec_of_texts(["sample=few"])
+    with pytest.raises(ConfigError, match=r"limit is 'few'"):
+        spec_of_texts(["limit=few"])

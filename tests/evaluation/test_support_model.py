@@ -76,7 +76,7 @@ def test_the_command_line_takes_it(nli_encoder: Path, tmp_path: Path) -> None:
         "eval",
         "--test-set",
         str(tmp_path / "tests.json"),
-        "--corpus",
+        "--docs",
         str(tmp_path / "docs"),
         "--json",
     ]

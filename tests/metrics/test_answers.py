@@ -22,7 +22,6 @@ from ragbench.metrics.answers import (
     stated_facts,
     token_f1,
 )
-from ragbench.metrics.correctness import coefficients, correctness_estimate, overlaps
 
 
 def as_squad_counts(answer: str, reference: str) -> float:
@@ -222,36 +221,3 @@ def test_a_text_is_not_a_list_of_keywords() -> None:
 def test_stated_facts_by_fact() -> None:
     assert stated_facts("in 1889", [["1889"], ["Eiffel"], ["x", "In 1889"]]) == [True, False, True]
     assert stated_facts("in 1889", []) == []
-
-
-def test_estimate_of_correctness_is_the_logistic_function_of_weighted_signals() -> None:
-    weights = coefficients()
-    # token F1 of 0.9; all other signals are missing, and count by the weight of their absence
-    total = weights["bias"][0] + 0.9 * weights["token_f1"][0]
-    total += sum(
-        absent for name, (*_, absent) in weights.items() if name not in {"bias", "token_f1"}
-    )
-    assert correctness_estimate({"token_f1": 0.9}) == pytest.approx(1 / (1 + math.exp(-total)))
-
-
-def test_details_that_only_one_text_has_replace_none() -> None:
-    assert overlaps("It opened in 1889.", "in spring")["other_details"] == 0.0
-    assert overlaps("It opened in spring.", "in 1889")["other_details"] == 0.0
-
-
-@pytest.mark.parametrize("signals", [{"token_f1": 1.1}, {"unknown": 0.5}])
-def test_wrong_signals_are_refused(signals: dict[str, float]) -> None:
-    with pytest.raises(DataError, match=next(iter(signals))):
-        correctness_estimate(signals)
-
-
-def test_a_long_answer_is_estimated_where_facts_or_the_value_decide() -> None:
-    open_case, by_facts = {"token_f1": 0.9}, {"token_f1": 0.9, "gold_fact_coverage": 0.5}
-    right = {**overlaps("In May 1889.", "in May 1889"), "token_f1": 1.0}
-    wrong = {**overlaps("In June 1900.", "in May 1889"), "token_f1": 0.3}
-    assert 0.2 < correctness_estimate(open_case, words=4) < 0.8
-    assert math.isnan(correctness_estimate(open_case, words=5))
-    assert 0.2 < correctness_estimate(by_facts, words=5) < 0.8
-    assert correctness_estimate(right, words=14) > 0.8
-    assert correctness_estimate(wrong, words=14) < 0.2
-    assert math.isnan(correctness_estimate(right, words=15))

@@ -220,8 +220,8 @@ def test_cases_that_do_not_pass_have_reasons() -> None:
     scores, reasons = decide_overall(DATASET, ANSWERS, SCORES)
     assert reasons == {
         "q1": ("semantic similarity 0.62 < 0.70", "missing keywords: spring"),
-        "q2": ("citations that hold 0.00 < 0.80",),
-        "q4": ("citations that hold 0.00 < 0.80",),
+        "q2": ("citation_content 0.00 < 0.80",),
+        "q4": ("citation_content 0.00 < 0.80",),
     }
     failed = scores.query("measure == 'pass_rate' and value == 0")["query_id"]
     assert failed.tolist() == list(reasons)
@@ -374,3 +374,15 @@ def test_a_missing_fact_is_named_by_its_first_wording() -> None:
     case = Case("q", "Who?", gold_facts=(("Eiffel", "Gustave"), ("1889", "89")))
     reasons = failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
     assert reasons == ["missing gold facts: Eiffel"]
+
+
+@pytest.mark.parametrize(("n", "named"), [(3, "d0, d1, d2"), (4, "d0, d1, d2 and 1 more")])
+def test_three_documents_that_were_not_retrieved_are_named(n: int, named: str) -> None:
+    reasons = failure_reasons(
+        Case("q", "Who?"),
+        Answer("q", "Yes."),
+        {"expected_document": 0.0},
+        relevant={f"d{i}": 1 for i in range(n)},
+        thresholds={"expected_document": 1.0},
+    )
+    assert reasons == [f"expected document not retrieved: {named}"]

@@ -209,7 +209,7 @@ def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             "eval",
             "--test-set",
             "pets.json",
-            "--corpus",
+            "--docs",
             "docs",
             "--perspective",
             "retrieval",
@@ -226,7 +226,7 @@ def test_the_series_of_an_evaluation_is_its_dataset_and_system(
     evaluated: Callable[..., str],
 ) -> None:
     for output in ("monday", "tuesday"):
-        evaluated("--system", "mine.jsonl", "--output", output)
+        evaluated("mine.jsonl", "--output", output)
     evaluated("--output", "wednesday")
     evaluated("--suite", "smoke", "--category", "")
     database = evaluated(RAGBENCH_SERIES="ours")
@@ -237,10 +237,10 @@ def test_the_series_of_an_evaluation_is_its_dataset_and_system(
 
 
 def test_a_run_has_failed_only_by_a_target_of_its_user(evaluated: Callable[..., str]) -> None:
-    evaluated("--system", "mine.jsonl", "--output", "first")  # misses the default nDCG@5
-    evaluated("--system", "mine.jsonl", "--fail-under", "RR=0.9")
+    evaluated("mine.jsonl", "--output", "first")  # misses the default nDCG@5
+    evaluated("mine.jsonl", "--fail-under", "RR=0.9")
     evaluated("--fail-under", "RR=0.9")
-    database = evaluated("--system", "mine.jsonl", "--baseline", "results/eval/first")
+    database = evaluated("mine.jsonl", "--baseline", "results/eval/first")
     runs = history(limit=0, database=database)
     assert [None if one is pd.NA else bool(one) for one in runs["passed"]][::-1] == [
         None,

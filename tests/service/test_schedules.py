@@ -233,7 +233,7 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
     assert Path(run["location"]).is_relative_to(tmp_path / "results" / "eval" / "acme" / "nightly")
     row, _, cases = run_of(run["run"])
     settings = json.loads(row["parameters"])["settings"]
-    assert (run["client_id"], len(cases), settings["sample"], settings["seed"]) == (
+    assert (run["client_id"], len(cases), settings["limit"], settings["seed"]) == (
         "acme",
         12,
         12,
@@ -362,7 +362,7 @@ def test_a_schedule_for_every_client_evaluates_the_files_of_each(
         ]
         (folder / "set.json").write_text(json.dumps(cases))
     monkeypatch.chdir(tmp_path)
-    command = ("eval", "--test-set", "set.json", "--corpus", "docs", "--perspective", "retrieval")
+    command = ("eval", "--test-set", "set.json", "--docs", "docs", "--perspective", "retrieval")
     printed("schedule", "add", "nightly", "* * * * *", "--client", "*", "--", *command)
     assert len(run_due(now=datetime.now(UTC) + timedelta(minutes=2))) == 2
     runs = history()

@@ -58,6 +58,7 @@ def test_halves_that_disagree_are_reported() -> None:
     matrix[1, order[25:]] = 1.0
     found = held_out(frames(matrix), measure="RR")
     assert (found.chosen, found.mean_choosing, found.mean) == ("c00", 1.0, 0.0)
+    assert "against the runner-up c01 -1.000" in found.sentence, "on the half that did not choose"
     assert "would have chosen c01: these queries do not settle which is best" in found.sentence
 
 

@@ -133,13 +133,13 @@ def test_power_without_bounds_is_that_of_students_test_of_few_pairs(n: int) -> N
 
 
 def test_two_pairs_are_the_fewest() -> None:
-    """Student's t with one degree of freedom may decide; one pair may not."""
+    """Student's t with one degree of freedom may decide."""
     certain = Pilot(40_000, 1.0, math.inf)
-    assert certain.power(20.0, 1, 0.05) == 0.0
     assert certain.power(20.0, 2, 0.05) == pytest.approx(
         nct.sf(t.isf(0.025, 1), 1, 20 * math.sqrt(2)), abs=0.005
     )
-    assert required(Pilot(2, 1.0, math.inf), 1e4) == 2
+    assert math.isfinite(Pilot(2, 1.0, math.inf).detectable())
+    assert math.isnan(Pilot(1, math.nan, math.inf).detectable())
 
 
 def test_a_pilot_of_0_and_1_leaves_the_rate_that_differs_open() -> None:

@@ -160,7 +160,7 @@ def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signa
         write_grid(tmp_path / "notebooks", "[axes]\npause = [0.0, 600.0]"),
         tmp_path / "results",
     )
-    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(out)]
+    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--output", str(out)]
     client = subprocess.Popen(
         [*command, "--executor", "dask://local?workers=2"], start_new_session=True, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "SWEEP_OF_A_TEST": str(out)},

@@ -152,7 +152,7 @@ class Finished:
                 "ragbench",
                 "sweep",
                 str(self.grid),
-                "--out",
+                "--output",
                 str(self.out),
             ]
             done = subprocess.run(command, capture_output=True, text=True)
@@ -228,7 +228,7 @@ def test_a_plan_after_the_sweep_has_nothing_to_send(finished: Finished) -> None:
 def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> None:
     grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
     done = runner.invoke(
-        app, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--dry-run", "--max-cost", "5"]
+        app, ["sweep", str(grid), "--output", str(tmp_path / "out"), "--dry-run", "--max-cost", "5"]
     )
     assert done.exit_code == 0, done.output
     for line in (
@@ -392,7 +392,15 @@ def test_the_key_is_in_nothing_that_a_failing_sweep_writes(
     }
     server.reply = lambda asked: wire.Answered(error, status=401)
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
-    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "ragbench",
+        "sweep",
+        str(grid),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "2 requests to a language model failed, the first: openai:m:" in done.stderr
@@ -415,7 +423,7 @@ def test_a_cassette_gives_the_same_bytes_without_server_and_key(
     monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
     done = runner.invoke(app, ["cache", "import", str(finished.cassette)])
     assert done.output == "20 replies added, 0 known already\n"
-    options = ["--out", str(tmp_path / "out"), "--offline", "--jobs", "2"]
+    options = ["--output", str(tmp_path / "out"), "--offline", "--jobs", "2"]
     done = runner.invoke(app, ["sweep", str(finished.grid), *options])
     assert done.exit_code == 0, done.output
     assert scores_of(tmp_path / "out" / "tiny") == scores_of(finished.results)
@@ -451,7 +459,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(
     server: Any, wire: Any, tmp_path: Path
 ) -> None:
     grid = write_grid(tmp_path / "notebooks", '[axes]\nprompt = ["cited", "plain", "concise"]')
-    command = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--max-cost"]
+    command = ["sweep", str(grid), "--output", str(tmp_path / "out"), "--jobs", "1", "--max-cost"]
     # Each reply costs 1.2 dollars. Before it was sent it might have cost some 4: a token for each
     # byte of the prompt.
     server.reply = lambda asked: wire.Answered(wire.openai("It is so [1].", read=1000, written=200))
@@ -533,7 +541,7 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
         "ragbench",
         "sweep",
         str(grid),
-        "--out",
+        "--output",
         str(tmp_path / "out"),
         "--jobs",
         "2",

@@ -84,9 +84,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
         own = folder / name
         grid = write_grid(own, GRID.format(name, json.dumps(prompts)))
         (own / "answers.jsonl").write_text("".join(part), encoding="utf-8")
-        found[f"sweep-{name}"] = ["sweep", str(grid), "--out", str(own / "out"), "--jobs", "1"]
+        found[f"sweep-{name}"] = ["sweep", str(grid), "--output", str(own / "out"), "--jobs", "1"]
         found["eval"] = [
-            "eval", "--test-set", "pydoc", "--system", str(own / "answers.jsonl"), "--perspective", "answer",
+            "eval", "--test-set", "pydoc", str(own / "answers.jsonl"), "--perspective", "answer",
             "--judge", "openai:j", "--criteria", "correctness", "--output", str(own / "eval"), "--force",
         ]  # fmt: skip
     return found

@@ -192,7 +192,7 @@ def test_a_dry_run_counts_the_questions_of_every_arm(arms: Any) -> None:
     assert len(arms["planned"].to_run) == 5
     assert len(arms["server"].asked) == 6, "each question once"
     done = CliRunner().invoke(
-        app, ["sweep", str(arms["grid"]), "--out", str(arms["root"] / "new"), "--dry-run"]
+        app, ["sweep", str(arms["grid"]), "--output", str(arms["root"] / "new"), "--dry-run"]
     )
     assert "6 questions would be sent to service" in done.output
 
@@ -317,7 +317,7 @@ def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(
     grid.write_text(re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
         "baseline", "# baseline"))  # fmt: skip
     results = tmp_path / "results"
-    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(results)]
+    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--output", str(results)]
     running = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

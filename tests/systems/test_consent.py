@@ -89,7 +89,7 @@ def test_leave_is_remembered_for_this_content(
 
 def test_yes_prints_what_is_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_YES", "0")  # set back at the end of the test
-    command = ["eval", "--system", str(file), "--test-set", "pydoc", "--dry-run"]
+    command = ["eval", str(file), "--test-set", "pydoc", "--dry-run"]
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code == 2
     assert "--yes" in refused.output

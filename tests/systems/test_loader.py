@@ -113,7 +113,7 @@ def test_a_class_that_takes_chunks_is_a_retriever(
         one.text for one in ask(Pipeline(pydoc), pydoc)
     ]
     done = CliRunner().invoke(
-        app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"]
+        app, ["eval", "my_retrievers:Mine", "--limit", "4", "--output", "out"]
     )
     assert done.exit_code in (0, 1), done.output
     assert rb.load_results("results/eval/out").leaderboard()["nDCG@10"].notna().all()
@@ -124,7 +124,7 @@ def test_a_class_that_needs_something_else_is_refused_in_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_needs.py").write_text(RETRIEVER)
-    done = CliRunner().invoke(app, ["eval", "--system", "my_needs:Needy"])
+    done = CliRunner().invoke(app, ["eval", "my_needs:Needy"])
     assert done.exit_code == 2
     assert "my_needs:Needy" in done.stderr
     assert "Traceback" not in done.stderr

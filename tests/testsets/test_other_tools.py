@@ -80,7 +80,7 @@ def test_convert_matches_contexts_and_names_those_that_are_nowhere(tmp_path: Pat
         "convert",
         str(tmp_path / "mine.jsonl"),
         str(tmp_path / "mine.yaml"),
-        "--corpus",
+        "--docs",
         str(docs),
     ]
     with pytest.warns(DataWarning, match="in no document of the corpus"):

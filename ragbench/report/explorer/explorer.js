@@ -333,8 +333,8 @@ function explore(root, data, onSelect = () => {}, linked = false) {
     detail.replaceChildren(); // which would write null as a text
     build(detail, {}, [
       h("p", { class: "steps" }, back, step("← previous", -1), step("next →", 1), h("label", { "data-i": i }, box, " select")),
-      h("h3", {}, one.text), h("p", { class: "soft" }, meta),
-      one.reference ? h("div", {}, h("h4", {}, "Reference answer"), h("p", { class: "quote" }, one.reference)) : null,
+      h("h2", {}, one.text), h("p", { class: "soft" }, meta),
+      one.reference ? h("div", {}, h("h3", {}, "Reference answer"), h("p", { class: "quote" }, one.reference)) : null,
       h("div", { class: "sides" }, scoreTable(i), evidence(one)),
       h("div", { class: "sides" }, ...sides.map((side, number) => drawSide(one, side, number)))]);
     detail.scrollTop = 0;
@@ -352,7 +352,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
     const rest = Object.keys(scores).filter((name) => !main.includes(name)).sort();
     const all = h("details", { ontoggle: () => all.children.length < 2 && all.append(table(rest)) },
       h("summary", {}, `other measures (${rest.length})`));
-    return h("div", {}, h("h4", {}, "Scores"), table(main), rest.length ? all : null);
+    return h("div", {}, h("h3", {}, "Scores"), table(main), rest.length ? all : null);
   }
 
   const placed = (side) => (side.contexts ?? []).filter((one) => one.place && !one.unplaced);
@@ -373,7 +373,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
       const states = one.sides.map((side, i) => `${pair ? `${"AB"[i]}: ` : ""}${reach(side, span)}`).join(", ");
       return h("li", {}, h("span", { class: "soft" }, `${documents[span[0]].id}, characters ${span[1]} to ${span[2]}. ${states}`), h("p", { class: "quote" }, h("mark", {}, cut(span))));
     });
-    return h("div", {}, h("h4", {}, "Gold evidence"), h("ul", {}, ...items));
+    return h("div", {}, h("h3", {}, "Gold evidence"), h("ul", {}, ...items));
   }
 
   function drawSide(one, { label, checked }, number) {
@@ -387,12 +387,12 @@ function explore(root, data, onSelect = () => {}, linked = false) {
     const status = Object.entries({ Outcome: side.outcome, Error: side.error, Thresholds: passed(side), "Why not": side.reasons?.join("; "),
       "Cause of failure": causes[side.cause] ?? side.cause, Because: side.why, "Cut by the budget": side.cut?.join(", ") });
     return h("section", { class: "side" },
-      h("h4", { class: "name" }, pair ? `${"AB"[number]}: ${label}` : label),
+      h("h3", { class: "name" }, pair ? `${"AB"[number]}: ${label}` : label),
       h("dl", {}, ...status.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
-      h("h4", {}, "Answer"), h("p", { class: "quote" }, ...answer(side)), claims(side, checked),
-      lost.length ? h("h4", {}, "Evidence missing from the contexts") : null,
+      h("h3", {}, "Answer"), h("p", { class: "quote" }, ...answer(side)), claims(side, checked),
+      lost.length ? h("h3", {}, "Evidence missing from the contexts") : null,
       ...lost.map((span) => h("p", { class: "quote" }, ...highlighted(span, missing(side, span), "del", { class: "lost" }))),
-      h("h4", {}, `Contexts (${contexts.length})`), h("ol", {}, ...contexts));
+      h("h3", {}, `Contexts (${contexts.length})`), h("ol", {}, ...contexts));
   }
 
   /** The answer with its unsupported claims marked where they occur in it word for word. */
@@ -409,7 +409,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
 
   function claims(side, checked) {
     const rows = (side.claims ?? []).map(([claim, by]) => h("li", {}, h("span", { class: "doubt" }, claim), h("span", { class: "soft" }, ` (by ${by})`)));
-    return rows.length ? h("div", {}, h("h4", {}, "Unsupported claims"), h("ul", {}, ...rows)) : h("p", { class: "soft" }, checked ? "No unsupported claim was found." : "Its claims were not checked one by one.");
+    return rows.length ? h("div", {}, h("h3", {}, "Unsupported claims"), h("ul", {}, ...rows)) : h("p", { class: "soft" }, checked ? "No unsupported claim was found." : "Its claims were not checked one by one.");
   }
 
   // --- all together ------------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
   const title = sides.map((side, i) => h("span", { class: "name" }, pair ? `${"AB"[i]}: ${side.label}` : side.label));
   root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves the keys to the explorer
   root.append(
-    h("header", {}, h("h2", {}, ...title), conclusion, bar, ...data.notes.map((note) => h("p", { class: "note" }, note))),
+    h("header", {}, h("h1", {}, ...title), conclusion, bar, ...data.notes.map((note) => h("p", { class: "note" }, note))),
     form,
     h("div", { class: "columns" },
       h("div", { class: "overview" },

@@ -372,7 +372,7 @@ def templates(**options: Any) -> Environment:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    environment = Environment(  # nosec B701: pages pass autoescape=True; the others are Markdown
         loader=PackageLoader("ragbench.report.page", "."),
         undefined=StrictUndefined,
         trim_blocks=True,

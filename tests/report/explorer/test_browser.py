@@ -103,7 +103,7 @@ def test_hostile_texts_are_texts(browser: Browser, large_file: Path) -> None:
     for number, hostile in enumerate(HOSTILE):
         page.fill("input[type=search]", f"q{number:04}")
         page.locator(".list li button").first.click()
-        assert hostile in page.locator(".detail h3").evaluate("node => node.textContent")
+        assert hostile in page.locator(".detail h2").evaluate("node => node.textContent")
     assert page.evaluate("window.hacked") is None
     assert page.locator("iframe, .rb-explorer img, .rb-explorer script").count() == 0
     assert opened.complaints == []
@@ -158,7 +158,7 @@ def test_filters_and_marks_of_the_plot(small: Opened) -> None:
     assert not re.search("null|undefined|NaN", page.locator("#explorer").inner_text())
     page.get_by_role("button", name="Reset filters").click()
     page.locator("svg .mark.better").click()
-    assert page.locator(".detail h3").inner_text() == "How high is it?"
+    assert page.locator(".detail h2").inner_text() == "How high is it?"
     assert page.locator("svg text.title").all_text_contents() == ["A: a", "B: b"]
 
 
@@ -166,10 +166,10 @@ def test_it_works_by_keyboard(small: Opened) -> None:
     page = small.page
     page.locator(".list button").first.focus()
     page.keyboard.press("Enter")
-    seen = [page.locator(".detail h3").inner_text()]
+    seen = [page.locator(".detail h2").inner_text()]
     for key in ("ArrowDown", "ArrowDown", "Home"):
         page.keyboard.press(key)
-        seen.append(page.locator(".detail h3").inner_text())
+        seen.append(page.locator(".detail h2").inner_text())
     assert seen == ["Who paid?", "When did it open?", "How high is it?", "Who paid?"]
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Space")
@@ -235,12 +235,12 @@ def test_the_address_names_the_open_question(
     file = explore(results, dataset=dataset).write(tmp_path / "linked.html")
     page = browser.new_page()
     page.goto(f"{file.as_uri()}#q-q2")
-    assert page.locator(".detail h3").inner_text() == "How high is it?"
+    assert page.locator(".detail h2").inner_text() == "How high is it?"
     page.locator(".list li", has_text="Who paid?").locator("button").click()
     assert page.url.endswith("#q-q3")
     page.evaluate("location.hash = '#q-q1'")
     page.wait_for_function(
-        "document.querySelector('.detail h3').textContent === 'When did it open?'"
+        "document.querySelector('.detail h2').textContent === 'When did it open?'"
     )
     page.goto(f"{file.as_uri()}#q-elsewhere")
     assert page.locator(".list li").count() == 3

@@ -273,9 +273,7 @@ def test_an_unknown_field_is_refused(
     call: Call, path: str, body: dict[str, Any], field: str
 ) -> None:
     refused = call("POST", path, body, status=422)["detail"]
-    assert [problem["loc"][-1] for problem in refused if problem["type"] == "extra_forbidden"] == [
-        field
-    ]
+    assert f"{field}: Extra inputs are not permitted" in refused
 
 
 def test_the_sample_test_cases_pass_with_the_defaults(call: Call) -> None:

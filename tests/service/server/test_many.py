@@ -204,7 +204,7 @@ def wanted_jobs(root: Path, database: str, number: int) -> list[str]:
     command = [
         "eval",
         f"--test-set={place}",
-        "--system=bm25",
+        "bm25",
         "--perspective=retrieval",
         "--suite=smoke",
     ]
