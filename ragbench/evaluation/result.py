@@ -299,7 +299,7 @@ class Result(Decisions):
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         return self.questions[_QUESTION].join(wide, on="query_id")
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.to_frame().to_dict("records"))
 
     def __repr__(self) -> str:

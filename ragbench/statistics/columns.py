@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,22 @@ def check_alpha(alpha: float) -> None:
         )
 
 
-def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
+class HasScores(Protocol):
+    """A result."""
+
+    @property
+    def scores(self) -> pd.DataFrame: ...
+
+
+Scores = pd.DataFrame | HasScores
+
+
+def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
     """Map each measure to its values by query_id, NaN where unscored; both in the order of
     `scores`.
     """
     columns = ["query_id", "measure", "value"]
-    if not isinstance(scores, pd.DataFrame):  # a result has them
-        scores = getattr(scores, "scores", scores)
+    scores = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
     if not isinstance(scores, pd.DataFrame):
         raise DataError(
             f"{what} must be a DataFrame with the columns {columns}, not {type(scores).__name__}"
@@ -113,7 +122,7 @@ class Pairs(NamedTuple):
 Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 
 
-def tables_of(scores_by_name: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.Series[float]]]:
+def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
     """Map name to measure to values by query_id."""
     return {
         name: by_measure(scores, f"scores of {name!r}") for name, scores in scores_by_name.items()

@@ -14,6 +14,7 @@ from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     Floats,
     Pairs,
+    Scores,
     adjusted_p_values,
     bounds_of,
     by_measure,
@@ -35,7 +36,7 @@ from ragbench.statistics.intervals import (
 from ragbench.statistics.power import Pilot
 
 
-def summarise(scores: pd.DataFrame, *, alpha: float = 0.05) -> pd.DataFrame:
+def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
     """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high,
     n_scored, n.
 
@@ -93,8 +94,8 @@ def mcnemar_p_value(only_before: int, only_after: int) -> float:
 
 
 def compare(
-    baseline: pd.DataFrame,
-    contender: pd.DataFrame,
+    baseline: Scores,
+    contender: Scores,
     *,
     measures: Sequence[str] | None = None,
     alpha: float = 0.05,
@@ -154,7 +155,7 @@ def compare(
 
 
 def compare_all(
-    scores_by_name: Mapping[str, pd.DataFrame],
+    scores_by_name: Mapping[str, Scores],
     baseline: str,
     *,
     measures: Sequence[str] | None = None,
