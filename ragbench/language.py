@@ -34,7 +34,7 @@ that is written without spaces.
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
 _INVISIBLE = regex.compile("[\u00ad\u200c\u200d]")  # soft hyphen, what joins letters or does not
-DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
+_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
@@ -54,8 +54,16 @@ def _normalised(text: str) -> str:
 
 
 def _fold_case(text: str) -> str:
-    cased = text.casefold().replace("i\u0307", "i")
-    return str(DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), cased))
+    return ascii_digits(text.casefold().replace("i\u0307", "i"))
+
+
+def ascii_digits(text: str) -> str:
+    """Return a text with digits of every script as 0 to 9.
+
+    >>> ascii_digits("٣٥")
+    '35'
+    """
+    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
 
 
 def words(text: str) -> list[str]:

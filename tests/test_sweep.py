@@ -46,9 +46,7 @@ names = [f"q{i}" for i in range(12)]
 dataset = Dataset(
     "tiny", "test", {n: Document(n, n) for n in names}, [Case(n, n) for n in names], {n: {n: 1} for n in names}
 )
-timings = Timings()
-with timings("search"):
-    run = {n: ({n: 1 / 3} if i < 12 * quality else {}) for i, n in enumerate(names)}
+run = {n: ({n: 1 / 3} if i < 12 * quality else {}) for i, n in enumerate(names)}
 frame = {"query_id": names, "measure": "nDCG@10", "value": [1.0 if run[n] else 0.0 for n in names]}
 time.sleep(pause)
 """
@@ -67,7 +65,7 @@ SAVE = """
 if behaviour != "forget":
     parameters = {"quality": quality, "behaviour": behaviour, "pause": pause, "seed": seed}
     result = new_result(
-        parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame), timings=timings
+        parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame)
     )
     save(result, results_dir)
 """

@@ -162,7 +162,8 @@ def read_outcome(text: str) -> str:
     n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))  # two are a word
     if len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION:
         return "success"
-    plain = _any_apology().sub("", _APOLOGY.sub("", plain))
+    plain = _of_any("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*").sub("", _APOLOGY.sub("", plain))
+    plain = _of_any("but", r"^(?:%s)\b[\s,،、，]*").sub("", plain)
     if _REFUSES.search(plain):
         return "blocked"
     plain = _FROM.sub("", plain)
@@ -175,7 +176,7 @@ def read_outcome(text: str) -> str:
 def _abstains_elsewhere(opening: str) -> bool:
     """Return True if a first sentence in another language than English abstains."""
     opening = folded(opening)
-    if _unknown().search(opening):
+    if _of_any("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
         return True
     if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
@@ -206,21 +207,11 @@ def _part_of(code: str, part: str) -> re.Pattern[str]:
     return re.compile(whole if is_whole else folded(phrases))
 
 
-def _in_any(part: str) -> str:
+@lru_cache
+def _of_any(part: str, pattern: str) -> re.Pattern[str]:
+    """Return a pattern with the phrases of all languages for "%s"."""
     phrases = (getattr(language, part) for language in LANGUAGES.values())
-    return folded("|".join(filter(None, phrases)))
-
-
-@lru_cache
-def _unknown() -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-zà-ÿ])(?:{_in_any('unknown')})")
-
-
-@lru_cache
-def _any_apology() -> re.Pattern[str]:
-    return re.compile(
-        rf"^(?:{_in_any('sorry')})\b[\s,.:;!،。、！，-]*(?:(?:{_in_any('but')})[\s,،、，]*)?"
-    )
+    return re.compile(pattern % folded("|".join(filter(None, phrases))))
 
 
 _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")

@@ -185,12 +185,10 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
     values = []
     for texts in contexts:
         n = len(sample := _sample(texts))
-        vectors = vectorizer.transform(sample) if n > 1 else None
-        mean = (
-            0.0
-            if vectors is None
-            else ((vectors @ vectors.T).sum() - vectors.power(2).sum()) / (n * (n - 1))
-        )
+        mean = 0.0
+        if n > 1:
+            vectors = vectorizer.transform(sample)
+            mean = ((vectors @ vectors.T).sum() - vectors.power(2).sum()) / (n * (n - 1))
         values.append(round(min(max(float(mean), 0.0), 1.0), 9) if texts else math.nan)
     return values
 

@@ -22,6 +22,13 @@ STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total"
 MIN_CONFIDENCE = 0.5
 """An answer of a lower confidence is uncertain."""
 
+_LABELS = {  # measure -> the label that it needs
+    "outcome_correct": "expected_outcome",
+    "required_flags": "required_flags",
+    "forbidden_flags_absent": "forbidden_flags",
+    "min_citations": "min_citations",
+    "latency_in_budget": "latency_budget_ms",
+}
 _SAME_STAGE = {"search": "retrieve"}
 
 _PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
@@ -218,12 +225,11 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
             if answer.usage and (cost := cost_of(answer.usage)) is not None:
                 row["cost_usd"] = cost
         rows[case.query_id] = row
-    has_rows = {
-        "outcome_correct": any(case.expected_outcome for case in cases),
-        "required_flags": any(case.required_flags for case in cases),
-        "forbidden_flags_absent": any(case.forbidden_flags for case in cases),
-        "min_citations": any(case.min_citations is not None for case in cases),
-        "latency_in_budget": any(case.latency_budget_ms for case in cases),
-        "cost_usd": any(row.get("cost_usd", math.nan) >= 0 for row in rows.values()),
-    }
-    return tidy_cases(cases, (measure for measure, has in has_rows.items() if has), rows)
+    measures = [
+        measure
+        for measure, label in _LABELS.items()
+        if any(getattr(case, label) or getattr(case, label) == 0 for case in cases)
+    ]
+    if any("cost_usd" in row for row in rows.values()):
+        measures.append("cost_usd")
+    return tidy_cases(cases, measures, rows)

@@ -29,6 +29,25 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
+__all__ = [
+    "CAUSE_COLOURS",
+    "STAGE_COLOURS",
+    "Style",
+    "colour_of",
+    "legend_below",
+    "new_axes",
+    "new_figure",
+    "plot_budget_curves",
+    "plot_cause_shares",
+    "plot_causes",
+    "plot_decision",
+    "plot_means",
+    "plot_span_coverage",
+    "plot_trend",
+    "style_legend",
+    "styles",
+]
+
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442 #000000".split()
 )

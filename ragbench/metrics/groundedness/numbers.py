@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from ragbench.generation.citations import without_citations
-from ragbench.language import DIGIT, UNSPACED, Language, detect_language
+from ragbench.language import UNSPACED, Language, ascii_digits, detect_language
 
 _TABLES = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]
@@ -151,7 +150,7 @@ def _in_english_notation(text: str, language: Language) -> str:
     """
     if text.isascii() and "," not in text and not re.search(r"\d\.\d{3}", text):
         return text
-    line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text).translate(_MARKS)
+    line = ascii_digits(text).translate(_MARKS)
     return language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
 
 
@@ -242,10 +241,7 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     >>> [n.text for n in numeric_fabrications("3,000 came.", ["2,987 visitors came."])]
     ['3,000']
     """
-    readings: dict[int, list[Number]] = {}
-    for number in _numbers(answer, _language(tuple(contexts))):
-        if number.checked:
-            readings.setdefault(number.start, []).append(number)
+    readings = _readings(answer, tuple(contexts))
     of_contexts = _known(tuple(contexts)) if readings else ()
     return [
         same[0]
@@ -264,9 +260,17 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
     >>> numeric_support("2,987 came in 1889, 12% by rail, for 3 days.", ["In May 1889, 2987 came for three days."])
     0.75
     """
-    numbers_of_answer = _numbers(answer, _language(tuple(contexts)))
-    n = len({number.start for number in numbers_of_answer if number.checked})
+    n = len(_readings(answer, tuple(contexts)))
     return 1 - len(numeric_fabrications(answer, contexts)) / n if n else math.nan
+
+
+def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]:
+    """Return the checked numbers of an answer by their places; a short one is read as its contexts."""
+    readings: dict[int, list[Number]] = {}
+    for number in _numbers(answer, _language(contexts)):
+        if number.checked:
+            readings.setdefault(number.start, []).append(number)
+    return readings
 
 
 @lru_cache(maxsize=256)

@@ -88,8 +88,6 @@ def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> flo
     0.6666666666666666
     """
     labels, values = _checked(harmful, scores)
-    if not 0 <= fpr <= 1:
-        raise DataError(f"fpr is {fpr!r}; expected a rate in [0, 1]")
     bad, good = values[labels], values[~labels]
     if not len(bad) or not len(good):
         return math.nan

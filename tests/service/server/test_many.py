@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -427,7 +427,7 @@ def test_under_load_and_kills_every_acknowledged_write_is_there(
                 time.sleep(0.2)
 
     with ThreadPoolExecutor(_CLIENTS) as pool:
-        users = []
+        users = list[Future[None]]()
         while time.monotonic() < end:
             with serving(root, database, "--jobs", "0") as (address[0], process):
                 users = users or [pool.submit(use, number) for number in range(_CLIENTS)]
