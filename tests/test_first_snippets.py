@@ -317,12 +317,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a frame without texts": (lambda: rb.chunk(pd.DataFrame({"doc_id": [1]})), "has no 'text'"),
     "beir's order": (
-        lambda: rb.evaluate(CORPUS, QUERIES, QRELS),  # type: ignore[call-overload]
+        lambda: rb.evaluate(CORPUS, QUERIES, QRELS),  # type: ignore[arg-type]
         "evaluate((corpus, queries, qrels), system)",
     ),
     "a number as data": (lambda: rb.evaluate(7), "the data is int"),
     "another tool's keyword": (
-        lambda: rb.evaluate(data(), metrics=["nDCG@10"]),  # type: ignore[call-overload]
+        lambda: rb.evaluate(data(), metrics=["nDCG@10"]),  # type: ignore[call-arg]
         "'metrics' is 'measures' here",
     ),
     "a measure of ragas": (

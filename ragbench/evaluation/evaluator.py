@@ -113,8 +113,9 @@ def evaluate(
         several: Any = [evaluate(dataset, each, spec, **options) for each in system]
         return Results(several)  # type: ignore[return-value]  # so that one system gives a Result
     if isinstance(system, Mapping):
+        settings: dict[str, Any] = {**options}
         several = [
-            evaluate(dataset, each, spec, **{**options, "name": name})
+            evaluate(dataset, each, spec, **{**settings, "name": name})
             for name, each in system.items()
         ]
         return Results(several)  # type: ignore[return-value]
