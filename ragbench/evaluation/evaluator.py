@@ -109,7 +109,7 @@ def evaluate(
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
-    if isinstance(system, list) and not isinstance(next(iter(system), None), Answer | Mapping):
+    if isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
         several: Any = [evaluate(dataset, each, spec, **options) for each in system]
         return Results(several)  # type: ignore[return-value]  # so that one system gives a Result
     if isinstance(system, Mapping):
@@ -120,7 +120,7 @@ def evaluate(
         ]
         return Results(several)  # type: ignore[return-value]
     if not isinstance(dataset, Dataset | str | Path):
-        if not system and not isinstance(dataset, tuple):
+        if system == "" and not isinstance(dataset, tuple):
             system = _recorded(dataset)
         dataset = dataset_of(dataset)
     of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}  # type: ignore[misc]
@@ -130,7 +130,7 @@ def evaluate(
     )
     output = ask_all(
         plan.dataset,
-        _system_of(system or "bm25", plan.dataset, of_pipeline),
+        _system_of("bm25" if system == "" else system, plan.dataset, of_pipeline),
         plan.spec,
         criteria=plan.criteria,
         journal=journal,
