@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Unpack, overload
+from typing import Any, Unpack
 
 import pandas as pd
 
@@ -50,34 +50,15 @@ from ragbench.types import Answer, Dataset, System
 SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
 
 
-@overload
 def evaluate(
     dataset: Any,
-    system: list[str] | list[System] | Mapping[str, SystemLike],
-    spec: EvaluationSpec | None = None,
-    *,
-    journal: str | Path = "",
-    **options: Unpack[PipelineOptions],
-) -> Results: ...
-@overload
-def evaluate(
-    dataset: Any,
-    system: SystemLike = "",
+    system: SystemLike | list[str] | Mapping[str, SystemLike] = "",
     spec: EvaluationSpec | None = None,
     *,
     parameters: Mapping[str, Any] = MappingProxyType({}),
     journal: str | Path = "",
     **options: Unpack[PipelineOptions],
-) -> Result: ...
-def evaluate(
-    dataset: Any,
-    system: Any = "",
-    spec: EvaluationSpec | None = None,
-    *,
-    parameters: Mapping[str, Any] = MappingProxyType({}),
-    journal: str | Path = "",
-    **options: Unpack[PipelineOptions],
-) -> Result | Results:
+) -> Result:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
@@ -129,12 +110,14 @@ def evaluate(
             "scores a run"
         )
     if isinstance(system, list) and not isinstance(next(iter(system), None), Answer | Mapping):
-        return Results(evaluate(dataset, one, spec, journal=journal, **options) for one in system)
+        several: Any = [evaluate(dataset, each, spec, **options) for each in system]
+        return Results(several)  # type: ignore[return-value]  # so that one system gives a Result
     if isinstance(system, Mapping):
-        return Results(
+        several = [
             evaluate(dataset, each, spec, **{**options, "name": name})
             for name, each in system.items()
-        )
+        ]
+        return Results(several)  # type: ignore[return-value]
     if not isinstance(dataset, Dataset | str | Path):
         if not system and not isinstance(dataset, tuple):
             system = _recorded(dataset)
