@@ -744,7 +744,7 @@ def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_k
 ) -> None:
     server = loopback(lambda request: wire.Answered({"answer": "x" * 3_000, "contexts": []}))
     write_service(place, server.url)
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "service.toml",
+    options = ["--test-set", "tests.json", "--docs", "docs", "service.toml",
                "--output", "mine", "--perspective", "retrieval,answer"]  # fmt: skip
     full = limited(place, 5_000, *options)
     assert full.returncode == 2, full.stderr
@@ -763,7 +763,7 @@ def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_k
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_a_result_that_cannot_be_written_is_one_sentence_and_2(place: Path) -> None:
-    options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "good.jsonl"]
+    options = ["--test-set", "tests.json", "--docs", "docs", "good.jsonl"]
     full = limited(place, 2_000, *options, "--output", "mine", "--perspective", "retrieval")
     assert full.returncode == 2, full.stderr
     assert "Traceback" not in full.stderr
@@ -775,7 +775,7 @@ def test_a_summary_that_cannot_be_written_changes_no_verdict(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/dev/full")
-    code, output = run("--system", "good.jsonl", "--output", "mine")
+    code, output = run("good.jsonl", "--output", "mine")
     assert code == 0, output
     assert "The summary /dev/full cannot be written: No space left on device" in output
 
@@ -788,7 +788,7 @@ def test_a_history_that_cannot_be_written_changes_no_verdict(
     for database in ("/dev/full", "/proc/no/such.sqlite", str(place)):
         monkeypatch.setenv("RAGBENCH_DATABASE", database)
         with pytest.warns(DataWarning, match="the run is not in the history"):
-            code, output = run("--system", "good.jsonl", "--output", "mine", "--force")
+            code, output = run("good.jsonl", "--output", "mine", "--force")
         assert code == 0, output
         assert load_result(place / "results" / "eval" / "mine").passed
 

@@ -111,7 +111,7 @@ class RunBody(
             "baseline": baseline,
         }
         if folder.corpus.is_file() and (path.parent == folder.sent or not load(path).corpus):
-            options["corpus"] = folder.corpus
+            options["docs"] = folder.corpus
         return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
 
     def _targets_file(self, folder: Folder) -> str:

@@ -114,8 +114,14 @@ class _Config(BaseModel):
 
     def command(self) -> list[str]:
         """Return the arguments of ragbench."""
-        values = self.model_dump(exclude={"zone", "alert_threshold"}, exclude_defaults=True)
-        return ["eval", *(f"--{name.replace('_', '-')}={value}" for name, value in values.items())]
+        values = self.model_dump(
+            exclude={"zone", "alert_threshold", "system"}, exclude_defaults=True
+        )
+        options = (
+            f"--{name.replace('_', '-').replace('corpus', 'docs')}={value}"
+            for name, value in values.items()
+        )
+        return ["eval", *filter(None, [self.system]), *options]
 
 
 class _Job(BaseModel):

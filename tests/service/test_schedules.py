@@ -259,6 +259,12 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     assert import_schedules(file, database=database) == ["nightly-rag"]
     [row] = schedules(database=database).to_dict("records")
     assert row["command"] == "eval --test-set=tests/set.yaml"
+    config = file.read_text()
+    file.write_text(config.replace("test_set:", "system: my.toml, corpus: docs, test_set:"))
+    import_schedules(file, database=database)
+    [row] = schedules(database=database).to_dict("records")
+    assert row["command"] == "eval my.toml --test-set=tests/set.yaml --docs=docs"
+    file.write_text(config)
     file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
     with pytest.raises(
         DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"

@@ -54,7 +54,7 @@ def log_in(request: Request, form: FormFields) -> Response:
     response.set_cookie(
         COOKIE,
         token,
-        max_age=int(SESSION.total_seconds()),
+        max_age=SESSION.seconds,
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
