@@ -1,7 +1,5 @@
 """`python -m ragbench` is `ragbench`."""
 
-from __future__ import annotations
-
 from ragbench.cli import app
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import re
 import pandas as pd
 
 import ragbench as rb
+from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety import detection as safety
 from ragbench.registry import ABLATIONS, find_measure
 from ragbench.types import SafetySample, Span
@@ -119,13 +120,13 @@ def emitted() -> set[str]:
         [frames[name] for name in ("score_answers", "score_context", "score_groundedness")]
     )
     weights = dict.fromkeys(rb.evaluation.load_targets().weights, 1.0)
-    frames["score_overall"] = s.score_overall(DATA, answers, scores, weights=weights)
     frames["score_own"] = pd.DataFrame(
         columns=["query_id", "measure", "value"]
     )  # the user's own names
     assert set(frames) == {name for name in s.__all__ if name.startswith("score_")}, (
         "a new scoring function: add it"
     )
+    frames["overall"], _ = decide_overall(DATA, answers, scores, weights=weights)
     frames["inputs"] = safety.detection_report(
         DATA.safety_inputs, safety.input_scores(DATA.safety_inputs)
     )

@@ -383,14 +383,9 @@ def test_hybrid_looks_deeper_than_k() -> None:
         "cat": (1.0, 0.0), "sun": (1.0, 0.0), texts[2]: (0.96, 0.28), "sea": (0.8, 0.6), texts[1]: (0.6, 0.8),
         texts[0]: (0.0, 1.0),
     }  # fmt: skip
-    hybrid = Hybrid(chunks_of(texts), FixedEmbedder(vectors), rrf_k=60)
+    hybrid = Hybrid(chunks_of(texts), FixedEmbedder(vectors))
     assert hybrid.search({"q": "cat"}, k=1)["q"] == {"d2#0": round(2 / 62, 6)}
     assert list(hybrid.search({"q": "cat"}, k=5)["q"])[:2] == ["d2#0", "d0#0"]
-
-
-def test_hybrid_refuses_a_negative_constant() -> None:
-    with pytest.raises(ConfigError, match="rrf_k is -1; expected a number of 0 or more"):
-        Hybrid([], "wordllama", rrf_k=-1)
 
 
 # --- approximate

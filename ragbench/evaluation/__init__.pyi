@@ -60,7 +60,6 @@ from .results import (
 from .spec import (
     CRITERIA,
     SUITES,
-    EvaluationOptions,
     EvaluationPlan,
     EvaluationSpec,
     spec_of,
@@ -86,7 +85,6 @@ __all__ = [
     "STAGE_OF",
     "SUITES",
     "WHERE",
-    "EvaluationOptions",
     "EvaluationPlan",
     "EvaluationSpec",
     "Result",

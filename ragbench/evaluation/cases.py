@@ -65,7 +65,7 @@ def decide(
     """Decide every case by what was measured.
 
     Where answers were looked at, `failure_reasons` decides, and the scores are those of
-    `score_overall`; labels of a perspective that was not measured are left out. Where only
+    `decide_overall`; labels of a perspective that was not measured are left out. Where only
     retrieval was, a question passes if something relevant is among the first 5.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any
 
 import pandas as pd
 
@@ -29,7 +29,7 @@ from ragbench.evaluation.result import (
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.safety import SafetyResults
-from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, PipelineOptions
+from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec
 from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
@@ -57,7 +57,7 @@ def evaluate(
     *,
     parameters: Mapping[str, Any] = MappingProxyType({}),
     journal: str | Path = "",
-    **options: Unpack[PipelineOptions],
+    **options: Any,
 ) -> Result:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
@@ -110,20 +110,19 @@ def evaluate(
             "scores a run"
         )
     if isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
-        several: Any = [evaluate(dataset, each, spec, **options) for each in system]
-        return Results(several)  # type: ignore[return-value]  # so that one system gives a Result
+        results = [evaluate(dataset, each, spec, **options) for each in system]
+        return Results(results)  # type: ignore[return-value]  # so that one system gives a Result
     if isinstance(system, Mapping):
-        settings: dict[str, Any] = {**options}
-        several = [
-            evaluate(dataset, each, spec, **{**settings, "name": name})
+        results = [
+            evaluate(dataset, each, spec, **{**options, "name": name})
             for name, each in system.items()
         ]
-        return Results(several)  # type: ignore[return-value]
+        return Results(results)  # type: ignore[return-value]
     if not isinstance(dataset, Dataset | str | Path):
         if system == "" and not isinstance(dataset, tuple):
             system = _recorded(dataset)
         dataset = dataset_of(dataset)
-    of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}  # type: ignore[misc]
+    of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}
     spec = (spec or EvaluationSpec()).replaced(**options)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation.evaluator import evaluate
-from ragbench.evaluation.spec import EvaluationOptions, EvaluationSpec
+from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.metrics.rates import wilson_interval
 from ragbench.types import Dataset, System
 
@@ -21,7 +21,7 @@ def verdict_noise(
     system: str | Path | System,
     runs: int,
     spec: EvaluationSpec | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Any,
 ) -> pd.DataFrame:
     """Evaluate a system several times, and count how often the verdict is not the usual one.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -31,7 +31,7 @@ from ragbench.registry import KS, PERSPECTIVES, Measure
 if TYPE_CHECKING:
     from ragbench.evaluation.result import Result
     from ragbench.evaluation.targets import Targets
-    from ragbench.types import Dataset, Embedder, EmbedderLike, LLMLike
+    from ragbench.types import Dataset, Embedder
 
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer, unless other criteria are named."""
@@ -150,49 +150,6 @@ def _option(
 Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]
 
 
-class EvaluationOptions(TypedDict, total=False):
-    """The fields of `EvaluationSpec` with all that each accepts, for type checkers."""
-
-    perspectives: str | Sequence[str]
-    categories: str | Sequence[str]
-    suite: str
-    limit: int
-    seed: int
-    ks: str | Sequence[int]
-    measures: str | Iterable[str | Measure]
-    embedder: EmbedderLike
-    support_model: str
-    detector: str | Callable[[str], float] | None
-    judge: LLMLike
-    criteria: str | Sequence[str]
-    n_rejudged: int
-    ablations: bool
-    fail_under: str | Mapping[str, float]
-    targets: Targets | Mapping[str, float] | str | Path | None
-    baseline: Any
-    name: str
-    concurrency: int
-
-
-class PipelineOptions(EvaluationOptions, total=False):
-    """What `evaluate` accepts: also the arguments of a `Pipeline`."""
-
-    retriever: str
-    chunker: str | Callable[..., Any]
-    chunk_size: int
-    chunk_overlap: int
-    tokenizer: str
-    language: str
-    reranker: str | Callable[..., Any]
-    depth: int
-    llm: LLMLike
-    prompt: str
-    k: int
-    max_context_tokens: int | None
-    max_tokens: int
-    temperature: float
-
-
 class EvaluationSpec(BaseModel):
     """Every option of an evaluation, checked as far as that needs no file, model or data.
 
@@ -304,22 +261,16 @@ class EvaluationSpec(BaseModel):
     )
     concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1, strict=True)
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **options: Unpack[EvaluationOptions]) -> None: ...
-
-    else:
-
-        def __init__(self, **options: Any) -> None:
-            fields = type(self).model_fields
-            if strange := [name for name in options if name not in fields]:
-                other = _ELSEWHERE.get(strange[0], strange[0])
-                hint = f" ({strange[0]!r} is {other!r} here)" if other in fields else ""
-                raise ConfigError(unknown("option", strange[0], fields) + hint)
-            try:
-                super().__init__(**options)
-            except ValidationError as exc:
-                raise ConfigError(_problem(exc)) from exc
+    def __init__(self, **options: Any) -> None:
+        fields = type(self).model_fields
+        if strange := [name for name in options if name not in fields]:
+            other = _ELSEWHERE.get(strange[0], strange[0])
+            hint = f" ({strange[0]!r} is {other!r} here)" if other in fields else ""
+            raise ConfigError(unknown("option", strange[0], fields) + hint)
+        try:
+            super().__init__(**options)
+        except ValidationError as exc:
+            raise ConfigError(_problem(exc)) from exc
 
     @property
     def perspective_names(self) -> tuple[str, ...]:

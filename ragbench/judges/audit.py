@@ -66,7 +66,6 @@ def judge_audit(
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
     n: int = 20,
-    concurrency: int = 8,
 ) -> pd.DataFrame:
     """Test a judge before it is used: seven probes with answers that differ in what should not
     matter.
@@ -136,7 +135,7 @@ def judge_audit(
             "reference answer or documents"
         )
     wrong, model = _wrong(plain), llms.load_llm(llm)
-    values = {"repeated": _repeated(plain, criterion, model, concurrency)}
+    values = {"repeated": _repeated(plain, criterion, model)}
     groups = {"as it is": [*plain, *wrong]}
     for name, text in _ADDED.items():
         groups[name] = [
@@ -145,14 +144,14 @@ def judge_audit(
         ]
     groups["empty answer"] = [replace(material, answer="") for material in plain]
     materials = [material for group in groups.values() for material in group]
-    judged = iter(verdicts(materials, criterion, model, concurrency=concurrency))
+    judged = iter(verdicts(materials, criterion, model))
     scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
     for name in _ADDED:
         values[name] = [
             None if before is None or after is None else after - before
             for before, after in zip(scores["as it is"], scores[name], strict=True)
         ]
-    values["places swapped"] = _swapped(plain, model, concurrency)
+    values["places swapped"] = _swapped(plain, model)
     values["wrong but fluent"] = scores["as it is"][len(plain) :]
     values["empty answer"] = scores["empty answer"]
     rows = [_row(probe, values[probe], criterion, len(plain)) for probe in AUDIT_BOUNDS]
@@ -170,11 +169,9 @@ def _check(criterion: str, n: int) -> None:
         raise ConfigError(f"n is {n}; expected 2 or more")
 
 
-def _repeated(
-    plain: Sequence[Material], criterion: str, model: LLM, concurrency: int
-) -> list[float | None]:
+def _repeated(plain: Sequence[Material], criterion: str, model: LLM) -> list[float | None]:
     """Return the mean distance of two verdicts on each answer."""
-    samples = verdicts(plain, criterion, model, n_samples=_REPEATS, concurrency=concurrency)
+    samples = verdicts(plain, criterion, model, n_samples=_REPEATS)
     pairs = [
         list(combinations([verdict for verdict in row if verdict is not None], 2))
         for row in samples
@@ -182,7 +179,7 @@ def _repeated(
     return [fmean(abs(a - b) for a, b in row) if row else None for row in pairs]
 
 
-def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[float | None]:
+def _swapped(plain: Sequence[Material], model: LLM) -> list[float | None]:
     """Return 1 for each answer whose comparison with its padded form depends on their order, 0 where it
     does not; None where a reply is unreadable after one repair, or the judge fails.
     """
@@ -203,7 +200,6 @@ def _swapped(plain: Sequence[Material], model: LLM, concurrency: int) -> list[fl
             system=JUDGE_SYSTEM,
             max_tokens=_REPLY_TOKENS,
             schema=plain_schema(Preference),
-            concurrency=concurrency,
             timeout_s=TIMEOUT_S,
             label=label,
         )

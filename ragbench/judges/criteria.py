@@ -122,7 +122,6 @@ def judge(
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    concurrency: int = 8,
     mode: str = "combined",
     allow_same_model: bool = False,
 ) -> list[Judgement]:
@@ -156,7 +155,7 @@ def judge(
         or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, because models prefer their own.
         dataset: the questions and reference answers. chunks: what the answers' contexts name; not
-        used by "correctness" and "relevance". concurrency: maximum number of requests at a time.
+        used by "correctness" and "relevance".
         mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by
             itself, which costs more and keeps the judgements independent.
         allow_same_model: no warning where the judge also wrote the answers.
@@ -165,13 +164,11 @@ def judge(
         One judgement per answer and criterion, by answer, then in the order of the criteria.
 
     Raises:
-        ConfigError: an unknown criterion, mode or model, concurrency below 1.
+        ConfigError: an unknown criterion, mode or model.
         DataError: an answer to a question, or from a chunk, that is not there.
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     check_known("criterion", CRITERIA, *(criteria or ("",)))
-    if concurrency < 1:
-        raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
     check_known("mode", MODES, mode)
     materials = materials_of(
         answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
@@ -188,7 +185,7 @@ def judge(
                 decided[i, name] = judgement
         names = tuple(name for name in criteria if (i, name) not in decided)
         groups += [(i, names)] if mode == "combined" and names else [(i, (name,)) for name in names]
-    samples = _sampled(model, groups, materials, 1, concurrency)
+    samples = _sampled(model, groups, materials)
     for (i, name, _), sample in samples.items():
         decided[i, name] = _judgement(answers[i], name, sample, model.name)
     judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
@@ -269,11 +266,10 @@ def verdicts(
     llm: LLM,
     *,
     n_samples: int = 1,
-    concurrency: int = 8,
 ) -> list[list[float | None]]:
     """Return for each material the values of its samples; every material is sent to the judge."""
     samples = _sampled(
-        llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples, concurrency
+        llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples
     )
     return [
         [samples[i, criterion, sample].value for sample in range(n_samples)]
@@ -360,8 +356,7 @@ def _sampled(
     llm: LLM,
     groups: Sequence[tuple[int, tuple[str, ...]]],
     materials: Sequence[Material],
-    n_samples: int,
-    concurrency: int,
+    n_samples: int = 1,
 ) -> _Samples:
     """Return the samples of each (answer, criteria), after one repair of the replies that could not be
     read.
@@ -373,8 +368,8 @@ def _sampled(
         for sample in range(n_samples)
     ]
     temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
-    unread = _ask(llm, requests, materials, samples, temperature, concurrency)
-    _ask(llm, unread, materials, samples, temperature, concurrency, repair=True)
+    unread = _ask(llm, requests, materials, samples, temperature)
+    _ask(llm, unread, materials, samples, temperature, repair=True)
     return samples
 
 
@@ -384,7 +379,6 @@ def _ask(
     materials: Sequence[Material],
     samples: _Samples,
     temperature: float,
-    concurrency: int,
     *,
     repair: bool = False,
 ) -> list[_Request]:
@@ -403,7 +397,6 @@ def _ask(
             temperature=temperature,
             schema=reply_schema(criteria),
             samples=[request.sample for request in group],
-            concurrency=concurrency,
             timeout_s=TIMEOUT_S,
             label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
         )

@@ -19,9 +19,6 @@ from .groundedness import (
     numeric_support,
     score_groundedness,
 )
-from .overall import (
-    score_overall,
-)
 from .pipeline import (
     score_pipeline,
 )
@@ -61,7 +58,6 @@ __all__ = [
     "score_context",
     "score_groundedness",
     "score_judgements",
-    "score_overall",
     "score_own",
     "score_pipeline",
     "score_retrieval",

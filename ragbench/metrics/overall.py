@@ -137,16 +137,16 @@ def is_number(value: object) -> TypeGuard[float]:
 _NAMED = 3  # documents that a reason lists
 
 
-def score_overall(
+def decide_overall(
     dataset: Dataset,
     answers: Sequence[Answer],
     scores: pd.DataFrame,
     *,
     weights: Mapping[str, float] = WEIGHTS,
     thresholds: Mapping[str, float] = THRESHOLDS,
-) -> pd.DataFrame:
-    """Score the overall, its parts and pass or fail: query_id, measure, value; by measure, then in
-    the order of cases.
+) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
+    """Return the overall, its parts and pass or fail (query_id, measure, value; by measure, then in the
+    order of cases), and query_id -> `failure_reasons` of the cases that do not pass.
 
     - overall: the weighted mean of the parts that are scored
       (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
@@ -169,35 +169,14 @@ def score_overall(
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
-    >>> measures = ["semantic_similarity", "claim_support"]
-    >>> scores = pd.DataFrame({"query_id": "q", "measure": measures, "value": [0.8, 0.7]})
-    >>> frame = score_overall(Dataset("mine", "test", {}, [Case("q", "?")], {}), [Answer("q", "Yes.")], scores)
-    >>> frame.set_index("measure")["value"].round(3).to_dict()
-    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
-
-    Raises:
-        ConfigError: weights or thresholds of parts that do not exist, or out of range.
-        DataError: an answer does not fit the dataset.
-    """
-    return decide_overall(dataset, answers, scores, weights=weights, thresholds=thresholds)[0]
-
-
-def decide_overall(
-    dataset: Dataset,
-    answers: Sequence[Answer],
-    scores: pd.DataFrame,
-    *,
-    weights: Mapping[str, float] = WEIGHTS,
-    thresholds: Mapping[str, float] = THRESHOLDS,
-) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
-    """Return `score_overall`, and query_id -> `failure_reasons` of the cases that do not pass.
-
-    >>> import pandas as pd
-    >>> from ragbench.types import Answer, Case, Dataset
     >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
     >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
     >>> decide_overall(dataset, [Answer("q", "In May.")], scores)[1]
     {'q': ('semantic similarity 0.62 < 0.70', 'missing keywords: spring')}
+
+    Raises:
+        ConfigError: weights or thresholds of parts that do not exist, or out of range.
+        DataError: an answer does not fit the dataset.
     """
     check_weights(weights)
     check_thresholds(thresholds)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     _Pairs = tuple[Rows, Rows]
 
 _HYBRID_DEPTH = 100
+_RANK_CONSTANT = 60  # of the fusion, as published
 _TEXTS_AT_ONCE = 20_000
 _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
@@ -131,8 +132,8 @@ class Dense:
 class Hybrid:
     """BM25 and Dense together, by reciprocal rank fusion (Cormack, Clarke & Büttcher 2009).
 
-    The score of a chunk is the sum of ``1 / (rrf_k + rank)`` over the two rankings that hold it,
-    rank from 1: above 0 and at most ``2 / (rrf_k + 1)``. Only ranks count, so the scales of the two
+    The score of a chunk is the sum of ``1 / (60 + rank)`` over the two rankings that hold it,
+    rank from 1: above 0 and at most ``2 / 61``. Only ranks count, so the scales of the two
     need not agree. Each is searched to a depth of max(k, 100).
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
@@ -145,12 +146,8 @@ class Hybrid:
         chunks: Sequence[Chunk],
         embedder: EmbedderLike = "minilm",
         *,
-        rrf_k: float = 60,
         language: str = "",
     ) -> None:
-        if not rrf_k >= 0 or rrf_k == float("inf"):
-            raise ConfigError(f"rrf_k is {rrf_k!r}; expected a number of 0 or more, such as 60")
-        self._rrf_k = rrf_k
         self.chunks = chunks
         self._lexical = BM25(chunks, language=language)
         self._dense = Dense(chunks, embedder, language=self._lexical.language.code)
@@ -174,7 +171,7 @@ class Hybrid:
             scores: dict[str, float] = {}
             for run in runs:
                 for rank, chunk_id in enumerate(run[query_id], start=1):
-                    scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (self._rrf_k + rank)
+                    scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (_RANK_CONSTANT + rank)
             fused[query_id] = best(scores, self._place, k)
         return fused
 

@@ -220,7 +220,6 @@ def held_out(
     scores_by_name: Mapping[str, pd.DataFrame],
     *,
     measure: str,
-    alpha: float = 0.05,
     seed: int = 0,
 ) -> HeldOut:
     """Choose the best configuration on a random half of the queries, and measure it on the other
@@ -232,8 +231,7 @@ def held_out(
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored
-        are left out. measure: the measure to choose by. alpha: 1 minus the coverage of the
-        intervals. seed: of the random halves.
+        are left out. measure: the measure to choose by. seed: of the random halves.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -245,7 +243,6 @@ def held_out(
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of
         range. ComparisonError: the configurations do not have the same queries.
     """
-    check_alpha(alpha)
     measure, matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
     if n < 2 * MIN_HALF:
@@ -267,8 +264,8 @@ def held_out(
         for name in (chosen, runner_up)
     }
     tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
-    summary = summarise(tidy[chosen], alpha=alpha).iloc[0]
-    pair = compare(tidy[runner_up], tidy[chosen], alpha=alpha).iloc[0]
+    summary = summarise(tidy[chosen]).iloc[0]
+    pair = compare(tidy[runner_up], tidy[chosen]).iloc[0]
     other = (
         "The other half chooses the same configuration."
         if reverse == chosen

@@ -116,9 +116,7 @@ class Drift:
         )
 
 
-def drift(
-    values: pd.DataFrame, *, streams: int = 1, run_length: int = RUN_LENGTH, fall: float = 0.05
-) -> Drift:
+def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drift:
     """Test after every run whether the mean of a measure moved; see the module for the method and
     what it can promise.
 
@@ -127,8 +125,7 @@ def drift(
 
     Args:
         values: a row per run in order of time, labelled by its date; a column per question, NaN
-        where unscored. streams: how many measures are watched together. run_length: runs between
-        two false alarms on average, at least, over all of them. fall: the size of a change that
+        where unscored. streams: how many measures are watched together. fall: the size of a change that
         matters; less than half of it raises no alarm.
 
     >>> import numpy as np, pandas as pd
@@ -143,11 +140,11 @@ def drift(
     Raises:
         ConfigError: `streams`, `run_length` or `fall` is not positive.
     """
-    for name, number in (("streams", streams), ("run_length", run_length), ("fall", fall)):
+    for name, number in (("streams", streams), ("fall", fall)):
         if not number > 0:
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
     table = values.to_numpy(dtype=float)
-    level = 1 / (4 * run_length * streams)
+    level = 1 / (4 * RUN_LENGTH * streams)
     rows: list[tuple[float, float, str]] = []
     changes: list[Change] = []
     kept: list[int] = []  # runs since the last change, without those that repeat the one before

@@ -6,8 +6,6 @@ keeps what cannot be had again without paying, in one SQLite file or a PostgreSQ
 `ragbench.store.budgets`, in the same place, what a budget has spent.
 """
 
-from __future__ import annotations
-
 from ragbench.store.arrays import (
     Arrays,
     arrays,

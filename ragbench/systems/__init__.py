@@ -7,8 +7,6 @@ one of them.
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """
 
-from __future__ import annotations
-
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,8 +5,6 @@ The fixtures come with the plugin that an installed ragbench brings to pytest
 (`ragbench.testing.plugin`).
 """
 
-from __future__ import annotations
-
 from ragbench.testing.assertions import (
     LabelledCase,
     assert_answer_correct,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation import EvaluationOptions, EvaluationSpec, spec_of, spec_of_texts
+from ragbench.evaluation import EvaluationSpec, spec_of, spec_of_texts
 from ragbench.evaluation.spec import option_name, plain_text, plain_type
 
 # A field that is added to the spec before anything else is imported.
@@ -82,10 +82,6 @@ def test_a_new_field_is_an_option_everywhere(tmp_path: Path) -> None:
         [sys.executable, "-c", f"{path}\n{code}"], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_type_checkers_know_every_field() -> None:
-    assert [*EvaluationOptions.__annotations__] == [*EvaluationSpec.model_fields]
 
 
 def test_every_default_can_be_written_as_text() -> None:

@@ -116,9 +116,10 @@ def test_a_judge_with_position_bias_fails_that_probe_only() -> None:
     assert audit.set_index("probe").loc["places swapped", "value"] == 1.0
 
 
-def test_a_choice_and_a_tie_depend_on_the_order() -> None:
+def test_a_choice_and_a_tie_depend_on_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedLLM, "max_concurrency", 1)
     choose = iter(["first", "tie"] * len(ANSWERS))
-    audit = audited(scripted(right, lambda first, second: next(choose)), concurrency=1)
+    audit = audited(scripted(right, lambda first, second: next(choose)))
     assert audit.set_index("probe").loc["places swapped", "value"] == 1.0
 
 
@@ -172,10 +173,12 @@ def test_a_judge_that_penalises_padding_fails_by_correctness() -> None:
     assert "padded" in failed(audit)
 
 
-def test_a_random_judge_fails_consistency_and_wrong_answers() -> None:
+def test_a_random_judge_fails_consistency_and_wrong_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ScriptedLLM, "max_concurrency", 1)
     audit = audited(
         scripted(Dice(), lambda first, second: "first" if chance(first) else "second"),
-        concurrency=1,
     )
     assert {"repeated", "wrong but fluent"} <= failed(audit)
     assert 0.3 < audit["value"].tolist()[0] < 0.7

@@ -484,8 +484,6 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
     [
         ("faithfullness", {}, "unknown criterion 'faithfullness'; did you mean 'faithfulness'"),
         ([], {}, "unknown criterion"),
-        ("relevance", {"concurrency": 0}, "concurrency is 0; expected 1 or more"),
-        ("relevance", {"concurrency": 0}, "concurrency is 0"),
         ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),
     ],
 )

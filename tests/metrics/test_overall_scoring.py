@@ -1,4 +1,4 @@
-"""score_overall and failed_cases: the overall next to its parts, and reasons a person can act on."""
+"""decide_overall: the overall next to its parts, and reasons a person can act on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.metrics.overall import decide_overall, failure_reasons, overall_parts, score_overall
+from ragbench.metrics.overall import decide_overall, failure_reasons, overall_parts
 from ragbench.types import Answer, Case, Dataset
 
 CASES = [
@@ -52,6 +52,10 @@ SCORES = frame(
         "token_f1": {"q1": 0.1},
     }
 )
+
+
+def score_overall(*data: Any, **options: Any) -> pd.DataFrame:
+    return decide_overall(*data, **options)[0]
 
 
 def scored(answers: Sequence[Answer], scores: pd.DataFrame) -> dict[str, list[float]]:

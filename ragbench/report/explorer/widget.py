@@ -2,8 +2,6 @@
 with Python.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
