@@ -24,14 +24,13 @@ FORM = "package.module:attribute"
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") -> bool:
+def is_import(name: object, own: Collection[str] = ()) -> bool:
     """Return True if a name is "package.module:attribute", of a package that can be found; nothing is
     imported.
 
     Args:
         name: what the user wrote.
         own: prefixes that are ragbench's own, such as "dense" of "dense:minilm".
-        folder: where modules are also looked for; "" means the working directory.
 
     >>> is_import("json:loads"), is_import("dense:minilm", ["dense"]), is_import("no_such_module:answer")
     (True, False, False)
@@ -39,7 +38,7 @@ def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") 
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name.partition(":")[0] in own:
         return False
     top = name.partition(":")[0].partition(".")[0]
-    with searched(folder):
+    with searched():
         try:
             return top in sys.modules or find_spec(top) is not None
         except (ImportError, ValueError):

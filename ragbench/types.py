@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 Qrels = dict[str, dict[str, int]]
 """query_id -> doc_id -> relevance grade; 1 and above is relevant."""
@@ -228,9 +229,6 @@ class Dataset:
         corpus: pd.DataFrame,
         queries: pd.DataFrame,
         qrels: pd.DataFrame,
-        *,
-        name: str = "dataset",
-        split: str = "test",
     ) -> Self:
         """Return a dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id,
         relevance.
@@ -253,7 +251,7 @@ class Dataset:
                     f"from_frames: {what} is {type(frame).__name__}; expected a DataFrame (or "
                     "from_dicts)"
                 )
-        return cls.from_dicts(corpus, queries, qrels, name=name, split=split)
+        return cls.from_dicts(corpus, queries, qrels)
 
     @property
     def queries(self) -> dict[str, str]:
@@ -327,6 +325,18 @@ class Dataset:
 Record = TypeVar("Record")
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return key -> the items that have it, in their order.
+
+    >>> grouped(["cat", "cow", "dog"], lambda word: word[0])
+    {'c': ['cat', 'cow'], 'd': ['dog']}
+    """
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def evenly(
     items: Sequence[Item],
     size: int,
@@ -334,9 +344,7 @@ def evenly(
     group_of: Callable[[Item], Hashable],
 ) -> list[Item]:
     """Return at most `size` items, one of each group in turn, by their ids; in their own order."""
-    groups: dict[Hashable, list[int]] = {}
-    for i, item in enumerate(items):
-        groups.setdefault(group_of(item), []).append(i)
+    groups = grouped(range(len(items)), lambda i: group_of(items[i]))
     turn = {
         i: (place, hashlib.sha256(str(group).encode()).hexdigest())
         for group, members in groups.items()

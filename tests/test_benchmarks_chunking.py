@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ragbench.metrics import score_chunks, score_spans
+from ragbench.retrieval import BM25
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import BM25
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset, Document
 

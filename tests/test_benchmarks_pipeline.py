@@ -14,8 +14,8 @@ import pytest
 from ragbench.generation import generate_answers
 from ragbench.metrics import score_context
 from ragbench.metrics.pipeline import MIN_CONFIDENCE, outcome_of
+from ragbench.retrieval import BM25, Dense
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import BM25, Dense
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
 

@@ -23,9 +23,9 @@ import pytest
 
 from ragbench import store
 from ragbench.errors import DataWarning
+from ragbench.retrieval import BM25, Dense, make_retriever, to_documents
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.retrieval.retrievers import BM25, Dense, make_retriever, to_documents
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset
 
@@ -171,7 +171,7 @@ from pathlib import Path
 folder, documents = Path(sys.argv[1]), int(sys.argv[2])
 from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset
-from ragbench.retrieval.retrievers import BM25
+from ragbench.retrieval import BM25
 imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 dataset = load_dataset(folder)
 chunks = chunk(dataset, "recursive", chunk_size=32)

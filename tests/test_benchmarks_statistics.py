@@ -18,8 +18,8 @@ import pytest
 import scipy.stats
 
 from ragbench.metrics import score_run
+from ragbench.retrieval import make_retriever, retrieve, to_documents
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import make_retriever, retrieve, to_documents
 from ragbench.statistics import compare, compare_all, summarise
 from ragbench.testsets.loader import load_dataset
 

@@ -24,7 +24,7 @@ from ragbench.retrieval.embedders import (
     check_embedder,
     load_embedder,
 )
-from ragbench.retrieval.weights import load_model, model_identity
+from ragbench.retrieval.weights import Weights
 
 TEXTS = ["a cat sleeps", "the kitten is sleeping", "income tax is due in May", "Ünïcode ✓ 漢字"]
 
@@ -38,7 +38,7 @@ def minilm_folder() -> Path:
 
 def save_tiny_model(folder: Path, *, seed: int, prompts: dict[str, str] | None = None) -> None:
     """A sentence-transformers model of random weights: right in form, worth nothing."""
-    load_model(str(minilm_folder()))  # imports the libraries quietly
+    _ = Weights(str(minilm_folder()), "SentenceTransformer").model  # imports the libraries quietly
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -231,7 +231,10 @@ def test_the_key_is_the_content_of_the_weights_not_the_name_of_the_folder(
     (copied / "README.md").write_text("says something else")
     (copied / "checkpoint-10").mkdir()
     (copied / "checkpoint-10" / "optimizer.bin").write_bytes(b"0")
-    assert model_identity(str(copied)) == model_identity(str(tiny))
+    assert (
+        Weights(str(copied), "SentenceTransformer").identity
+        == Weights(str(tiny), "SentenceTransformer").identity
+    )
     weights = copied / "model.safetensors"
     damaged = bytearray(weights.read_bytes())
     damaged[-100] ^= 1
@@ -240,7 +243,10 @@ def test_the_key_is_the_content_of_the_weights_not_the_name_of_the_folder(
     os.utime(
         weights, ns=(status.st_atime_ns, status.st_mtime_ns)
     )  # same size, same time, other weights
-    assert model_identity(str(copied)) != model_identity(str(tiny))
+    assert (
+        Weights(str(copied), "SentenceTransformer").identity
+        != Weights(str(tiny), "SentenceTransformer").identity
+    )
 
 
 def test_a_folder_trained_further_is_loaded_anew(tmp_path: Path) -> None:

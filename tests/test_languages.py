@@ -15,7 +15,7 @@ from ragbench.metrics.answers import keyword_coverage, stated_facts
 from ragbench.metrics.groundedness.checks import check_groundedness
 from ragbench.metrics.groundedness.numbers import numbers, numeric_support
 from ragbench.metrics.safety.leakage import copied_runs, leakage_findings
-from ragbench.retrieval.retrievers import BM25, make_retriever
+from ragbench.retrieval import BM25, make_retriever
 from ragbench.testsets.known_items import draft_known_items
 from ragbench.text import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage

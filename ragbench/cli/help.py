@@ -64,29 +64,27 @@ def joined(text: str) -> str:
     return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
 
 
-def _with_short_types(params: list[Any]) -> list[Any]:
-    for param in params:
-        if param.param_type_name == "option" and param.metavar is None:
-            param.metavar = _TYPES.get(param.type_descriptor.annotation)
-    return params
-
-
-class Command(TyperCommand):
-    """A command whose errors are printed in one line each; what it returns is its exit status."""
+class _ShortTypes:
+    """A command that shows the types of its options in a word."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _with_short_types(super().get_params(ctx))
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.param_type_name == "option" and param.metavar is None:
+                param.metavar = _TYPES.get(param.type_descriptor.annotation)
+        return params
+
+
+class Command(_ShortTypes, TyperCommand):
+    """A command whose errors are printed in one line each; what it returns is its exit status."""
 
     def invoke(self, ctx: Any) -> None:
         with clean_errors():
             ctx.exit(super().invoke(ctx) or 0)
 
 
-class Group(TyperGroup):
+class Group(_ShortTypes, TyperGroup):
     """A command with others below it."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _with_short_types(super().get_params(ctx))
 
 
 class Commands(typer.Typer):

@@ -27,6 +27,7 @@ from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import WEIGHTS, decide_overall
+from ragbench.types import grouped
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -144,9 +145,8 @@ def plain_verdicts(
     masked, empty fields left out.
     """
     costs = _costs_by_case(output)
-    doubts: dict[str, list[Mapping[Any, Any]]] = {}
-    for row in [] if claims is None else claims.to_dict("records"):
-        doubts.setdefault(row["query_id"], []).append(row)
+    rows = [] if claims is None else claims.to_dict("records")
+    doubts = grouped(rows, lambda row: str(row["query_id"]))
     invented: dict[str, list[str]] = {}
     for judgement in output.judgements or ():
         invented.setdefault(judgement.query_id, []).extend(judgement.unsupported)

@@ -19,7 +19,7 @@ from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
 from ragbench.metrics.tidy import answer_language, values_by_query, wording
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, grouped
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
 _CAUSES = {
@@ -220,9 +220,7 @@ def diagnose(
         )
     by_id = {chunk.chunk_id: chunk for chunk in chunks}
     _check_chunking(run, answers, by_id)
-    by_document: dict[str, list[Chunk]] = {}
-    for chunk in chunks:
-        by_document.setdefault(chunk.doc_id, []).append(chunk)
+    by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     values = values_by_query(scores.dropna(subset=["value"]))
     texts = _Texts(dataset, by_id, by_document)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
@@ -409,9 +407,8 @@ class _Texts(NamedTuple):
         return self._of_documents(case, spans, answer, deep)
 
     def _of_spans(self, spans: Sequence[Span], answer: Answer, deep: Sequence[str]) -> _Reach:
-        passages: dict[str, list[Span]] = {}  # the same words twice are one passage
-        for span in spans:
-            passages.setdefault(_text_of(self.dataset, span), []).append(span)
+        # the same words twice are one passage
+        passages = grouped(spans, lambda span: _text_of(self.dataset, span))
         length = sum(map(len, passages))
 
         def fraction(ids: Sequence[str]) -> float:

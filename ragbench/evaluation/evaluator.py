@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -266,8 +266,8 @@ class PerspectiveScores:
     states: Sequence[Perspective]
     rows: Sequence[MeasureResult]
     safety: SafetyResults
-    claims: pd.DataFrame | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    claims: pd.DataFrame | None
+    seconds: Mapping[str, float]
 
     @property
     def measured(self) -> dict[str, pd.DataFrame]:

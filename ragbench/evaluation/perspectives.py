@@ -68,7 +68,7 @@ _NO_MATCHES = "no passage of the system is in a document of the test set"
 _NO_TEXTS = "the system does not report which texts it answered from"
 
 
-def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataFrame:
+def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
     """Score rankings at every level that the labels allow, the evidence found, and what reached the
     context.
 
@@ -117,7 +117,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str] = ()) -> pd.DataF
     return pd.concat(frames, ignore_index=True)
 
 
-def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:
+def ranking_measures(levels: Sequence[str], named: Sequence[str]) -> list[str]:
     """Return the usual ranking measures at these levels, and those of `named` that are ranking
     measures at one of them.
     """
@@ -126,7 +126,7 @@ def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[s
     return list(dict.fromkeys([*usual, *more]))
 
 
-def at_depths(depths: Sequence[int] = KS) -> list[str]:
+def at_depths(depths: Sequence[int]) -> list[str]:
     """Return the names of the measures that are reported at several depths: rankings at every
     level, gold evidence.
 
@@ -178,16 +178,13 @@ def passages_in_doubt(answered: SystemOutput) -> str:
     """Return what makes the ranking less certain: passages that are not attributable to a document,
     or to several.
     """
-    counts = answered.system.get("matched_passages", {})
-    several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
-    doubts = [not_attributable(answered.system)]
-    if several > _MAX_IN_DOUBT * total:
-        doubts.append(
-            f"{several} of {total} passages ({several / total:.0%}) are in two or three "
-            "documents, and count for the least relevant of them; ids of documents in the "
-            "system's contexts remove the doubt"
-        )
-    return "; ".join(filter(None, doubts))
+    several = _passages(
+        answered.system,
+        "several",
+        "are in two or three documents, and count for the least relevant of them; ids of documents "
+        "in the system's contexts remove the doubt",
+    )
+    return "; ".join(filter(None, [not_attributable(answered.system), several]))
 
 
 def not_attributable(system: Mapping[str, Any]) -> str:
@@ -197,18 +194,22 @@ def not_attributable(system: Mapping[str, Any]) -> str:
     >>> not_attributable({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
     '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
     """
-    counts = system.get("matched_passages", {})
-    lost, total = counts.get("not attributable", 0), sum(counts.values()) - counts.get("several", 0)
-    if lost <= _MAX_IN_DOUBT * total:
-        return ""
-    return (
-        f"{lost} of {total} passages ({lost / total:.0%}) are not attributable to a document "
-        "and count as not relevant"
+    return _passages(
+        system,
+        "not attributable",
+        "are not attributable to a document and count as not relevant",
     )
 
 
+def _passages(system: Mapping[str, Any], kind: str, text: str) -> str:
+    """Return how many passages are of a kind, "" where that is 2 % of them or fewer."""
+    counts = system.get("matched_passages", {})
+    n, total = counts.get(kind, 0), sum(counts.values()) - counts.get("several", 0)
+    return f"{n} of {total} passages ({n / total:.0%}) {text}" if n > _MAX_IN_DOUBT * total else ""
+
+
 def ceilings_of(
-    dataset: Dataset, named: Sequence[str] = (), answered: SystemOutput | None = None
+    dataset: Dataset, named: Sequence[str], answered: SystemOutput | None = None
 ) -> dict[str, float]:
     """Return measure -> the mean of the best values that any system could reach, over the judged
     questions; before a system `answered`, those of documents.
@@ -382,7 +383,7 @@ class PerspectiveKind:
     of_answers: bool = False
     of_samples: bool = False
 
-    def unlabelled(self, dataset: Dataset, named: Sequence[str] = ()) -> str:
+    def unlabelled(self, dataset: Dataset, named: Sequence[str]) -> str:
         """Return why the labels of a dataset, or packages that are missing, do not allow it; ""
         where they do.
         """

@@ -26,7 +26,7 @@ from ragbench.judges import judge as judge_answers
 from ragbench.judges import spread
 from ragbench.llms import active_dry_run, check_llm
 from ragbench.progress import progress_bar
-from ragbench.retrieval.retrievers import to_documents
+from ragbench.retrieval.search import to_documents
 from ragbench.systems import (
     RETRIEVAL_ONLY,
     FunctionSystem,

@@ -33,7 +33,7 @@ from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import BRIEF, LEADERBOARD
-from ragbench.types import Answer, Dataset, Judgement, Run
+from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 
 if TYPE_CHECKING:
     from ragbench.evaluation.requests import SystemOutput
@@ -249,9 +249,7 @@ class Result(Decisions):
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:
         """Return the fraction of passed questions by category; () where questions have none."""
-        groups: dict[str, list[CaseResult]] = {}
-        for case in self.cases:
-            groups.setdefault(case.category, []).append(case)
+        groups = grouped(self.cases, lambda case: case.category)
         rows = []
         for name, cases in groups.items() if any(groups) else ():
             passed = np.array([case.passed for case in cases if case.passed is not None], float)

@@ -350,17 +350,11 @@ def check_comparable(results: Sequence[Result]) -> None:
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    groups: dict[str, list[str]] = {}
-    for result in results:
-        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(
-            result.name
-        )
-    if len(groups) > 1:
-        parts = "; ".join(
-            f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items()
-        )
+    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
+    if len(first_of) > 1:
+        parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(
-            f"these configurations were measured on {len(groups)} different datasets ({parts}); "
+            f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
             "numbers from different data cannot be compared: run the older ones again with --force"
         )
 

@@ -29,7 +29,7 @@ from ragbench.metrics.safety.detection import (
 )
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.registry import higher_is_better
-from ragbench.types import Answer, Chunk, Dataset
+from ragbench.types import Answer, Chunk, Dataset, SafetySample
 
 _MAX_HOLDERS = 2  # documents; what more of them hold is not a secret
 # Figures whose value over all samples is a measure that may have a target: figure -> name of the
@@ -83,28 +83,14 @@ def safety_results(
     if inputs := dataset.safety_inputs:
         scores = input_scores(inputs, detector or injection_score)
         samples += [
-            SampleResult(
-                sample.sample_id,
-                "input",
-                sample.harmful,
-                sample.category,
-                score,
-                (score >= WARN) == sample.harmful,
-            )
+            _sample(sample, "input", score, (score >= WARN) == sample.harmful)
             for sample, score in zip(inputs, scores, strict=True)
         ]
         figures += _figures("input", detection_report(inputs, scores))
     if outputs := dataset.safety_outputs:
         findings = output_findings(outputs)
         samples += [
-            SampleResult(
-                sample.sample_id,
-                "output",
-                sample.harmful,
-                sample.category,
-                float(leaks),
-                leaks == sample.harmful,
-            )
+            _sample(sample, "output", float(leaks), leaks == sample.harmful)
             for sample, leaks in zip(outputs, map(bool, findings), strict=True)
         ]
         figures += _figures("output", leakage_report(outputs, findings))
@@ -112,6 +98,10 @@ def safety_results(
     figures += of_system
     samples += system_samples
     return SafetyResults(tuple(figures), tuple(samples), _rows(figures))
+
+
+def _sample(sample: SafetySample, kind: str, score: float, correct: bool) -> SampleResult:
+    return SampleResult(sample.sample_id, kind, sample.harmful, sample.category, score, correct)
 
 
 def _of_system(
@@ -135,8 +125,7 @@ def _of_system(
         else:
             hits["harmless_blocked", "all"].append(outcome == "blocked")
         correct = refused if sample.harmful else outcome != "blocked"
-        labels = (sample.sample_id, "system", sample.harmful, sample.category)
-        samples.append(SampleResult(*labels, float(refused), correct))
+        samples.append(_sample(sample, "system", float(refused), correct))
     figures = [
         SafetyFigure(
             "system",
@@ -174,7 +163,7 @@ def _rows(figures: Iterable[SafetyFigure]) -> list[MeasureResult]:
 
 
 def score_leaks(
-    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]
 ) -> pd.DataFrame:
     """Return answer_leak_free of each answer that was given: 1 without personal data, secrets or
     internal ids in it, else 0.

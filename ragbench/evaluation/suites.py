@@ -20,7 +20,7 @@ def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
     return dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
 
 
-def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
+def select_suite(dataset: Dataset, suite: str) -> Dataset:
     """Return the questions and safety samples of a suite, in the order of the dataset.
 
     "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all

@@ -60,9 +60,7 @@ class Targets:
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
         """Return the same with gates: measures that must reach a value; as in `load_targets`."""
-        gates = _check_gates(
-            _parse_gates(fail_under) if isinstance(fail_under, str) else fail_under
-        )
+        gates = _gates(_pairs(fail_under) if isinstance(fail_under, str) else fail_under.items())
         return replace(
             self,
             measures={**self.measures, **gates},
@@ -277,33 +275,35 @@ def _number(name: str, value: object) -> float | None:
     return float(value)
 
 
-def _parse_gates(text: str) -> dict[str, float]:
-    gates: dict[str, float] = {}
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
+def _pairs(text: str) -> list[tuple[str, float]]:
+    """Return the measures and numbers of "nDCG@5=0.6,claim_support=0.85"."""
+    pairs = []
+    for part in filter(None, map(str.strip, text.split(","))):
         match = re.fullmatch(r"(\S.*?)\s*=\s*(\S+)", part)
         if match is None:
             raise ConfigError(
                 f'--fail-under: {part!r} is not a target; write "nDCG@5=0.6,claim_support=0.85"'
             )
         try:
-            number = float(match[2])
+            pairs.append((match[1], float(match[2])))
         except ValueError:
             raise ConfigError(
                 f"--fail-under: {match[2]!r} in {part!r} is not a number; write {match[1]}=0.6"
             ) from None
-        name = check_measure(match[1])
-        if name in gates:
-            raise ConfigError(f"--fail-under names {name} twice; give it once")
-        gates[name] = number
-    if text.strip() and not gates:
+    if text.strip() and not pairs:
         raise ConfigError(
             f'--fail-under {text!r} names no measure; write "nDCG@5=0.6,claim_support=0.85"'
         )
-    return gates
+    return pairs
 
 
-def _check_gates(gates: Mapping[str, float]) -> dict[str, float]:
-    for name, value in gates.items():
+def _gates(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    gates: dict[str, float] = {}
+    for name, value in pairs:
         if not is_number(value):
             raise ConfigError(f"--fail-under: {name}={value!r}; expected a finite number")
-    return {check_measure(name): float(value) for name, value in gates.items()}
+        measure = check_measure(name)
+        if measure in gates:
+            raise ConfigError(f"--fail-under names {measure} twice; give it once")
+        gates[measure] = float(value)
+    return gates

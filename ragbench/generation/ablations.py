@@ -14,7 +14,7 @@ from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers, read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, closed_book
 from ragbench.llms.reply_text import NO_ANSWER
-from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
+from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run, grouped
 
 
 class Ablations(NamedTuple):
@@ -63,9 +63,7 @@ def answer_ablations(
     answerable = dataset.select(gold)
     runs = {"oracle": _ranked(gold)}
     if with_evidence := [case for case in answerable.cases if case.evidence]:
-        chunks_of: dict[str, list[Chunk]] = {}
-        for chunk in chunks:
-            chunks_of.setdefault(chunk.doc_id, []).append(chunk)
+        chunks_of = grouped(chunks, lambda chunk: chunk.doc_id)
         runs["best_chunks"] = _ranked(
             {case.query_id: _covering(case, chunks_of, k) for case in with_evidence}
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, check_known
+from ragbench.errors import DataError, DataWarning, JudgeWarning, check_known
 from ragbench.judges.parser import (
     UnreadableError,
     read_verdicts,

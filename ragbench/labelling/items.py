@@ -15,7 +15,7 @@ import numpy as np
 
 from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result
-from ragbench.types import Answer, Case, Chunk, Dataset
+from ragbench.types import Answer, Case, Chunk, Dataset, grouped
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
@@ -241,9 +241,7 @@ def _informative(
         scores.sort(key=lambda pair: -pair[0])
         ranked += scores[:_MAX_PER_QUESTION]
     ranked.sort(key=lambda pair: -pair[0])
-    groups: dict[str, list[LabelItem]] = {}
-    for _, item in ranked[:n]:
-        groups.setdefault(item.query_id, []).append(item)
+    groups = grouped((item for _, item in ranked[:n]), lambda item: item.query_id)
     return list(groups.values())
 
 

@@ -12,9 +12,10 @@ from ragbench.errors import DataError
 from ragbench.language import language_of
 from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.spans import total_length
+from ragbench.metrics.tidy import text_behind
 from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.text import in_groups, sentence_spans, token_offsets, token_ranges
-from ragbench.types import Chunk, Dataset, Embedder
+from ragbench.types import Chunk, Dataset, Embedder, grouped
 
 
 def score_chunks(
@@ -52,13 +53,11 @@ def score_chunks(
             offsets.
     """
     _check(dataset, chunks)
-    borders: dict[str, list[tuple[int, int]]] = {}
-    for chunk in chunks:
-        borders.setdefault(chunk.doc_id, []).append((chunk.start, chunk.end))
+    pieces_of = grouped(chunks, lambda chunk: chunk.doc_id)
     model = load_embedder(embedder)
     sizes, cosines, inside = ([np.empty(0)] for _ in range(3))
     n_characters = n_distinct = 0
-    for documents in in_groups(dataset.corpus[doc_id] for doc_id in borders):
+    for documents in in_groups(dataset.corpus[doc_id] for doc_id in pieces_of):
         texts = [document.full_text for document in documents]
         sentences = [sentence_spans(text) for text in texts]
         rows = model.encode(
@@ -69,7 +68,8 @@ def score_chunks(
         for document, tokens, spans, own_vectors in zip(
             documents, offsets, sentences, vectors, strict=True
         ):
-            starts, ends = np.array(borders[document.doc_id], dtype=np.int64).T
+            borders = [(chunk.start, chunk.end) for chunk in pieces_of[document.doc_id]]
+            starts, ends = np.array(borders, dtype=np.int64).T
             first, last = token_ranges(tokens, starts, ends)
             sizes.append((last - first).astype(np.float64))
             n_characters += int((ends - starts).sum())
@@ -131,15 +131,8 @@ def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
 def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
     texts: dict[str, str] = {}
     for chunk in chunks:
-        if chunk.doc_id not in dataset.corpus:
-            raise DataError(
-                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the "
-                f"corpus of {dataset.name!r}: chunks and dataset do not belong together"
-            )
-        if chunk.doc_id not in texts:
-            texts = {
-                chunk.doc_id: dataset.corpus[chunk.doc_id].full_text
-            }  # one at a time: chunks come in order
+        if chunk.doc_id not in texts:  # one at a time: chunks come in order
+            texts = {chunk.doc_id: text_behind(dataset, chunk)}
         if texts[chunk.doc_id][chunk.start : chunk.end] != chunk.text:
             raise DataError(
                 f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} "

@@ -29,7 +29,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.array_types import Bools, Floats, Ints
-from ragbench.metrics.tidy import tidy
+from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
@@ -314,16 +314,10 @@ def _tokens(
 ) -> dict[str, _Tokens]:
     by_document: dict[str, dict[str, Chunk]] = {}
     for chunk in (chunk for ranked in rankings for chunk in ranked):
-        if chunk.doc_id not in dataset.corpus:
-            raise DataError(
-                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the "
-                f"corpus of {dataset.name!r}: chunks and dataset do not belong together"
-            )
         by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
     tokens: dict[str, _Tokens] = {}
-    documents = token_offsets(
-        [dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer
-    )
+    texts = [text_behind(dataset, next(iter(pieces.values()))) for pieces in by_document.values()]
+    documents = token_offsets(texts, tokenizer)
     for offsets, pieces in zip(documents, by_document.values(), strict=True):
         low, high = token_ranges(
             offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True)

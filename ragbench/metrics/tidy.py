@@ -150,6 +150,20 @@ def wording(answer: Answer) -> str:
     return _CITATIONS.sub(replacement, answer.text)
 
 
+def text_behind(dataset: Dataset, chunk: Chunk) -> str:
+    """Return the whole text of a chunk's document.
+
+    Raises:
+        DataError: the dataset does not have it.
+    """
+    if chunk.doc_id not in dataset.corpus:
+        raise DataError(
+            f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the "
+            f"corpus of {dataset.name!r}: chunks and dataset do not belong together"
+        )
+    return dataset.corpus[chunk.doc_id].full_text
+
+
 def state_of(answer: Answer | None) -> str:
     """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without
     an answer).

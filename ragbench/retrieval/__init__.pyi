@@ -1,22 +1,15 @@
+from .approximate import DenseIVF
+from .bm25 import BM25
 from .chunkers import (
     chunk,
 )
+from .dense import Dense, Hybrid
+from .disk import BM25Disk
 from .embedders import (
     load_embedder,
 )
-from .retrievers import (
-    BM25,
-    BM25Disk,
-    Dense,
-    DenseIVF,
-    Hybrid,
-    check_retriever,
-    make_retriever,
-    rerank,
-    retrieve,
-    search_latency,
-    to_documents,
-)
+from .retrievers import check_retriever, make_retriever
+from .search import rerank, retrieve, search_latency, to_documents
 
 __all__ = [
     "BM25",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench import store
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ModelError
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import load_embedder, warn_of_language

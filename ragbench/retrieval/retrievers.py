@@ -103,22 +103,7 @@ from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk
 from ragbench.retrieval.embedders import check_embedder
-from ragbench.retrieval.search import rerank, retrieve, search_latency, to_documents
 from ragbench.types import Chunk, Retriever
-
-__all__ = [
-    "BM25",
-    "BM25Disk",
-    "Dense",
-    "DenseIVF",
-    "Hybrid",
-    "check_retriever",
-    "make_retriever",
-    "rerank",
-    "retrieve",
-    "search_latency",
-    "to_documents",
-]
 
 RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
 FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "dense:<embedder>@ivf", "hybrid:<embedder>")

@@ -17,7 +17,7 @@ from ragbench import store
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
 from ragbench.retrieval.ranks import best, check_k, checked_ids
-from ragbench.retrieval.weights import load_model, model_identity
+from ragbench.retrieval.weights import Weights
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
 
 _TIMED = 20  # queries
@@ -39,7 +39,7 @@ def retrieve(
     `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then.
     `chunks` are those that the retriever was made from; the retrievers of ragbench know theirs.
 
-    >>> from ragbench.retrieval.retrievers import BM25
+    >>> from ragbench.retrieval import BM25
     >>> chunks = [Chunk(f"a#{i}", "a", 0, 8, "cats nap") for i in range(9)] + [Chunk("b#0", "b", 0, 8, "cats eat")]
     >>> len(BM25(chunks).search({"q1": "cats"}, k=3)["q1"])
     3
@@ -133,7 +133,7 @@ def search_latency(
     the time includes it, over `chunks`. None where there is no query. The figure is the machine's:
     compare only figures of one machine.
 
-    >>> from ragbench.retrieval.retrievers import BM25
+    >>> from ragbench.retrieval import BM25
     >>> latency = search_latency(BM25([Chunk("a#0", "a", 0, 8, "cats nap")]), {"q1": "cats"})
     >>> 0 < latency < 10_000
     True
@@ -253,17 +253,14 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
     unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
     if not unique:
         return []
+    weights = Weights(model, "CrossEncoder")
 
     def compute() -> store.Arrays:
-        predicted = load_model(model, "CrossEncoder").predict(
-            unique, batch_size=32, show_progress_bar=False
-        )
+        predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
         way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
         return {"scores": _checked_scores(predicted, len(unique), f"rerank: {model!r}", way_out)}
 
-    key = store.digest(
-        model_identity(model, "CrossEncoder"), *(part for pair in unique for part in pair)
-    )
+    key = store.digest(weights.identity, *(part for pair in unique for part in pair))
     score_of = dict(
         zip(unique, store.arrays("rerank", key, compute)["scores"].tolist(), strict=True)
     )

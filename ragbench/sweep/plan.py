@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,9 @@ class SweepPlan:
     to_run: tuple[str, ...]
     finished: tuple[str, ...]
     models: tuple[ModelPlan, ...]
-    notes: tuple[str, ...] = ()
-    spent: float = 0.0
-    questions: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...]
+    spent: float
+    questions: Mapping[str, int]
 
 
 def plan(

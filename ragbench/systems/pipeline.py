@@ -18,13 +18,8 @@ from ragbench.language import language_of
 from ragbench.llms import check_servers, load_llm
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import (
-    check_retriever,
-    make_retriever,
-    rerank,
-    retrieve,
-    search_latency,
-)
+from ragbench.retrieval.retrievers import check_retriever, make_retriever
+from ragbench.retrieval.search import rerank, retrieve, search_latency
 from ragbench.types import (
     Answer,
     Case,

@@ -31,7 +31,7 @@ from ragbench.language import (
 from ragbench.testsets.cases import derived_id
 from ragbench.testsets.sections import Heading, front_title, headings_of, without_front_matter
 from ragbench.text import sentence_spans
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Dataset, Document, Span, grouped
 
 KNOWN_ITEM = "known-item draft"
 KINDS = ("heading", "sentence")
@@ -242,9 +242,8 @@ def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, st
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
     """Return one item of each document, then a second of each, and so on; the rarest words first."""
-    by_document: dict[str, list[_Item]] = {}
-    for item in sorted(items, key=lambda item: -item.weight):
-        by_document.setdefault(item.span.doc_id, []).append(item)
+    rarest_first = sorted(items, key=lambda item: -item.weight)
+    by_document = grouped(rarest_first, lambda item: item.span.doc_id)
     order = sorted(by_document)
     random.Random(seed).shuffle(order)
     return [

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ragbench.testsets.cases import Content
     from ragbench.testsets.problems import Problem
 
-__all__ = ["load_dataset", "load_testset", "validate_testset"]
-
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
     """Return the corpus, the questions of one split, and what is relevant to them.

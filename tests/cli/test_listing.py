@@ -10,8 +10,8 @@ from ragbench.cli import app
 from ragbench.cli.lists import KINDS
 from ragbench.generation.prompts import check_prompt
 from ragbench.llms.prices import price_of
+from ragbench.retrieval import check_retriever
 from ragbench.retrieval.chunkers import check_chunker
-from ragbench.retrieval.retrievers import check_retriever
 
 runner = CliRunner()
 

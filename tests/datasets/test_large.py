@@ -16,9 +16,9 @@ from ragbench.datasets.corpus import load_corpus
 from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import DataError
 from ragbench.generation import generate_answers
+from ragbench.retrieval import BM25, BM25Disk, Hybrid, rerank, retrieve, to_documents
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.large_chunks import LargeChunks
-from ragbench.retrieval.retrievers import BM25, BM25Disk, Hybrid, rerank, retrieve, to_documents
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset
 

@@ -13,8 +13,8 @@ from ragbench.generation import generate_answers
 from ragbench.judges import judge
 from ragbench.llms import ScriptedLLM
 from ragbench.metrics import score_context, score_groundedness, score_retrieval, score_spans
+from ragbench.retrieval import make_retriever, retrieve, to_documents
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import make_retriever, retrieve, to_documents
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Run, Span
 
 TEXT = (

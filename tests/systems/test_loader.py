@@ -81,7 +81,7 @@ def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
 
 
 RETRIEVER = """
-from ragbench.retrieval.retrievers import BM25
+from ragbench.retrieval import BM25
 
 
 class Mine:

@@ -19,8 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from ragbench.evaluation import evaluate
-from ragbench.retrieval import retrievers
-from ragbench.retrieval.retrievers import Dense
+from ragbench.retrieval import Dense, retrievers
 from ragbench.systems import Pipeline, load_system
 from ragbench.types import Dataset
 from tests.service.conftest import _postgresql

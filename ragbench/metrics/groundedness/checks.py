@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 
     claim: str
     supported: bool
-    fabricated: tuple[str, ...] = ()
+    fabricated: tuple[str, ...]
 
 
 def check_answers(pairs: Pairs, *, model: str = "minilm") -> list[list[Verdict]]:

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench.errors import ConfigError, ModelError, nearest
 from ragbench.files import expanded
 from ragbench.metrics.groundedness.words import Page, words
-from ragbench.retrieval.weights import load_model
+from ragbench.retrieval.weights import Weights
 
 SUPPORT_MODELS = ("minilm", "lexical")
 """The models of `claim_support` that come with the install; every other name is a cross-encoder."""
@@ -97,7 +97,7 @@ def load_support_model(model: str) -> tuple[Any, int | None]:
         ConfigError: it has no label for entailment.
         ModelError: it could not be loaded.
     """
-    encoder = load_model(model, "CrossEncoder")
+    encoder = Weights(model, "CrossEncoder").model
     return encoder, _entailment_column(encoder, model)
 
 

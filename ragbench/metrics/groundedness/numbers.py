@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ragbench.generation.citations import without_citations
 from ragbench.language import UNSPACED, Language, ascii_digits, detect_language
+from ragbench.types import grouped
 
 _TABLES = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]
@@ -266,11 +267,8 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
 
 def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]:
     """Return the checked numbers of an answer by their places; a short one is read as its contexts."""
-    readings: dict[int, list[Number]] = {}
-    for number in _numbers(answer, _language(contexts)):
-        if number.checked:
-            readings.setdefault(number.start, []).append(number)
-    return readings
+    numbers = (number for number in _numbers(answer, _language(contexts)) if number.checked)
+    return grouped(numbers, lambda number: number.start)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ import regex
 
 from ragbench.language import SIGN, UNSPACED_SET, folded
 from ragbench.text import load_tokenizer, sentence_spans
+from ragbench.types import grouped
 
 _NOT = r"n['’]t\b"
 _LETTER = rf"[\w--{UNSPACED_SET}--\d--_]"
@@ -305,11 +306,8 @@ class Page:
 
     @cached_property
     def _by_prefix(self) -> dict[str, list[str]]:
-        matches: dict[str, list[str]] = {}
-        for stem in sorted(self.places):
-            if len(stem) >= _PREFIX:
-                matches.setdefault(stem[:_PREFIX], []).append(stem)
-        return matches
+        stems = (stem for stem in sorted(self.places) if len(stem) >= _PREFIX)
+        return grouped(stems, lambda stem: stem[:_PREFIX])
 
     def find(self, stem: str) -> str | None:
         """Return the stem as the page has it: itself, or one that begins alike and is at most three

@@ -37,8 +37,6 @@ from ragbench.types import Dataset
 if TYPE_CHECKING:
     from ragbench.report.explorer.widget import ExplorerWidget
 
-__all__ = ["Explorer", "explore"]
-
 
 def explore(
     results: Result | Sequence[Result],

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.records import CaseResult, MeasureResult
@@ -28,12 +28,12 @@ class Details:
     texts, `lost` the gold evidence that is in none of them."""
 
     anchor: str
-    cause: str = ""
-    why: str = ""
-    weak: tuple[str, ...] = ()
-    contexts: Sequence[tuple[str, list[Part]]] = ()
-    more: int = 0
-    lost: list[str] = field(default_factory=list)
+    cause: str
+    why: str
+    weak: tuple[str, ...]
+    contexts: Sequence[tuple[str, list[Part]]]
+    more: int
+    lost: list[str]
 
 
 def anchor(query_id: str) -> str:

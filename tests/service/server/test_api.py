@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from ragbench.service import add_alert, add_schedule, example_history
+import ragbench as rb
+from ragbench import evaluation
+from ragbench.service import add_alert, add_schedule
 from tests.service.server.conftest import CASES, Call
 
 API = "/api/v1"
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,11 @@ def test_a_run_that_cannot_be_made_is_a_failed_job_that_states_why(call: Call, r
 
 
 def test_the_trend_has_a_verdict(client: TestClient, call: Call, database: str) -> None:
-    example_history(database)
+    notebook = json.loads((NOTEBOOKS / "history.ipynb").read_text(encoding="utf-8"))
+    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
+    namespace: dict[str, Any] = {"rb": rb, "pd": pd, "evaluation": evaluation}
+    exec(next(text for text in sources if "def example_history" in text), namespace)
+    namespace["example_history"](database)
     found = call("GET", f"{API}/metrics?measure=pass_rate", key="*")
     assert len(found) == 50
     assert found[-1]["note"]
