@@ -25,11 +25,11 @@ def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 
 
-def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> str:
+def order_changes(results: Sequence[Result]) -> str:
     """Return a sentence on whether the order of the configurations at equal k also holds at an
     equal context budget.
     """
-    at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
+    at_k, at_budget = "span_recall@5", "span_recall@500tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return "Without gold evidence spans, chunkings can be compared at document level only."
     table = configurations(results)[["name", "label"]].sort_values("name")
@@ -47,11 +47,11 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
         for column in ("k", "budget")
     )
     if first_k["name"] == first["name"]:
-        lead = f"{first['label']} leads both at k = {k} and at an equal {budget} tokens"
+        lead = f"{first['label']} leads both at k = 5 and at an equal 500 tokens"
     else:
         lead = (
-            f"At k = {k}, where bigger chunks bring more text, {first_k['label']} leads; at an "
-            f"equal {budget} tokens it is number {first_k['place']} of {len(table)} "
+            f"At k = 5, where bigger chunks bring more text, {first_k['label']} leads; at an "
+            f"equal 500 tokens it is number {first_k['place']} of {len(table)} "
             f"and {first['label']} leads"
         )
     return (

@@ -37,7 +37,7 @@ def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "
     return "\n".join(lines) if len(lines) > 2 else "No question failed."
 
 
-def disagreements(results: Results, measure: str, folder: str | Path, *, rows: int = 3) -> str:
+def disagreements(results: Results, measure: str, folder: str | Path) -> str:
     """Return the questions whose scores differ most between the two best configurations, as a
     Markdown table that links to them in the executed notebook of the best.
     """
@@ -48,7 +48,7 @@ def disagreements(results: Results, measure: str, folder: str | Path, *, rows: i
     scores = results.scores[results.scores["measure"] == measure]
     values = scores.pivot(index="query_id", columns="name", values="value")[[best, second]]
     values["difference"] = (values[best] - values[second]).abs()
-    values = values[values["difference"] > 0].nlargest(rows, "difference")
+    values = values[values["difference"] > 0].nlargest(3, "difference")
     if values.empty:
         return "They have the same score on every question."
     path = Path(folder) / f"{best}.ipynb"
