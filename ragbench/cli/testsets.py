@@ -36,6 +36,7 @@ def generate(
     checker: str = "",
     chunks: AtLeast1 = 50,
     per_chunk: Annotated[int, typer.Option(min=1, max=10)] = 2,
+    sample: str = "random",
     seed: int = 0,
     name: str = "",
     client: str = "",
@@ -57,6 +58,7 @@ def generate(
         checker: Who checks the answers; '' means the same model.
         chunks: Chunks to ask about.
         per_chunk: Questions to ask for per chunk.
+        sample: random, diverse or recent.
         seed: Of the sampling.
         name: Of the test set; default: the one it has, or the folder's.
         client: For whom it is; default: the one it has.
@@ -75,7 +77,7 @@ def generate(
             check_free(output, force)
         data = load_corpus(corpus)
         pieces = chunk(data, "recursive", chunk_size=256)
-        sampled = generation.sample_chunks(pieces, chunks, seed=seed)
+        sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed)
         typer.echo(
             f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}."
         )
@@ -96,6 +98,7 @@ def generate(
         parameters = {
             "llm": model.name,
             "checker": judge.name,
+            "sample": sample,
             "chunks": chunks,
             "seed": seed,
             "per_chunk": per_chunk,

@@ -8,9 +8,7 @@ from .answers import (
     cut_to_budget,
     generate_answers,
 )
-from .chunk_sample import (
-    sample_chunks,
-)
+from .chunk_sample import SAMPLINGS, sample_chunks
 from .drafts import (
     STATES,
     Draft,
@@ -25,6 +23,7 @@ from .references import (
 )
 
 __all__ = [
+    "SAMPLINGS",
     "STATES",
     "Ablations",
     "Draft",

@@ -5,30 +5,77 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, check_known
 from ragbench.language import n_words
-from ragbench.types import Chunk
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.types import Chunk, Dataset
 
+SAMPLINGS = ("diverse", "random", "recent")
 MIN_WORDS = 20
 """A chunk with fewer words is a heading or a fragment."""
 
+_CANDIDATES = 4_000
 
-def sample_chunks(chunks: Sequence[Chunk], n: int, *, seed: int = 0) -> list[Chunk]:
-    """Draw `n` chunks to draft questions from, uniformly, or all where there are fewer; chunks of
-    fewer than 20 words are left out.
+
+def sample_chunks(
+    dataset: Dataset, chunks: Sequence[Chunk], n: int, how: str = "random", *, seed: int = 0
+) -> list[Chunk]:
+    """Draw `n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20
+    words are left out.
+
+    - "random": uniformly.
+    - "diverse": greedy facility location by wordllama's cosines, so that every topic is met, large
+      ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Of more
+      than 4,000 chunks, a random 4,000 are considered.
+    - "recent": of the newest documents by the date in their metadata (a year, or more of a date in
+      ISO form), one chunk of each at random, then a second of each, and so on.
 
     A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional
     ones are requested.
 
     Raises:
-        ConfigError: a number below 1.
-        DataError: no chunk is long enough.
+        ConfigError: an unknown sampling, or a number below 1.
+        DataError: no chunk is long enough, or no document has a date.
     """
+    check_known("sampling", SAMPLINGS, how)
     if n < 1:
         raise ConfigError(f"the number of chunks to sample is {n}; expected 1 or more")
     usable = [chunk for chunk in chunks if n_words(chunk.text) >= MIN_WORDS]
     if not usable:
         raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
-    order = np.random.default_rng(seed).permutation(len(usable))
-    return [usable[i] for i in order[:n]]
+    order = [usable[i] for i in np.random.default_rng(seed).permutation(len(usable))]
+    if how == "diverse":
+        order = _diverse(order[:_CANDIDATES], n)
+    elif how == "recent":
+        order = _recent(dataset, order)
+    return order[:n]
+
+
+def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
+    vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
+    similarity = np.maximum(vectors @ vectors.T, 0.0)
+    nearest = np.zeros((len(chunks), 1), dtype=np.float32)
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(chunks)):
+        # rounded, so that the order does not depend on the machine's last digits
+        gains = np.round(np.maximum(similarity - nearest, 0.0).sum(axis=0), 3)
+        gains[chosen] = -1.0
+        chosen.append(int(gains.argmax()))
+        nearest = np.maximum(nearest, similarity[:, chosen[-1:]])
+    return [chunks[i] for i in chosen]
+
+
+def _recent(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
+    table = pd.DataFrame({"chunk": chunks, "document": [chunk.doc_id for chunk in chunks]})
+    texts = table["document"].map(lambda doc_id: str(dataset.corpus[doc_id].metadata.get("date")))
+    table["date"] = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    table = table.dropna()
+    if table.empty:
+        raise DataError(
+            "no document has a date in its metadata, such as 2024-05-01; sample by random or diverse"
+        )
+    table["turn"] = table.groupby("document").cumcount()
+    table = table.sort_values(["turn", "date"], ascending=[True, False], kind="stable")
+    return table["chunk"].tolist()
