@@ -732,18 +732,9 @@ class Embedder(Protocol):
         ...
 
 
-class _Encoder(Protocol):
-    def encode(self, texts: Any, /) -> Any: ...
-
-
-class _Embeddings(Protocol):
-    def embed_documents(self, texts: Any, /) -> Any: ...
-    def embed_query(self, text: Any, /) -> Any: ...
-
-
-EmbedderLike = str | Embedder | _Encoder | _Embeddings | Callable[[Sequence[str]], Any]
+EmbedderLike = Any
 """What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of
-other libraries.
+other libraries (with `encode`, or `embed_documents` and `embed_query`).
 """
 
 

@@ -76,7 +76,7 @@ def generate(
         if not requests.dry_run:
             check_free(output, force)
         data = load_corpus(corpus)
-        pieces = chunk(data, "recursive", chunk_size=256)
+        pieces = chunk(data)
         sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed)
         typer.echo(
             f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}."

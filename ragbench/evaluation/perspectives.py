@@ -169,11 +169,6 @@ def levels_of(answered: SystemOutput) -> tuple[str, ...]:
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def judged_by(answered: SystemOutput) -> str:
-    """Return what the ranking is judged by, in words."""
-    return f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(answered))}"
-
-
 def passages_in_doubt(answered: SystemOutput) -> str:
     """Return what makes the ranking less certain: passages that are not attributable to a document,
     or to several.
@@ -291,7 +286,8 @@ class Measurement:
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_ranking(output, plan.named)
-    return Measurement(scores, note=judged_by(output), warning=passages_in_doubt(output))
+    note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
+    return Measurement(scores, note=note, warning=passages_in_doubt(output))
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -406,10 +402,6 @@ class PerspectiveKind:
         )
 
 
-def _needs_no_label(measure: str) -> bool:
-    return measure == "cost_usd" or is_latency_measure(measure)
-
-
 _NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
     "answers": lambda output: "" if output.has_answers else _NO_ANSWERS,
     "contexts": lambda output: "" if output.has_contexts else _NO_CONTEXTS,
@@ -450,7 +442,7 @@ KINDS = {
                 "latency_budget_ms",
             ),
             "has an expected outcome, flags, citations or a latency budget",
-            lambda dataset, named: any(map(_needs_no_label, named)),
+            lambda dataset, named: "cost_usd" in named or any(map(is_latency_measure, named)),
             of_answers=True,
         ),
         PerspectiveKind("safety", _safety, of_samples=True),

@@ -15,7 +15,6 @@ from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     adjusted_p_values,
     bounds_of,
-    check_alpha,
     matrix_of,
     p_text,
 )
@@ -23,8 +22,10 @@ from ragbench.statistics.comparison import compare, summarise
 from ragbench.statistics.frames import with_interval
 from ragbench.statistics.intervals import p_above
 
+_ALPHA = 0.05  # accepted probability of a wrong proof
 
-def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
+
+def min_queries_for_margin(margin: float, alpha: float = _ALPHA) -> int:
     """Return the smallest number of queries that can prove a loss below `margin` for a measure from 0
     to 1.
 
@@ -59,7 +60,6 @@ def within_margin(
     margin: float,
     *,
     measure: str,
-    alpha: float = 0.05,
     word: str = "cheapest",
 ) -> WithinMargin:
     """Choose the cheapest (fastest, smallest) configuration that is proven to be within `margin` of
@@ -82,7 +82,6 @@ def within_margin(
             are compared with, but not chosen.
         margin: the largest loss that does not matter, in the unit of the measure.
         measure: the measure of quality.
-        alpha: accepted probability of a wrong proof.
         word: the word for the lowest cost in the sentence: "cheapest", "fastest", "smallest".
 
     >>> import pandas as pd
@@ -100,7 +99,6 @@ def within_margin(
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin or
         alpha out of range. ComparisonError: other queries, or none that all have scored.
     """
-    check_alpha(alpha)
     if not 0 < margin < math.inf:
         raise ConfigError(
             f"margin is {margin!r}; expected a positive number, the largest difference that does "
@@ -132,7 +130,7 @@ def within_margin(
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),
             "p_value": p_values,
             "p_adjusted": adjusted,
-            "proven": adjusted < alpha,
+            "proven": adjusted < _ALPHA,
         }
     ).astype(dict.fromkeys(["cost", "p_value", "p_adjusted"], "Float64"))
     table = table.sort_values(["cost", "name"], ignore_index=True)
@@ -148,7 +146,7 @@ def within_margin(
             f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
         )
         return WithinMargin(table, best, chosen, sentence)
-    min_n = min_queries_for_margin(margin / width, alpha / len(names)) if width < math.inf else 2
+    min_n = min_queries_for_margin(margin / width, _ALPHA / len(names)) if width < math.inf else 2
     more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
     sentence = (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} "

@@ -178,8 +178,7 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
     when the session ends.
     """
     spec = str(_chosen(request.config, request.node)["system"])
-    if reason := _lacking(spec):
-        pytest.skip(f"the system {spec}: {reason}")
+    _skip_without(spec)
     try:
         return _system(request.config, spec, ragbench_dataset)
     except MissingExtraError as exc:
@@ -238,8 +237,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
         raise ConfigError(
             f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
         )
-    if reason := _lacking(spec):
-        pytest.skip(f"the system {spec}: {reason}")
+    _skip_without(spec)
     confirm(expanded(spec), table)
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
@@ -325,6 +323,12 @@ def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
     from ragbench.systems.loader import read_table
 
     return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
+
+
+def _skip_without(spec: str) -> None:
+    """Skip the test where a system lacks a key or a server."""
+    if reason := _lacking(spec):
+        pytest.skip(f"the system {spec}: {reason}")
 
 
 def _lacking(spec: str) -> str:
