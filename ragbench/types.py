@@ -517,7 +517,7 @@ def as_id(value: Any, what: str = "an id") -> str:
     """Return an id as a string; a whole number is accepted."""
     if isinstance(value, str) and value.strip():
         return value
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if isinstance(value, Integral) and value is not True and value is not False:
         return str(int(value))
     raise DataError(
         f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number"
@@ -539,7 +539,7 @@ def grade(value: Any) -> int:
         if digits.isascii() and digits.isdecimal() and len(digits) < 20:
             number = int(value)
     elif isinstance(value, Integral):
-        number = None if isinstance(value, bool) else int(value)
+        number = int(value) if value is not True and value is not False else None
     elif (
         isinstance(value, Real) and float(value).is_integer()
     ):  # columns of tables are often floats throughout

@@ -96,8 +96,8 @@ def within_margin(
     'The cheapest of 3 configurations proven to be within 0.1 of the best by RR is small (me'
 
     Raises:
-        ConfigError: fewer than two configurations, one without an entry in `costs`, a margin or
-        alpha out of range. ComparisonError: other queries, or none that all have scored.
+        ConfigError: fewer than two configurations, one without an entry in `costs`, a margin that
+        is not above 0. ComparisonError: other queries, or none that all have scored.
     """
     if not 0 < margin < math.inf:
         raise ConfigError(
