@@ -176,13 +176,13 @@ def require(module: str, extra: str) -> ModuleType:
         ) from exc
 
 
-def nearest(value: object, known: Iterable[str]) -> str:
-    """Return the known name that is most like a value; "" where none is.
+def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known name that is most like a value; "" where none reaches the similarity `cutoff`.
 
     >>> nearest("recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
     ('recursive', '')
     """
-    return next(iter(difflib.get_close_matches(str(value), list(known), n=1)), "")
+    return next(iter(difflib.get_close_matches(str(value), list(known), 1, cutoff)), "")
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

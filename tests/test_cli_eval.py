@@ -244,7 +244,7 @@ def test_baseline(place: Path) -> None:
     )
     assert code == 1
     assert re.search(r"nDCG@5 \| 1\.000 \| 0\.333|nDCG@5 +1\.000 +0\.333", shown)
-    assert "✗ regression" in shown
+    assert re.search(r"FAILED\. \d regressions: R@5", shown)
     assert "20 newly failing, 0 fixed of 30" in shown
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
     code, shown = run("good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
@@ -822,10 +822,9 @@ def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     good = "results/eval/good"
     code, shown = run("bad.jsonl", "--baseline", good, "--output", "mine")
     assert code == 1
-    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3}", shown), shown
+    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +· no", shown), shown
     assert "citation_form" not in shown, "not measured here"
     folder = place / "results" / "eval" / "mine"
     markdown, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
     assert "| nDCG@5 | 1.000 | 0.333 | -0.667 |" in markdown
-    assert re.search(r"^nDCG@5 .*●", markdown, re.MULTILINE), "the forest plot"
     assert 'aria-label="nDCG@5 -0.667' in page

@@ -322,7 +322,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a number as data": (lambda: rb.evaluate(7), "the data is int"),
     "another tool's keyword": (
-        lambda: rb.evaluate(data(), metrics=["nDCG@10"]),
+        lambda: rb.evaluate(data(), metrics=["nDCG@10"]),  # type: ignore[call-arg]
         "'metrics' is 'measures' here",
     ),
     "a measure of ragas": (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas as pd
 
@@ -49,6 +49,9 @@ from ragbench.types import Answer, Dataset, System
 
 SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
 
+if TYPE_CHECKING:
+    from ragbench.evaluation.options import PipelineOptions
+
 
 def evaluate(
     dataset: Any,
@@ -57,7 +60,7 @@ def evaluate(
     *,
     parameters: Mapping[str, Any] = MappingProxyType({}),
     journal: str | Path = "",
-    **options: Any,
+    **options: Unpack[PipelineOptions],
 ) -> Result:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
@@ -114,7 +117,7 @@ def evaluate(
         return Results(results)  # type: ignore[return-value]  # so that one system gives a Result
     if isinstance(system, Mapping):
         results = [
-            evaluate(dataset, each, spec, **{**options, "name": name})
+            evaluate(dataset, each, spec, **(options | {"name": name}))
             for name, each in system.items()
         ]
         return Results(results)  # type: ignore[return-value]
@@ -122,8 +125,9 @@ def evaluate(
         if system == "" and not isinstance(dataset, tuple):
             system = _recorded(dataset)
         dataset = dataset_of(dataset)
-    of_pipeline = {name: options.pop(name) for name in OF_PIPELINE if name in options}
-    spec = (spec or EvaluationSpec()).replaced(**options)
+    of_pipeline = {name: value for name, value in options.items() if name in OF_PIPELINE}
+    others = {name: value for name, value in options.items() if name not in OF_PIPELINE}
+    spec = (spec or EvaluationSpec()).replaced(**others)
     plan = check_evaluation(
         load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
     )

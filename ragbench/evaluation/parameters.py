@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ _MINIMUM = {
 }
 
 
-_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+_CHECKS = {
     "chunker": check_chunker,
     "retriever": check_retriever,
     "language": find_language,

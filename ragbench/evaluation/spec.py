@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +28,7 @@ from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
 from ragbench.registry import KS, PERSPECTIVES, Measure
 
 if TYPE_CHECKING:
+    from ragbench.evaluation.options import EvaluationOptions
     from ragbench.evaluation.result import Result
     from ragbench.evaluation.targets import Targets
     from ragbench.types import Dataset, Embedder
@@ -260,7 +261,7 @@ class EvaluationSpec(BaseModel):
     )
     concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1, strict=True)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[EvaluationOptions]) -> None:
         fields = type(self).model_fields
         if strange := [name for name in options if name not in fields]:
             other = _ELSEWHERE.get(strange[0], strange[0])

@@ -102,7 +102,7 @@ def test_from_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("my_measures", "names no attribute"),
+        ("my_measures", "unknown measure 'my_measures'"),
         ("my_measures:none", "could not be loaded"),
         ("no_such_module:none", "could not be loaded"),
         ("my_measures:number", "is not a measure"),

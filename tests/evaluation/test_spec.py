@@ -4,6 +4,7 @@ and the way out.
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from ragbench import evaluation
 from ragbench.errors import ConfigError
 from ragbench.evaluation import EvaluationSpec, spec_of, spec_of_texts
+from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.spec import option_name, plain_text, plain_type
 
 # A field that is added to the spec before anything else is imported.
@@ -82,6 +85,17 @@ def test_a_new_field_is_an_option_everywhere(tmp_path: Path) -> None:
         [sys.executable, "-c", f"{path}\n{code}"], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_type_checkers_know_every_field() -> None:
+    stub = Path(evaluation.__file__).with_name("options.pyi").read_text(encoding="utf-8")
+    options, pipeline = (node for node in ast.parse(stub).body if isinstance(node, ast.ClassDef))
+
+    def names(declared: ast.ClassDef) -> list[str]:
+        return [ast.unparse(n.target) for n in declared.body if isinstance(n, ast.AnnAssign)]
+
+    assert names(options) == [*EvaluationSpec.model_fields]
+    assert set(names(pipeline)) == set(OF_PIPELINE)
 
 
 def test_every_default_can_be_written_as_text() -> None:

@@ -117,7 +117,7 @@ def test_a_passage_that_quotes_the_evidence_is_the_right_context(
     result = rb.evaluate(
         replace(data(wrong=True), corpus=longer),
         respond,
-        judge=judge,
+        judge=judge,  # type: ignore[arg-type]
         embedder="wordllama",
     )
     assert causes(result) == {cause}

@@ -1,0 +1,52 @@
+"""The options of `evaluate` with all that each accepts, for type checkers and editors; a test compares
+them with the fields of `EvaluationSpec`, which declares, checks and describes them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ragbench.evaluation.targets import Targets
+from ragbench.registry import Measure
+from ragbench.types import LLMLike
+
+class EvaluationOptions(TypedDict, total=False):
+    """The fields of `EvaluationSpec`."""
+
+    perspectives: str | Sequence[str]
+    categories: str | Sequence[str]
+    suite: str
+    limit: int
+    seed: int
+    ks: str | Sequence[int]
+    measures: str | Iterable[str | Measure]
+    embedder: Any
+    support_model: str
+    detector: str | Callable[[str], float] | None
+    judge: LLMLike
+    criteria: str | Sequence[str]
+    n_rejudged: int
+    ablations: bool
+    fail_under: str | Mapping[str, float]
+    targets: Targets | Mapping[str, float] | str | Path | None
+    baseline: Any
+    name: str
+    concurrency: int
+
+class PipelineOptions(EvaluationOptions, total=False):
+    """What `evaluate` accepts: also the arguments of a `Pipeline`."""
+
+    retriever: str
+    chunker: str | Callable[..., Any]
+    chunk_size: int
+    chunk_overlap: int
+    tokenizer: str
+    language: str
+    reranker: str | Callable[..., Any]
+    depth: int
+    llm: LLMLike
+    prompt: str
+    k: int
+    max_context_tokens: int | None
+    max_tokens: int
+    temperature: float
