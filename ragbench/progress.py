@@ -16,7 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class SideBySide(Generic[T, R]):
+class ThreadedCalls(Generic[T, R]):
     """Calls of many items in threads, at most `at_once` at a time; iterating gives items and
     outcomes as they come.
 
@@ -24,7 +24,7 @@ class SideBySide(Generic[T, R]):
     that hangs does not keep the process alive. `before(item)` runs in the thread that iterates,
     before the call.
 
-    >>> sorted(SideBySide([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
+    >>> sorted(ThreadedCalls([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
     [(1, 2), (2, 3)]
     """
 

@@ -49,20 +49,20 @@ def without_surrogates(text: str) -> str:
     )
 
 
-def shielded(text: str) -> str:
+def escape_formula(text: str) -> str:
     """A cell of a CSV file that no spreadsheet takes for a formula: an apostrophe comes before what
     begins like one.
 
-    >>> shielded("=HYPERLINK(1)"), shielded("q1"), unshielded(shielded("'-1"))
+    >>> escape_formula("=HYPERLINK(1)"), escape_formula("q1"), unescape_formula(escape_formula("'-1"))
     ("'=HYPERLINK(1)", 'q1', "'-1")
     """
     risky = any(start.startswith(tuple(STARTS_FORMULA)) for start in (text, text.lstrip()))
     return f"'{text}" if risky else text
 
 
-def unshielded(cell: str) -> str:
-    """The text before `shielded`."""
-    return cell[1:] if cell[:1] == "'" and shielded(cell[1:]) != cell[1:] else cell
+def unescape_formula(cell: str) -> str:
+    """Return the text before `escape_formula`."""
+    return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) != cell[1:] else cell
 
 
 # Tokenizers that come inside the wheel of a core dependency: nothing to download.

@@ -79,8 +79,8 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     then, now = baseline.settings, result.settings
     reasons = {}
     chunkings = {each.system.get("chunking") for each in (baseline, result)} - {None}
-    aims = [row.measure for row in result.rows if row.target is not None]
-    if len(chunkings) > 1 and (spans := [name for name in aims if name.startswith("span:")]):
+    targets = [row.measure for row in result.rows if row.target is not None]
+    if len(chunkings) > 1 and (spans := [name for name in targets if name.startswith("span:")]):
         reasons["span:"] = (
             f"{', '.join(spans)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
@@ -108,12 +108,12 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
     before, after = (
         each.scores.dropna(subset=["value"])["measure"].unique() for each in (baseline, result)
     )
-    aims = {row.measure for row in result.rows if row.target is not None}
+    targets = {row.measure for row in result.rows if row.target is not None}
     shared = [
         name
         for name in before
         if name in after
-        and (name in HEADLINE or name in aims or perspective_of(name) == "own")
+        and (name in HEADLINE or name in targets or perspective_of(name) == "own")
         and not name.startswith("overall_")  # its parts are measures of their own
         and name != "pass_rate"  # McNemar's test is about the same questions
         and not (name.startswith("span:") and "span:" in left_out)

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import unquoted
-from ragbench.text import shielded, unshielded
+from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run
 
 _Record = TypeVar("_Record", Answer, Judgement)
@@ -130,7 +130,7 @@ def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _field(text: str) -> str:
-    text = shielded(text)
+    text = escape_formula(text)
     # Not the csv module: which fields it puts in quotes differs between editions of Python.
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
 
@@ -141,7 +141,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
         raise ValueError(f"header {header}")
     frame = pd.DataFrame(rows, columns=header)
     values = [float(value) if value else math.nan for value in frame["value"]]
-    frame[header[:2]] = frame[header[:2]].map(unshielded)
+    frame[header[:2]] = frame[header[:2]].map(unescape_formula)
     return frame.assign(value=pd.Series(values, dtype="float64"))
 
 

@@ -169,7 +169,7 @@ def levels_of(answered: SystemOutput) -> tuple[str, ...]:
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def passages_in_doubt(answered: SystemOutput) -> str:
+def ambiguous_passages(answered: SystemOutput) -> str:
     """Return what makes the ranking less certain: passages that are not attributable to a document,
     or to several.
     """
@@ -287,7 +287,7 @@ class Measurement:
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_ranking(output, plan.named)
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
-    return Measurement(scores, note=note, warning=passages_in_doubt(output))
+    return Measurement(scores, note=note, warning=ambiguous_passages(output))
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

@@ -21,7 +21,7 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import locked, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
-from ragbench.text import shielded
+from ragbench.text import escape_formula
 from ragbench.types import Answer
 
 _WAIT_S = 30.0
@@ -239,7 +239,7 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    return f"'{text}" if is_id and _TURNED.match(text) else shielded(text)
+    return f"'{text}" if is_id and _TURNED.match(text) else escape_formula(text)
 
 
 def bare(cell: str) -> str:

@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import RequestError
 from ragbench.llms.stored_llm import StoredLLM
-from ragbench.progress import SideBySide, progress_bar
+from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.store.replies import Request
 from ragbench.text import without_surrogates
 from ragbench.types import LLM, Completion
@@ -88,7 +88,7 @@ def generate_many(
         return llm.generate(text, **options | ({"sample": sample} if sample else {}))
 
     pending = [pair for pair in requests if pair not in done]
-    work = SideBySide(
+    work = ThreadedCalls(
         pending,
         lambda pair: _attempt(call, pair, llm.name),
         at_once=min(concurrency, getattr(llm, "max_concurrency", None) or concurrency),

@@ -9,7 +9,7 @@ from pathlib import Path
 from ragbench.errors import ConfigError, MissingExtraError, require
 from ragbench.evaluation import Result, Results
 from ragbench.files import check_writable, write_durably
-from ragbench.text import shielded
+from ragbench.text import escape_formula
 
 _TABLES = (".csv", ".parquet", ".xlsx")
 
@@ -56,7 +56,7 @@ def export_table(
     if suffix != ".parquet":
         texts = table.select_dtypes(["object", "str"]).columns
         table[texts] = table[texts].map(
-            lambda cell: shielded(cell) if isinstance(cell, str) else cell
+            lambda cell: escape_formula(cell) if isinstance(cell, str) else cell
         )
     out = io.BytesIO()
     try:

@@ -23,7 +23,7 @@ from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
-from ragbench.text import shielded
+from ragbench.text import escape_formula
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,7 +332,7 @@ def _board_texts(
     from ragbench.report import leaderboard_markdown
 
     names = ("label", "retriever", "chunking")
-    rows = table.assign(**{name: table[name].map(shielded) for name in names})
+    rows = table.assign(**{name: table[name].map(escape_formula) for name in names})
     markdown = leaderboard_markdown(table, measure, compared)
     return {
         path: rows.to_csv(

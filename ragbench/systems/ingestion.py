@@ -59,7 +59,7 @@ from ragbench.errors import (
     SystemsError,
 )
 from ragbench.files import LineFile, locked
-from ragbench.progress import SideBySide, progress_bar
+from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.types import Dataset, Document
 
 _N_HOPELESS = 10  # after N refusals without a success the rest would be refused, too
@@ -233,7 +233,7 @@ def _add(waiting: list[Document], target: Target, book: _Ledger) -> dict[str, st
     """Send all, side by side; return which were refused, and why."""
     refused: dict[str, str] = {}
     error, n_arrived = "", 0
-    calls = SideBySide(
+    calls = ThreadedCalls(
         waiting,
         target.add,
         at_once=target.concurrency,

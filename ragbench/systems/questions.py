@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
-from ragbench.progress import SideBySide, progress_bar
+from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
 
@@ -76,7 +76,7 @@ def ask(
         answers |= {answer.query_id: answer for answer in many(queries)}
         return [answers[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
-    work = SideBySide(
+    work = ThreadedCalls(
         list(queries),
         lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
         at_once=concurrency,

@@ -28,7 +28,7 @@ from pydantic import (
 
 from ragbench.datasets.jsonl import shown
 from ragbench.testsets.parser import Keys, Record
-from ragbench.testsets.problems import Problem, meant, nearest
+from ragbench.testsets.problems import Problem, nearest, suggestion
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 HARMFUL = "attack injection jailbreak malicious unsafe harmful leak leaked positive".split()
@@ -444,7 +444,7 @@ def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
 
 
 def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
-    expected = meant(str(keys[-1]), names, f"one of {', '.join(names)}")
+    expected = suggestion(str(keys[-1]), names, f"one of {', '.join(names)}")
     return record.problem(keys, "an unknown field", expected)
 
 

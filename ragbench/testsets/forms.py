@@ -67,7 +67,7 @@ from ragbench.testsets.parser import (
     read_bytes,
 )
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
-from ragbench.testsets.problems import Problem, meant, refuse
+from ragbench.testsets.problems import Problem, refuse, suggestion
 from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Dataset, Document
 
@@ -280,7 +280,7 @@ def _read_lines(path: Path) -> Content:
             lines[kind].append(record)
             continue
         names = list(map(str, record.value))
-        expected = meant(
+        expected = suggestion(
             "".join(names[:1]),
             _KINDS,
             "query_id (a case), doc_id (a document), sample_id or testset",

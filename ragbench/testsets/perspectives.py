@@ -27,7 +27,7 @@ from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import warn
 from ragbench.testsets.cases import Content, Kind, Labels, sample_line
 from ragbench.testsets.parser import Record, json_records, read_bytes
-from ragbench.testsets.problems import meant
+from ragbench.testsets.problems import suggestion
 from ragbench.types import SafetySample
 
 SAFETY_FILES: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
@@ -95,7 +95,7 @@ def _add_labels(
     """Check the lines of a file of labels, and add their fields to those of their cases."""
     for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
         if line.query_id not in labels:
-            expected = meant(line.query_id, labels, f"a case of {CASES}")
+            expected = suggestion(line.query_id, labels, f"a case of {CASES}")
             content.problems.append(record.problem(("case_id",), shown(line.query_id), expected))
             continue
         fields = {name: value for name, value in record.value.items() if name != "case_id"}

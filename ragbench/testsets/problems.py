@@ -73,10 +73,10 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     return plain[near[0]] if near else ""
 
 
-def meant(name: str, known: Iterable[str], what: str) -> str:
+def suggestion(name: str, known: Iterable[str], what: str) -> str:
     """Return what to expect in the place of an unknown name.
 
-    >>> meant("q10", ["q1", "q2"], "a case of cases.jsonl")
+    >>> suggestion("q10", ["q1", "q2"], "a case of cases.jsonl")
     "a case of cases.jsonl (did you mean 'q1'?)"
     """
     near = nearest(name, known)
