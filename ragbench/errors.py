@@ -182,7 +182,7 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     >>> nearest("recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
     ('recursive', '')
     """
-    return next(iter(difflib.get_close_matches(str(value), list(known), 1, cutoff)), "")
+    return next(iter(difflib.get_close_matches(str(value), list(known), n=1, cutoff=cutoff)), "")
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

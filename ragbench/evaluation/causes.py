@@ -9,8 +9,9 @@ is the suspect.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -443,8 +444,8 @@ class _Texts(NamedTuple):
         self, case: Case, spans: Sequence[Span], answer: Answer, deep: Sequence[str]
     ) -> _Reach | None:
         contexts = answer.contexts
-        document_of = {chunk_id: chunk.doc_id for chunk_id, chunk in self.by_id.items()}
-        document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages}
+        passages = {passage.passage_id: passage for passage in answer.passages}
+        sources: Mapping[str, Any] = ChainMap(passages, self.by_id)  # type: ignore[arg-type]
         grades = self.dataset.qrels.get(case.query_id, {})
         relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
         relevant |= {span.doc_id for span in case.evidence}
@@ -452,7 +453,7 @@ class _Texts(NamedTuple):
             return None
 
         def fraction(ids: Sequence[str]) -> float:
-            return len({document_of.get(i) for i in ids} & relevant) / len(relevant)
+            return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
 
         pieces = sorted((self.by_id[i] for i in contexts if i in self.by_id), key=_place)
         texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]

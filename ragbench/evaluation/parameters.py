@@ -129,9 +129,8 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     }
     types = {**options, **types}
     if unknown_names := [name for name in declared if name not in types]:
-        for name in (
-            unknown_names
-        ):  # forgotten, so that the corrected cell can be run again in the same kernel
+        # forgotten, so that the corrected cell can be run again in the same kernel
+        for name in unknown_names:
             del declared[name]
         raise ConfigError(
             unknown("parameter", unknown_names[0], {**types, **EvaluationSpec.model_fields})

@@ -14,7 +14,6 @@ sentence-transformers import torch.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench import store
-from ragbench.errors import ConfigError, DataWarning, ModelError
+from ragbench.errors import ConfigError, DataWarning, ModelError, nearest
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.language import Language
@@ -117,10 +116,10 @@ folder, or a name on the Hugging Face hub)
     if is_import(name):
         imported(name, "embedder")
         return
-    near = difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75)
+    near = nearest(name.lower(), EMBEDDERS, 0.75)
     if near and "/" not in name:
         raise ConfigError(
-            f"unknown embedder {name!r}; did you mean {near[0]!r}? Known: {', '.join(EMBEDDERS)} "
+            f"unknown embedder {name!r}; did you mean {near!r}? Known: {', '.join(EMBEDDERS)} "
             "(or a folder, or a name on the Hugging Face hub)"
         )
     if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ragbench import errors
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
 
@@ -69,8 +69,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 @lru_cache(maxsize=256)  # a field that is wrong in one case is wrong in all of a file
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     plain = {_plain(candidate): candidate for candidate in known}
-    near = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
-    return plain[near[0]] if near else ""
+    near = errors.nearest(_plain(name), plain, _NEAR)
+    return plain[near] if near else ""
 
 
 def suggestion(name: str, known: Iterable[str], what: str) -> str:

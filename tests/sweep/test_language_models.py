@@ -83,6 +83,10 @@ def write_grid(folder: Path, text: str) -> Path:
     return folder / "tiny.toml"
 
 
+def sweep_command(grid: Path, out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "ragbench", "sweep", str(grid), "--output", str(out), *options]
+
+
 def reply_to(asked: Any, wire: Any) -> Any:
     """What a good model replies: an answer with a citation, or the verdicts that it was asked for."""
     system, user = (message["content"] for message in asked.body["messages"])
@@ -146,15 +150,7 @@ class Finished:
             settings(patch, self.cache, self.server.url, folder)
             self.before = plan(self.grid, out=self.out)
             self.asked_before = len(self.server.asked)
-            command = [
-                sys.executable,
-                "-m",
-                "ragbench",
-                "sweep",
-                str(self.grid),
-                "--output",
-                str(self.out),
-            ]
+            command = sweep_command(self.grid, self.out)
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             self.output = done.stdout + done.stderr
@@ -392,15 +388,7 @@ def test_the_key_is_in_nothing_that_a_failing_sweep_writes(
     }
     server.reply = lambda asked: wire.Answered(error, status=401)
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
-    command = [
-        sys.executable,
-        "-m",
-        "ragbench",
-        "sweep",
-        str(grid),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    command = sweep_command(grid, tmp_path / "out")
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "2 requests to a language model failed, the first: openai:m:" in done.stderr
@@ -535,17 +523,7 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
         return reply_to(asked, wire)
 
     server.reply = slowly
-    command = [
-        sys.executable,
-        "-m",
-        "ragbench",
-        "sweep",
-        str(grid),
-        "--output",
-        str(tmp_path / "out"),
-        "--jobs",
-        "2",
-    ]
+    command = sweep_command(grid, tmp_path / "out", "--jobs", "2")
     running = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
