@@ -241,7 +241,8 @@ def _detect(text: str) -> Language | None:
         return sum(counts[word] for word in language.common_words.intersection(counts))
 
     best = max(candidates, key=n_function_words)
-    return best if n_function_words(best) > _MIN_FRACTION * counts.total() else None
+    # A single word is in several languages: "see" is Estonian, "per" Italian.
+    return best if n_function_words(best) > max(1, _MIN_FRACTION * counts.total()) else None
 
 
 def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:

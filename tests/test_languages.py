@@ -57,6 +57,13 @@ def test_texts_in_no_known_language_are_not_stemmed() -> None:
         find_language("german")
 
 
+@pytest.mark.parametrize(
+    "text", ["See step 7 below.", "Per user and day", "The programmer’s note: see above."]
+)
+def test_a_single_word_of_another_language_does_not_make_a_short_text_foreign(text: str) -> None:
+    assert detect_language([text], find_language("en")).code == "en"
+
+
 def test_a_corpus_is_in_the_language_of_most_of_its_texts() -> None:
     """English has more function words than Polish, whose text is the longer one here."""
     assert detect_language([TEXTS["pl"], TEXTS["en"], TEXTS["pl"]]).code == "pl"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from ragbench.service.keys import (
     EVERY_CLIENT,
     ROLES,
     ApiKey,
+    digest,
     find_key,
     find_session,
     read_key,
@@ -100,7 +100,7 @@ def key_of_session(request: Request, token: str) -> ApiKey | None:
 
 
 def _one_time(text: str) -> ApiKey:
-    return ApiKey(sha256(text.encode()).hexdigest(), "one-time", EVERY_CLIENT, "admin")
+    return ApiKey(digest(text), "one-time", EVERY_CLIENT, "admin")
 
 
 async def authenticate(request: Request) -> ApiKey | None:

@@ -64,7 +64,7 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         "client_id": client,
         "name": name,
         "role": role,
-        "sha256": _digest(key),
+        "sha256": digest(key),
         "created_at": now(),
     }
     same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
@@ -90,7 +90,7 @@ def find_key(key: str, *, database: str = "") -> ApiKey | None:
 def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None:
     """Return the key of an id, if it is this one where one is given; None where there is none."""
     for row in read_rows(database, select(api_key).where(api_key.c.id == key_id)):
-        if not key or hmac.compare_digest(_digest(key), row["sha256"]):
+        if not key or hmac.compare_digest(digest(key), row["sha256"]):
             return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
     return None
 
@@ -98,7 +98,7 @@ def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None
 def open_session(key_id: str, *, database: str = "") -> str:
     """Begin a session of a browser with a key and return its token, of which the SHA-256 is stored."""
     token = secrets.token_urlsafe(32)
-    row = {"id": _digest(token), "key_id": key_id, "used_at": now()}
+    row = {"id": digest(token), "key_id": key_id, "used_at": now()}
     with connected(database, write=True) as connection:
         connection.execute(delete(session).where(session.c.used_at < _expired()))
         connection.execute(insert(session), row)
@@ -107,7 +107,7 @@ def open_session(key_id: str, *, database: str = "") -> str:
 
 def find_session(token: str, *, database: str = "") -> str:
     """Return the id of the key of a session that was used within 12 hours; "" without one."""
-    same = session.c.id == _digest(token), session.c.used_at >= _expired()
+    same = session.c.id == digest(token), session.c.used_at >= _expired()
     write(database, update(session).where(*same).values(used_at=now()))
     rows = read_rows(database, select(session.c.key_id).where(*same))
     return str(rows[0]["key_id"]) if rows else ""
@@ -115,7 +115,7 @@ def find_session(token: str, *, database: str = "") -> str:
 
 def close_session(token: str, *, database: str = "") -> None:
     """End a session."""
-    write(database, delete(session).where(session.c.id == _digest(token)))
+    write(database, delete(session).where(session.c.id == digest(token)))
 
 
 def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -158,5 +158,6 @@ def _expired() -> str:
     return timestamp(datetime.now(UTC) - SESSION)
 
 
-def _digest(key: str) -> str:
+def digest(key: str) -> str:
+    """Return the SHA-256 of a key or a token, in hex."""
     return sha256(key.encode()).hexdigest()

@@ -82,7 +82,7 @@ def ask(
         at_once=concurrency,
         name=label,
     )
-    with progress_bar(len(queries), label, "question") as bar:
+    with progress_bar(len(queries), label, "questions") as bar:
         for query_id, outcome in work:
             if isinstance(outcome, BaseException):
                 raise outcome

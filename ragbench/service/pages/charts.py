@@ -70,7 +70,7 @@ def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
     >>> axis(pd.DataFrame({"mean": [410.0], "ci_low": [380.0], "ci_high": [441.0]}), "latency_total_ms")
     (0.0, 500.0)
     """
-    values = runs[["mean", "ci_low", "ci_high"]].astype(float).stack()
+    values = runs[["mean", "ci_low", "ci_high"]].astype(float).stack().dropna()
     if bounds_of(measure) != (0.0, 1.0):
         top = max([*values, 0.0])
         step = 10.0 ** math.floor(math.log10(top)) if top > 0 else 1.0

@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 from ragbench.evaluation import new_result, save
 from ragbench.service import add_alert, add_schedule, history, record
 from ragbench.service.app import create_app
+from ragbench.service.pages.charts import axis
 from ragbench.testsets.forms import save_testset
 from ragbench.types import Case, Dataset, Document
 from tests.report.page.test_html import ATTACKS
@@ -238,6 +239,12 @@ def test_jobs_are_started_and_schedules_shown(visit: TestClient, root: Path, dat
     answer = visit.post("/schedules/run", data={"dataset": "../x"})
     assert answer.status_code == 422
     assert "The form cannot be used: dataset" in words(answer.text)
+
+
+def test_an_axis_passes_over_means_that_are_missing() -> None:
+    nan = float("nan")
+    runs = pd.DataFrame({"mean": [0.71, nan], "ci_low": [nan, nan], "ci_high": [nan, nan]})
+    assert axis(runs, "nDCG@10") == (0.7, 0.9)
 
 
 def test_alerts_of_other_clients_are_not_shown(visit: TestClient, database: str) -> None:

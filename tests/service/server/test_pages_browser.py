@@ -72,7 +72,7 @@ def test_from_the_runs_to_a_series_a_run_and_a_comparison(
     visitor: tuple[Page, list[str]], database: str, root: Path
 ) -> None:
     page, complaints = visitor
-    record(nights(14, 0.2, 8), client="acme", database=database)
+    record(nights(42, 0.2, 34), client="acme", database=database)
     page.goto("/")
     assert page.locator(".conclusion").inner_text().startswith("1 of 1 got worse.")
     assert fits(page)
