@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 _NAMES = tuple("query question input message q prompt text".split())
 _WRONG_FORM = (400, 404, 405, 415, 422, 500)
+_JOB = """
+Write my_rag.py with the service's own addresses and fields, then `ragbench eval my_rag:answer`:
+
+import time
+import httpx
+
+http = httpx.Client(base_url="http://localhost:8000", timeout=60)
+
+def answer(question):
+    job = http.post("/ask", json={"query": question}).raise_for_status().json()
+    while job["status"] not in ("done", "failed"):
+        time.sleep(0.2)
+        job = http.get(f"/jobs/{job['id']}").raise_for_status().json()
+    return {"answer": job["answer"], "contexts": job["contexts"]}"""
+"""What to write for a service that answers later."""
 _TOOLS = ("ask", "answer", "query", "search", "retrieve")
 
 
@@ -113,7 +128,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                 refusals.append(str(exc))
                 if exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED:
                     continue
-                raise ConfigError(str(exc)) from None
+                raise ConfigError(f"{exc}{_JOB if exc.status == 202 else ''}") from None
         typer.echo(f"Taken: {json.dumps(table)}")
         return "http", table, reply
     raise ConfigError(

@@ -199,8 +199,7 @@ def validate(
     documents = load_corpus(corpus).corpus if corpus else None
     if problems := validate_testset(path, corpus=documents):
         typer.echo("\n".join(map(str, problems)))
-        word = "problem" if len(problems) == 1 else "problems"
-        typer.echo(f"{len(problems)} {word} in {shown(path)}", err=True)
+        typer.echo(f"Problems in {shown(path)}: {len(problems)}", err=True)
         return 1
     dataset = load_testset(path, corpus=documents)  # warns of flaws that are not errors
     samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)

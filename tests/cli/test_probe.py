@@ -125,6 +125,8 @@ def test_a_job_is_named_with_the_way_out(loopback: Any, wire: Any, tmp_path: Pat
     )
     shown = probe(server.url, "When?", "--write", tmp_path / "ours.toml", code=2)
     assert "202" in shown
+    assert "def answer(question):" in shown
+    assert "ragbench eval my_rag:answer" in shown
     assert "ragbench eval my_module:attribute" in shown
     assert not (tmp_path / "ours.toml").exists()
     assert len(server.asked) == 1

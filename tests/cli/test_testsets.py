@@ -103,7 +103,7 @@ def test_validate_lists_every_error(yaml_set: Path) -> None:
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
         f"my.yaml, line {line}" for line in (2, 3, 6, 6, 6)
     ]
-    assert "5 problems in" in done.stderr
+    assert done.stderr.endswith(": 5\n")
     assert run("validate", yaml_set.with_name("none.yaml")).exit_code == 2
 
 

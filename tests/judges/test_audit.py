@@ -15,6 +15,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.judges import AUDIT_BOUNDS, audit, judge_audit
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Answer, Case, Completion, Dataset
+from tests.judge_audit import audit as built_in_audit
 
 CASES = tuple(
     Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.")
@@ -276,3 +277,10 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
         audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, "correctness", 20)["verdict"]
         == "fail"
     )
+
+
+def test_the_script_audits_a_judge_with_the_built_in_questions() -> None:
+    table = built_in_audit(scripted(right), criteria=("correctness",), n=2)
+    assert list(table.index.unique()) == ["correctness"]
+    assert set(table["probe"]) == set(AUDIT_BOUNDS)
+    assert table["n_unscored"].eq(0).all()
