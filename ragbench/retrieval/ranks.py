@@ -86,7 +86,8 @@ def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidat
     rows, columns = np.empty((2, 0), dtype=np.int64)
     values = np.empty(0, dtype=np.float32)
     for start in range(0, len(vectors), step):
-        scores = asked @ vectors[start : start + step].T
+        with np.errstate(invalid="ignore"):  # set by some BLAS kernels for finite vectors too
+            scores = asked @ vectors[start : start + step].T
         n = scores.shape[1]
         if k < n:
             kth = np.maximum(kth, np.partition(scores, n - k, axis=1)[:, n - k])
