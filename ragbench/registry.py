@@ -41,7 +41,7 @@ ALIASES: dict[str, str] = _DATA["aliases"]
 queries is MRR.
 """
 
-ABLATIONS = ("actual", "oracle", "best_chunks", "empty")
+ABLATIONS = ("actual", "gold-only", "best-chunks", "empty")
 """Contexts that the same questions are answered from; "<ablation>_<measure>" is a measure of those
 answers.
 """
@@ -158,7 +158,12 @@ BRIEF = tuple(_DATA["shown"]["brief"])
 LEADERBOARD = tuple(_DATA["shown"]["leaderboard"])
 """The measures of the leaderboard, as far as a sweep has them."""
 
-_PARTS = {"{k}": r"([1-9][0-9]{0,8})", "{tokens}": r"([1-9][0-9]{0,8})", "{stage}": r"(.+)"}
+_PARTS = {
+    "{k}": r"([1-9][0-9]{0,8})",
+    "{tokens}": r"([1-9][0-9]{0,8})",
+    "{stage}": r"(.+)",
+    "{name}": r"(.+)",
+}
 
 
 def _pattern(name: str) -> re.Pattern[str]:
@@ -304,7 +309,7 @@ def find_measure(name: str) -> Measure | None:
             find_measure(name[len(ablation) + 1 :]) if folded.startswith(f"{ablation}_") else None
         )
         if base is not None and base.perspective in ("answer", "judge"):
-            meaning = f"{base.meaning}, answered from {ablation.replace('_', ' ')}"
+            meaning = f"{base.meaning}, answered from {ablation}"
             return replace(
                 base,
                 name=f"{ablation}_{base.name}",
@@ -407,7 +412,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
 def perspective_of(name: str) -> str:
     """Return the perspective that a measure belongs to; "" where none does.
 
-    >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "oracle_token_f1")]
+    >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "gold-only_token_f1")]
     ['retrieval', 'groundedness', 'judge', '']
     """
     measure = find_measure(name)

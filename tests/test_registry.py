@@ -80,16 +80,18 @@ def test_malformed_names_are_not_measures(name: str) -> None:
     assert find_measure(name) is None
 
 
-@pytest.mark.parametrize("name", ["boundary_cuts", "auc", "latency_generate_ms", "oracle_token_f1"])
+@pytest.mark.parametrize(
+    "name", ["boundary_cuts", "auc", "latency_generate_ms", "gold-only_token_f1"]
+)
 def test_what_no_evaluation_reports_has_no_target(name: str) -> None:
     with pytest.raises(ConfigError, match="can have no target"):
         check_measure(name)
 
 
 def test_a_measure_of_other_contexts_is_that_of_the_answers() -> None:
-    ablation = measure_of("best_chunks_llm_correctness")
-    assert (ablation.judged, ablation.bounds, ablation.perspective) == (True, (0.0, 1.0), "")
-    assert find_measure("oracle_nDCG@5") is None
+    measure = measure_of("best-chunks_llm_correctness")
+    assert (measure.judged, measure.bounds, measure.perspective) == (True, (0.0, 1.0), "")
+    assert find_measure("gold-only_nDCG@5") is None
 
 
 def test_bounds_and_direction_of_what_is_not_registered() -> None:

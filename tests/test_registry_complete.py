@@ -98,7 +98,7 @@ def emitted() -> set[str]:
     levels = [f"{level}{name}" for level in ("", "span:", "chunk:") for name in ranking]
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)
-    ablations = dict.fromkeys(ABLATIONS, answers)
+    variations = dict.fromkeys(ABLATIONS[1:], (DATA.cases, answers))
     s = rb.metrics
     frames = {
         "score_run": s.score_run(
@@ -114,7 +114,9 @@ def emitted() -> set[str]:
         "score_answers": s.score_answers(DATA, answers),
         "score_pipeline": s.score_pipeline(DATA, answers),
         "score_judgements": s.score_judgements(judged),
-        "score_ablations": s.score_ablations(DATA, ablations, dict.fromkeys(ABLATIONS, judged)),
+        "score_interventions": s.score_interventions(
+            DATA, answers, variations, dict.fromkeys(ABLATIONS, judged)
+        ),
     }
     scores = pd.concat(
         [frames[name] for name in ("score_answers", "score_context", "score_groundedness")]
@@ -156,6 +158,7 @@ def family(name: str) -> str:
         return ""
     for row in map(str, rb.measures()["measure"]):
         pattern = re.sub(r"\\\{(k|tokens)\\\}", r"\\d+", re.escape(row)).replace(r"\{stage\}", ".+")
+        pattern = pattern.replace(r"\{name\}", ".+")
         if re.fullmatch(pattern, name):
             return row
     return "ablation" if name.startswith(tuple(f"{ablation}_" for ablation in ABLATIONS)) else ""

@@ -91,6 +91,16 @@ def _criteria() -> Names:
     return {name: text.partition(". ")[0] for name, text in CRITERIA.items()}
 
 
+def _interventions() -> Names:
+    from ragbench.generation import INTERVENTIONS
+
+    about = {
+        name: (f.__doc__ or "").split(": ")[0].split(".")[0]
+        for name, (f, _) in INTERVENTIONS.items()
+    }
+    return {**about, FORM: "one of your own"}
+
+
 KINDS: dict[str, Callable[[], Names]] = {
     "datasets": _datasets,
     "measures": _measures,
@@ -104,6 +114,7 @@ KINDS: dict[str, Callable[[], Names]] = {
     "llms": _models,
     "prompts": _prompts,
     "criteria": _criteria,
+    "interventions": _interventions,
     "detectors": lambda: {"hf:<classifier>": "of the hub", FORM: "one of your own"},
 }
 

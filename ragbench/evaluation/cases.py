@@ -190,13 +190,8 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
 
 def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
-    other = [
-        answer
-        for source, answers in answered.ablations.items()
-        if source != "actual"
-        for answer in answers
-    ]
-    again = [answer for verdicts in answered.ablation_judgements.values() for answer in verdicts]
+    other = [answer for variation in answered.variations.values() for answer in variation.answers]
+    again = [answer for verdicts in answered.variation_judgements.values() for answer in verdicts]
     judged = [*(answered.judgements or ()), *answered.repeated, *again]
     costs = costs_of(answered.answers, judged, other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:

@@ -14,7 +14,7 @@ from ragbench.types import Answer, Completion, Judgement
 def costs_of(
     answers: Sequence[Answer],
     judgements: Sequence[Judgement] = (),
-    ablations: Sequence[Answer] = (),
+    interventions: Sequence[Answer] = (),
 ) -> tuple[Cost, ...]:
     """Return what was asked of language models and what that costs, one `Cost` per part and model.
 
@@ -22,7 +22,7 @@ def costs_of(
     machine asked before.
 
     Args:
-        answers: the part "generator". judgements: the part "judge". ablations: answers that were
+        answers: the part "generator". judgements: the part "judge". interventions: answers that were
         generated for comparison only, such as those from oracle contexts.
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
@@ -34,7 +34,7 @@ def costs_of(
     for part, replies in (
         ("generator", [answer.usage for answer in answers]),
         ("judge", [reply for judgement in judgements for reply in judgement.usage]),
-        ("ablations", [answer.usage for answer in ablations]),
+        ("interventions", [answer.usage for answer in interventions]),
     ):
         for reply in filter(None, replies):
             by_model.setdefault((part, reply.model), []).append(reply)

@@ -33,7 +33,7 @@ from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec
 from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
-from ragbench.metrics import score_ablations
+from ragbench.metrics import score_interventions
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
@@ -241,6 +241,12 @@ def _check_gates(plan: EvaluationPlan) -> None:
     targets, dataset = plan.targets, plan.dataset
     looked_at = {kind.name for kind in views.kinds_of(plan)} | {"own", "overall"}
     for gate in sorted(targets.gates):
+        robust, _, intervention = gate.partition(":")
+        if robust == "robust" and intervention not in plan.spec.interventions:
+            raise ConfigError(
+                f"--fail-under names {gate}, and nothing is asked after {intervention!r}; add "
+                f"--intervention {intervention}"
+            )
         if (perspective := perspective_of(gate)) not in looked_at:
             raise ConfigError(
                 f"--fail-under names {gate}, of the perspective {perspective!r}, which is not "
@@ -331,12 +337,16 @@ def decide(
     passing = any(passed is not None for passed in verdicts.passed.values())
     reason = "" if passing else "nothing decides whether a question passes"
     frames = {**scored.frames, "overall": verdicts.scores}
+    if output.variations:
+        frames["interventions"] = score_interventions(
+            plan.dataset,
+            output.answers,
+            {name: (each.cases, each.answers) for name, each in output.variations.items()},
+            {"actual": output.judgements or (), **output.variation_judgements},
+        )
     states = [*scored.states, Perspective("overall", passing, reason)]
     scored = replace(scored, frames=frames, states=states)
     rows = _rows(plan, scored, deciding)
-    if output.ablations:
-        ablated = score_ablations(plan.dataset, output.ablations, output.ablation_judgements)
-        scored = replace(scored, frames={**frames, "ablations": ablated})
     settings = _settings(plan, deciding)
     return _result(plan, scored, verdicts, rows, settings, parameters)
 

@@ -26,7 +26,7 @@ class EvaluationOptions(TypedDict, total=False):
     judge: LLMLike
     criteria: str | Sequence[str]
     n_rejudged: int
-    ablations: bool
+    interventions: str | Sequence[str]
     fail_under: str | Mapping[str, float]
     targets: Targets | Mapping[str, float] | str | Path | None
     baseline: Any

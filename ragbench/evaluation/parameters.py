@@ -49,7 +49,6 @@ OF_PIPELINE = (
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has
 # them.
 _READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
-_OF_ABLATIONS = ("ablations",)
 # The smallest value of each number.
 _MINIMUM = {
     "chunk_size": 1,
@@ -163,7 +162,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'chunk_size': 128}
     """
     kept = {key: value for key, value in parameters.items() if key not in WHERE}
-    for name in ("measures", "language"):
+    for name in ("measures", "language", "interventions"):
         if kept.get(name) == "":  # the configuration, and its name, of before there were any
             del kept[name]
     system = kept.get("system", "")
@@ -171,9 +170,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
         kept |= {"retriever": system} if system else {}
         del kept["system"]
     elif system:
-        kept = {
-            key: value for key, value in kept.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)
-        }
+        kept = {key: value for key, value in kept.items() if key not in OF_PIPELINE}
     for key, value in kept.items():
         try:
             json.dumps(value, allow_nan=False)

@@ -1,5 +1,5 @@
-"""Everything that is asked for one configuration: the system's answers, their judgements, and
-ablations.
+"""Everything that is asked for one configuration: the system's answers, also after interventions,
+and their judgements.
 
 The answers are in the same form for every kind of system. `evaluate` and a dry run ask through the
 same functions.
@@ -22,6 +22,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
+from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
 from ragbench.judges import judge as judge_answers
 from ragbench.judges import spread
 from ragbench.llms import active_dry_run, check_llm
@@ -64,8 +65,9 @@ class SystemOutput:
     what each stage took, `search_ms` what one question alone waits for its chunks, where that is
     known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
-    `judge_output` adds `judgements` (None: no judge was asked), `repeated` ones of some answers,
-    and `ablations`, answers to the same questions from other contexts, with theirs.
+    `variations` are intervention -> the changed questions with their answers. `judge_output` adds
+    `judgements` (None: no judge was asked), `repeated` ones of some answers, and those of the
+    variations.
     """
 
     dataset: Dataset
@@ -87,8 +89,8 @@ class SystemOutput:
     tokenizer: str = "minilm"
     judgements: Sequence[Judgement] | None = None
     repeated: Sequence[Judgement] = ()
-    ablations: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
-    ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+    variations: Mapping[str, Variation] = field(default_factory=dict)
+    variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
     @cached_property
     def texts(self) -> Sequence[Chunk]:
@@ -140,8 +142,8 @@ def ask_all(
     criteria: Sequence[str] = (),
     journal: str | Path = "",
 ) -> SystemOutput:
-    """Ask everything that an evaluation asks: answers, samples of attacks, ablations and
-    judgements.
+    """Ask everything that an evaluation asks: answers, samples of attacks, answers after
+    interventions, and judgements.
 
     Args:
         dataset: the questions that take part. system: as `answer_all` takes it. spec: the options
@@ -155,6 +157,7 @@ def ask_all(
         journal = Path(journal) / JOURNAL
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
+        check_interventions(spec.interventions, opened)
         digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
         output = answer_all(
             dataset,
@@ -164,7 +167,18 @@ def ask_all(
             journal=journal,
             digest=digest,
         )
-        return judge_output(output, opened, spec, judge, criteria)
+        if spec.interventions and isinstance(opened, System):
+            start = time.perf_counter()
+            variations = answer_variations(
+                output,
+                _journaled(opened, journal, digest),
+                spec.interventions,
+                seed=spec.seed,
+                concurrency=spec.concurrency,
+            )
+            seconds = {**output.seconds, "interventions": time.perf_counter() - start}
+            output = replace(output, variations=variations, seconds=seconds)
+        return judge_output(output, spec, judge, criteria)
 
 
 @contextmanager
@@ -187,30 +201,18 @@ def open_system(
 
 def judge_output(
     output: SystemOutput,
-    system: str | Path | System | Sequence[Answer],
     spec: EvaluationSpec,
     judge: LLM | None,
     criteria: Sequence[str] = (),
 ) -> SystemOutput:
-    """Return the output with the answers of the ablations, and with all judgements where there is a
-    judge.
+    """Return the output with all judgements, where there is a judge.
 
     Args:
         output: what the system gave.
-        system: the system; only a `Pipeline` has ablations.
-        spec: whether there are ablations, and how many answers are judged again.
+        spec: what is judged where `criteria` do not name it, and how many answers are judged again.
         judge: the language model that judges; None = no judge.
         criteria: what it judges; () = those of the spec.
     """
-    pieces: Sequence[Chunk] = ()
-    start = time.perf_counter()
-    if spec.ablations and isinstance(system, Pipeline):
-        ablated = system.answer_ablations()
-        pieces = ablated.chunks
-        seconds = {**output.seconds, "ablations": time.perf_counter() - start}
-        output = replace(
-            output, ablations={"actual": output.answers, **ablated.answers}, seconds=seconds
-        )
     if judge is None or not output.has_answers or not output.answers:
         return output
     start = time.perf_counter()
@@ -228,22 +230,22 @@ def judge_output(
         allow_same_model=True,
     )
     verdicts: dict[str, Sequence[Judgement]] = {
-        source: judge_answers(
-            answers,
+        name: judge_answers(
+            variation.answers,
             ["correctness"],
             judge,
-            dataset=output.dataset,
-            chunks=pieces,
+            dataset=replace(output.dataset, cases=variation.cases, qrels={}),
+            chunks=[*chunks, *variation.chunks],
             allow_same_model=True,
         )
-        for source, answers in output.ablations.items()
+        for name, variation in output.variations.items()
     }
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
     return replace(
         output,
         judgements=judgements,
         repeated=repeated,
-        ablation_judgements=verdicts,
+        variation_judgements=verdicts,
         seconds=seconds,
     )
 
@@ -281,16 +283,22 @@ def answer_all(
         about = {"name": "recorded answers", "kind": "answers"}
         if isinstance(system, System):
             about = {"name": system.name, "kind": type(system).__name__}
-            if str(journal) and not isinstance(system, RecordedSystem):
-                journaled = JournaledSystem(system, journal, f"{system.name} {digest}".strip())
-                journaled.check({**_safety_queries(dataset), **dataset.queries})
-                system = journaled
+            system = _journaled(system, journal, digest)
+            if isinstance(system, JournaledSystem):
+                system.check({**_safety_queries(dataset), **dataset.queries})
         output = _answers(dataset, system, about, concurrency, timed)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
     if isinstance(system, JournaledSystem):
         system.check_written()
     return output
+
+
+def _journaled(system: System, journal: str | Path, digest: str) -> System:
+    """Return the system, its answers kept in the journal unless they are on the disk anyway."""
+    if not str(journal) or isinstance(system, Pipeline | RecordedSystem):
+        return system
+    return JournaledSystem(system, journal, f"{system.name} {digest}".strip())
 
 
 def _answers(

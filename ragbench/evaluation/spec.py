@@ -83,6 +83,14 @@ def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _check_interventions(names: tuple[str, ...]) -> tuple[str, ...]:
+    from ragbench.generation.interventions import load_intervention  # loads numpy
+
+    for name in names:
+        load_intervention(name)
+    return tuple(dict.fromkeys(names))
+
+
 def _to_depths(value: Any) -> Any:
     words = split_words(value)
     if isinstance(value, str):
@@ -239,12 +247,12 @@ class EvaluationSpec(BaseModel):
         ge=0,
         strict=True,
     )
-    ablations: bool = _option(
-        False,
-        "Also answer from the gold evidence, from the best chunks there are, and without "
-        "documents.",
+    interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
+        (),
+        "Ask again after each: no-gold,gold-only,distractors:4,swap-number,typos:0.05,...; "
+        "`ragbench list interventions`.",
         _MEASURES,
-        strict=True,
+        flag="--intervention",
     )
     fail_under: str | Mapping[str, float] = _option(
         "", 'Targets: "nDCG@5=0.6,claim_support=0.85".', _TARGETS

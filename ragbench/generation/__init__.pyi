@@ -1,7 +1,3 @@
-from .ablations import (
-    Ablations,
-    answer_ablations,
-)
 from .answers import (
     check_llm,
     context_chunks,
@@ -18,16 +14,18 @@ from .drafts import (
     identity,
     save_drafts,
 )
+from .interventions import (
+    INTERVENTIONS,
+)
 from .references import (
     generate_references,
 )
 
 __all__ = [
+    "INTERVENTIONS",
     "SAMPLINGS",
     "STATES",
-    "Ablations",
     "Draft",
-    "answer_ablations",
     "as_dataset",
     "check_llm",
     "context_chunks",

@@ -1,7 +1,6 @@
 from .answers import (
     abstention_table,
     gold_fact_coverage,
-    score_ablations,
     score_answers,
     score_judgements,
     score_own,
@@ -26,6 +25,9 @@ from .retrieval_scores import (
     ceilings,
     score_retrieval,
     score_run,
+)
+from .robustness import (
+    score_interventions,
 )
 from .safety import (
     injection_score,
@@ -52,11 +54,11 @@ __all__ = [
     "numeric_support",
     "read_qrels",
     "read_run",
-    "score_ablations",
     "score_answers",
     "score_chunks",
     "score_context",
     "score_groundedness",
+    "score_interventions",
     "score_judgements",
     "score_own",
     "score_pipeline",

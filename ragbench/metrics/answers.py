@@ -12,10 +12,9 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -345,48 +344,6 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
         )
     order = pd.factorize(frame["measure"])[0].argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def score_ablations(
-    dataset: Dataset,
-    ablations: Mapping[str, Sequence[Answer]],
-    judgements: Mapping[str, Sequence[Judgement]] = MappingProxyType({}),
-) -> pd.DataFrame:
-    """Score each ablation, named "<ablation>_<measure>": query_id, measure, value.
-
-    The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of
-    `score_judgements`. Unlike there, an abstention on an answerable question is 0, so that all
-    ablations are compared on the same questions. Unscored (NaN) are failed requests, unreadable
-    verdicts, questions without the label, and those that were left out of an ablation.
-
-    Args:
-        ablations: name -> its answers; `ragbench.generation.answer_ablations` gives "oracle",
-        "best_chunks" and
-            "empty", and the answers of the configuration itself are to be added as "actual".
-
-    >>> from ragbench.types import Case
-    >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})
-    >>> ablations = {"actual": [Answer("q", "Not found.", outcome="no_results")], "oracle": [Answer("q", "In 1889.")]}
-    >>> scores = score_ablations(data, ablations)
-    >>> scores[scores["measure"].str.endswith("gold_fact_coverage")][["measure", "value"]].values.tolist()
-    [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
-    """
-    with_reference = {case.query_id for case in dataset.cases if case.reference_answer}
-    labelled = {"semantic_similarity": with_reference, "token_f1": with_reference}
-    labelled["gold_fact_coverage"] = {case.query_id for case in dataset.cases if case.gold_facts}
-    answerable = {case.query_id for case in dataset.cases if case.answerable}
-    parts = [pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})]
-    for name, answers in ablations.items():
-        abstained = {answer.query_id for answer in answers if answer.abstained} & answerable
-        free = score_answers(dataset, answers)
-        for part in (free, score_judgements(judgements.get(name, ()))):
-            pairs = zip(part["query_id"], part["measure"], strict=True)
-            zero = np.array(
-                [q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool
-            )
-            value = part["value"].mask(zero & part["value"].isna().to_numpy(), 0.0)
-            parts.append(part.assign(measure=f"{name}_" + part["measure"], value=value))
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def score_own(

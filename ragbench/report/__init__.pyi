@@ -22,6 +22,7 @@ from .failures import (
     failure_details,
     gap_table,
     plain,
+    robustness_table,
     worst_failures,
 )
 from .leaderboard import leaderboard_markdown, leaderboard_rows
@@ -48,6 +49,7 @@ __all__ = [
     "order_changes",
     "plain",
     "plots",
+    "robustness_table",
     "worst_failures",
     "write_report",
 ]

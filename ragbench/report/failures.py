@@ -14,8 +14,12 @@ from ragbench.errors import DataError, printable
 from ragbench.evaluation import CAUSES, CORRECTNESS, Result, Results, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
+from ragbench.generation import INTERVENTIONS
 from ragbench.statistics import compare, summarise
+from ragbench.statistics.columns import adjusted_p_values
 from ragbench.types import Answer, Chunk, Dataset
+
+_TOLERATED = 0.95  # fraction of answers as they must be, below which an intervention alarms
 
 
 def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
@@ -122,17 +126,17 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
     """Split a perfect answer into the fraction that each configuration reaches and what each stage
     loses of the rest.
 
-    Over the questions that every ablation of a configuration answered or abstained from, with the
+    Over the questions that every such answer of a configuration answered or abstained from, with the
     mean in each of the first measure of `ragbench.evaluation.CORRECTNESS` that it has (highest
     value 1): answered = actual; retrieval = best chunks - actual, what a perfect retriever would
-    add with this chunking; chunking = oracle - best chunks, what gold evidence without chunk
-    borders would add; generation = 1 - oracle, what is missing even then (wording and the measure's
+    add with this chunking; chunking = gold-only - best chunks, what gold evidence without chunk
+    borders would add; generation = 1 - gold-only, what is missing even then (wording and the measure's
     limits are part of it). The four sum to 1. A part can be negative: more text than the evidence
     has helped. Without evidence spans there are no answers from best chunks, and "retrieval" holds
     both.
 
     Args:
-        results: configurations that were run with `oracle = true`; others have no rows.
+        results: configurations that were run with the interventions gold-only and best-chunks; others have no rows.
 
     Returns:
         name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give
@@ -142,10 +146,12 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
     rows = []
     for result in results:
         scored = set(result.scores.loc[result.scores["value"].notna(), "measure"])
-        measure = next((name for name in CORRECTNESS if f"oracle_{name}" in scored), "")
+        measure = next((name for name in CORRECTNESS if f"gold-only_{name}" in scored), "")
         if not measure:
             continue
-        arms = [arm for arm in ("actual", "best_chunks", "oracle") if f"{arm}_{measure}" in scored]
+        arms = [
+            arm for arm in ("actual", "best-chunks", "gold-only") if f"{arm}_{measure}" in scored
+        ]
         table = result.scores.pivot(index="query_id", columns="measure", values="value")
         table = table.reindex(columns=[f"{arm}_{measure}" for arm in arms]).set_axis(arms, axis=1)
         table = table.dropna()
@@ -155,15 +161,47 @@ def gap_table(results: Sequence[Result]) -> pd.DataFrame:
         parts = {"answered": summarise(answers[0])}
         # Differences, which may be negative: an interval for rates would never reach 0.
         parts["retrieval"] = compare(answers[0], answers[1])
-        if "best_chunks" in arms:
+        if "best-chunks" in arms:
             parts["chunking"] = compare(answers[1], answers[2])
-        parts["generation"] = summarise(_tidy(1 - table["oracle"]))
+        parts["generation"] = summarise(_tidy(1 - table["gold-only"]))
         about = {"name": result.name, "label": labels[result.name], "measure": measure}
         for part, frame in parts.items():
             row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
             rows.append(row | about | {"part": part, "n": len(table)})
     columns = "name label measure part mean ci_low ci_high n".split()
     return pd.DataFrame(rows, columns=columns)
+
+
+def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
+    """Return for each configuration and intervention the fraction of answers that are as they must be.
+
+    `p` is that of the exact binomial test that the true fraction is at least 0.95, one-sided: a
+    system that does what it must in 19 of 20 cases does not alarm. `p_holm` adjusts it over all rows.
+
+    Args:
+        results: configurations that were run with interventions; others have no rows.
+
+    Returns:
+        name, label, intervention, expected (what the answer must be), kept (the fraction, in [0, 1]),
+        ci_low, ci_high (95 %, as `summarise` gives them), n (questions), p, p_holm; lowest p first.
+    """
+    from scipy.stats import binomtest
+
+    labels = configurations(results).set_index("name")["label"]
+    rows = []
+    for result in results:
+        values = result.scores[result.scores["measure"].str.startswith("robust:")]
+        for row in summarise(values).query("n_scored > 0").to_dict("records"):
+            name, n = row["measure"].partition(":")[2], row["n_scored"]
+            expected = INTERVENTIONS.get(name.partition(":")[0], (None, "as its labels state"))[1]
+            p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
+            about = {"name": result.name, "label": labels[result.name], "intervention": name}
+            interval = {"kept": row["mean"], "ci_low": row["ci_low"], "ci_high": row["ci_high"]}
+            rows.append({**about, "expected": expected, **interval, "n": n, "p": p})
+    columns = "name label intervention expected kept ci_low ci_high n p".split()
+    table = pd.DataFrame(rows, columns=columns)
+    table["p_holm"] = adjusted_p_values(table["p"].to_numpy(float))
+    return table.sort_values("p", kind="stable", ignore_index=True)
 
 
 def _tidy(values: pd.Series[float]) -> pd.DataFrame:

@@ -227,7 +227,7 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
 
 def _seconds(timings: Mapping[str, float]) -> float:
     """Return the sum of the stages; "ask", where it is there, holds those of the pipeline."""
-    within = ("chunk", "index", "search", "generate", "ablations") if "ask" in timings else ()
+    within = ("chunk", "index", "search", "generate", "interventions") if "ask" in timings else ()
     return math.fsum(value for stage, value in timings.items() if stage not in within)
 
 

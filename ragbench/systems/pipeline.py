@@ -8,14 +8,16 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.extension import object_name
-from ragbench.generation import answer_ablations, check_llm, generate_answers
-from ragbench.generation.prompts import check_prompt, fill
+from ragbench.generation import check_llm, generate_answers
+from ragbench.generation.answers import read_reply
+from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book, fill
 from ragbench.language import language_of
-from ragbench.llms import check_servers, load_llm
+from ragbench.llms import check_servers, generate_many, load_llm
+from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
@@ -32,9 +34,6 @@ from ragbench.types import (
     as_documents,
     chunks_by_id,
 )
-
-if TYPE_CHECKING:
-    from ragbench.generation.ablations import Ablations
 
 
 class Pipeline:
@@ -196,9 +195,45 @@ class Pipeline:
         recalls: Mapping[int, float] = getattr(self._index, "ann_recall", {})
         return {f"ann_recall@{depth}": value for depth, value in sorted(recalls.items())}
 
-    def answer_ablations(self) -> Ablations:
-        """Answer the questions of its dataset from other contexts; see `answer_ablations`."""
-        return answer_ablations(self._dataset, self.chunks, self.llm, **self._generation)
+    @property
+    def k(self) -> int:
+        """Return the number of chunks that an answer is made from."""
+        return int(self._generation["k"])
+
+    def answer_from(
+        self, cases: Sequence[Case], contexts: Mapping[str, Sequence[Chunk]]
+    ) -> list[Answer]:
+        """Answer questions from contexts that no retriever chose, all of them; from none, the
+        language model answers closed-book.
+        """
+        with_contexts = [case for case in cases if contexts[case.query_id]]
+        run = {
+            case.query_id: {
+                chunk.chunk_id: 1 / rank for rank, chunk in enumerate(contexts[case.query_id], 1)
+            }
+            for case in with_contexts
+        }
+        texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
+        dataset = replace(self._dataset, cases=with_contexts, qrels={})
+        options = {**self._generation, "k": max(map(len, run.values()), default=1)}
+        answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
+        by_id = {answer.query_id: answer for answer in answers}
+        others = [case for case in cases if case.query_id not in by_id]
+        if isinstance(self.llm, str):  # the extractive baseline has nothing to extract from
+            for case in others:
+                by_id[case.query_id] = Answer(case.query_id, NO_ANSWER, outcome="no_results")
+        else:
+            replies = generate_many(
+                self.llm,
+                [closed_book(case.text) for case in others],
+                system=GENERATION_SYSTEM,
+                max_tokens=options["max_tokens"],
+                temperature=options["temperature"],
+                label="answers without documents",
+            )
+            for case, reply in zip(others, replies, strict=True):
+                by_id[case.query_id] = read_reply(case.query_id, reply, ())
+        return [by_id[case.query_id] for case in cases]
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
         """Return the same pipeline, its index shared, with another writer of answers; nothing is

@@ -100,8 +100,8 @@ def test_details_have_the_heading_that_the_link_names() -> None:
 
 VALUES = {
     "actual_gold_fact_coverage": [0.0, 0.5, 1.0],
-    "best_chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
-    "oracle_gold_fact_coverage": [1.0, 0.5, 1.0],
+    "best-chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
+    "gold-only_gold_fact_coverage": [1.0, 0.5, 1.0],
 }
 
 
@@ -116,8 +116,8 @@ def test_the_parts_of_a_gap_by_hand() -> None:
     assert set(table["measure"]) == {"gold_fact_coverage"}
 
 
-def test_questions_missing_in_one_ablation_are_left_out() -> None:
-    values = {**VALUES, "oracle_gold_fact_coverage": [1.0, float("nan"), 1.0]}
+def test_questions_missing_in_one_of_them_are_left_out() -> None:
+    values = {**VALUES, "gold-only_gold_fact_coverage": [1.0, float("nan"), 1.0]}
     table = gap_table([result("bm25", values)])
     assert table["n"].tolist() == [2, 2, 2, 2]
     assert table["mean"].astype(float).sum() == pytest.approx(1)
@@ -130,14 +130,14 @@ def test_without_evidence_spans_retrieval_holds_the_chunking_too() -> None:
     assert table["mean"].astype(float).sum() == pytest.approx(1)
 
 
-def test_without_ablations_the_table_is_empty() -> None:
+def test_without_interventions_the_table_is_empty() -> None:
     table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
     assert table.empty
 
 
 def test_one_question_more_proves_no_gap() -> None:
     actual, oracle = [0.0, *[1.0] * 19], [1.0] * 20
-    gaps = gap_table([result("bm25", {"actual_token_f1": actual, "oracle_token_f1": oracle})])
+    gaps = gap_table([result("bm25", {"actual_token_f1": actual, "gold-only_token_f1": oracle})])
     assert float(gaps["mean"].sum()) == pytest.approx(1)
     row = {str(own["part"]): own for own in gaps.to_dict("records")}["retrieval"]
     assert row["mean"] == pytest.approx(0.05)

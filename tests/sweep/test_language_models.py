@@ -322,7 +322,7 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(
     assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
 
 
-def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> None:
+def test_interventions_are_planned_too(server: Any, tmp_path: Path) -> None:
     source = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
     text = f"""
         [sweep]
@@ -334,7 +334,7 @@ def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> 
         n_rejudged = 0
         max_queries = 3
         retriever = "bm25"
-        ablations = true
+        interventions = "gold-only,best-chunks,empty"
     """
     (tmp_path / "real.toml").write_text(text, encoding="utf-8")
     planned = plan(tmp_path / "real.toml", out=tmp_path / "out")
@@ -354,7 +354,7 @@ def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> 
     )
     (name,) = result.finished
     scores = (tmp_path / "out" / "real" / name / "scores.csv").read_text(encoding="utf-8")
-    for measure in ("actual", "oracle", "best_chunks", "empty"):
+    for measure in ("actual", "gold-only", "best-chunks", "empty"):
         assert f",{measure}_llm_correctness," in scores
 
 

@@ -1,0 +1,117 @@
+"""The questions of an evaluation again, after each intervention: what a system makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ConfigError
+from ragbench.generation import context_chunks
+from ragbench.generation.interventions import (
+    INTERVENTIONS,
+    OF_QUESTIONS,
+    Contexts,
+    contexts_of,
+    load_intervention,
+)
+from ragbench.systems import Pipeline, RecordedSystem, ask
+from ragbench.types import Answer, Case, Chunk, Dataset, System
+
+if TYPE_CHECKING:
+    from ragbench.evaluation.requests import SystemOutput
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """Changed questions with the labels that the answers must meet, the answers, and the chunks that
+    they were made from.
+    """
+
+    cases: Sequence[Case]
+    answers: Sequence[Answer]
+    chunks: Sequence[Chunk] = ()
+
+
+def check_interventions(names: Sequence[str], system: System | Sequence[Answer]) -> None:
+    """Refuse interventions that a system cannot be asked with, before it is asked anything.
+
+    Raises:
+        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`.
+    """
+    if not names or isinstance(system, Pipeline):
+        return
+    if isinstance(system, RecordedSystem) or not isinstance(system, System):
+        raise ConfigError(
+            f"interventions {', '.join(names)} ask again, and these answers are recorded"
+        )
+    for name in names:
+        head = name.partition(":")[0]
+        if head in INTERVENTIONS and head not in OF_QUESTIONS:
+            raise ConfigError(
+                f"intervention {name!r} changes contexts, which only ragbench's own pipeline takes; "
+                f"for {system.name!r} name {' or '.join(OF_QUESTIONS)}, or package.module:attribute"
+            )
+
+
+def answer_variations(
+    output: SystemOutput,
+    system: System,
+    names: Sequence[str],
+    *,
+    seed: int = 0,
+    concurrency: int = 8,
+) -> dict[str, Variation]:
+    """Ask a system again after each intervention; name -> what came of it.
+
+    Questions that are unanswerable, and those that an intervention does not apply to, are left out.
+    The same seed changes the same questions in the same way.
+    """
+    dataset = output.dataset
+    if isinstance(system, Pipeline):
+        ranked = context_chunks(dataset, output.ranking, system.chunks, max(1, output.depth))
+        known = contexts_of(dataset, ranked, system.chunks, system.k)
+    else:
+        empty = Contexts(others=dataset.cases)
+        known = {case.query_id: empty for case in dataset.cases if case.answerable}
+    variations = {}
+    for name in names:
+        intervene = load_intervention(name)
+        changed: dict[str, tuple[Case, Sequence[Chunk]]] = {}
+        for case in dataset.cases:
+            if case.query_id in known:
+                rng = random.Random(f"{seed} {name} {case.query_id}")
+                if result := intervene(case, known[case.query_id], rng):
+                    changed[case.query_id] = result
+        cases = [case for case, _ in changed.values()]
+        if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
+            contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}
+            answers = system.answer_from(cases, contexts)
+            chunks = [chunk for ranked in contexts.values() for chunk in ranked]
+            variations[name] = Variation(cases, answers, chunks)
+        else:
+            variations[name] = Variation(cases, _asked(dataset, system, cases, name, concurrency))
+    return variations
+
+
+def _asked(
+    dataset: Dataset,
+    system: System,
+    cases: Sequence[Case],
+    name: str,
+    concurrency: int,
+) -> list[Answer]:
+    """Return the answers to changed questions, which have ids of their own where answers are kept."""
+    if isinstance(system, Pipeline):
+        system = system.with_llm(system.llm)
+    asked = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
+    answers = ask(
+        system,
+        replace(dataset, cases=asked, qrels={}),
+        concurrency=concurrency,
+        label=name,
+    )
+    return [
+        replace(answer, query_id=case.query_id) for case, answer in zip(cases, answers, strict=True)
+    ]
