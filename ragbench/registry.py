@@ -41,11 +41,6 @@ ALIASES: dict[str, str] = _DATA["aliases"]
 queries is MRR.
 """
 
-ABLATIONS = ("actual", "gold-only", "best-chunks", "empty")
-"""Contexts that the same questions are answered from; "<ablation>_<measure>" is a measure of those
-answers.
-"""
-
 Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
 """A measure of one answer: the question with its labels, the answer, the texts it was made from ->
 value or None.
@@ -304,19 +299,6 @@ def find_measure(name: str) -> Measure | None:
                 words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning)
             )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
-    for ablation in ABLATIONS:  # last: "overall_..." and the like are names of their own
-        base = (
-            find_measure(name[len(ablation) + 1 :]) if folded.startswith(f"{ablation}_") else None
-        )
-        if base is not None and base.perspective in ("answer", "judge"):
-            meaning = f"{base.meaning}, answered from {ablation}"
-            return replace(
-                base,
-                name=f"{ablation}_{base.name}",
-                perspective="",
-                meaning=meaning,
-                headline=False,
-            )
     return next(
         (measure for declared, measure in _own.items() if declared.casefold() == folded), None
     )
@@ -412,7 +394,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
 def perspective_of(name: str) -> str:
     """Return the perspective that a measure belongs to; "" where none does.
 
-    >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "gold-only_token_f1")]
+    >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "correct:empty")]
     ['retrieval', 'groundedness', 'judge', '']
     """
     measure = find_measure(name)

@@ -1,8 +1,8 @@
 """Audits a judge with the built-in questions: `python -m tests.judge_audit openai:<model>`.
 
-Prints the table of `rb.judges.judge_audit` for each criterion: does the judge prefer the first
-answer, the longer one, one that gives it orders, does it repeat itself, does it see wrong answers?
-About 400 requests; a second run takes its replies from the store.
+Prints the table of `rb.judges.judge_audit` for each criterion: does the judge prefer a longer
+answer, or one that gives it orders, does it repeat itself, does it see wrong answers? About 400
+requests; a second run takes its replies from the store.
 """
 
 from __future__ import annotations

@@ -588,19 +588,6 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
         assert "0.0540" in page
 
 
-def test_an_a_a_test_reads_no_stored_reply(
-    place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
-) -> None:
-    server = judge_server(loopback, wire, llm_environment)
-    command = ("good.jsonl", "--judge", "openai:j", "--criteria", "correctness")
-    assert [run(*command)[0], run(*command, "--force")[0]] == [0, 0]
-    assert len(server.asked) == 3, "the second time they are stored"
-    code, shown = run(*command, "--aa", "2")
-    assert code == 0, shown
-    assert "gate: 0 of 2 verdicts differ" in shown
-    assert len(server.asked) == 3 + 3 * 3, "once for the baseline, and twice"
-
-
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 def test_a_judge_whose_key_is_refused_ends_with_2_and_the_reason(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch

@@ -47,7 +47,7 @@ OPTIONAL = {  # modules that come with an extra
     "alerts": ["apprise"],
     "dask": ["distributed"],
     "documents": ["pypdfium2", "docx"],
-    "large": ["faiss", "tantivy"],
+    "large": ["tantivy"],
     "mcp": ["mcp"],
     "safety": ["phonenumbers", "stdnum"],
     "schedules": ["cronsim"],

@@ -81,17 +81,11 @@ def test_malformed_names_are_not_measures(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["boundary_cuts", "auc", "latency_generate_ms", "gold-only_token_f1"]
+    "name", ["boundary_cuts", "auc", "latency_generate_ms", "correct:gold-only"]
 )
 def test_what_no_evaluation_reports_has_no_target(name: str) -> None:
     with pytest.raises(ConfigError, match="can have no target"):
         check_measure(name)
-
-
-def test_a_measure_of_other_contexts_is_that_of_the_answers() -> None:
-    measure = measure_of("best-chunks_llm_correctness")
-    assert (measure.judged, measure.bounds, measure.perspective) == (True, (0.0, 1.0), "")
-    assert find_measure("gold-only_nDCG@5") is None
 
 
 def test_bounds_and_direction_of_what_is_not_registered() -> None:

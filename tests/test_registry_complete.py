@@ -12,7 +12,7 @@ import pandas as pd
 import ragbench as rb
 from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety import detection as safety
-from ragbench.registry import ABLATIONS, find_measure
+from ragbench.registry import find_measure
 from ragbench.types import SafetySample, Span
 
 TEXT = (
@@ -98,7 +98,7 @@ def emitted() -> set[str]:
     levels = [f"{level}{name}" for level in ("", "span:", "chunk:") for name in ranking]
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)
-    variations = dict.fromkeys(ABLATIONS[1:], (DATA.cases, answers))
+    variations = {"gold-only": (DATA.cases, answers)}
     s = rb.metrics
     frames = {
         "score_run": s.score_run(
@@ -115,7 +115,7 @@ def emitted() -> set[str]:
         "score_pipeline": s.score_pipeline(DATA, answers),
         "score_judgements": s.score_judgements(judged),
         "score_interventions": s.score_interventions(
-            DATA, answers, variations, dict.fromkeys(ABLATIONS, judged)
+            DATA, answers, variations, {"untouched": judged, "gold-only": judged}
         ),
     }
     scores = pd.concat(
@@ -161,7 +161,7 @@ def family(name: str) -> str:
         pattern = pattern.replace(r"\{name\}", ".+")
         if re.fullmatch(pattern, name):
             return row
-    return "ablation" if name.startswith(tuple(f"{ablation}_" for ablation in ABLATIONS)) else ""
+    return ""
 
 
 def test_what_is_registered_is_what_is_emitted() -> None:

@@ -25,7 +25,6 @@ from ragbench.retrieval import (
     BM25,
     BM25Disk,
     Dense,
-    DenseIVF,
     Hybrid,
     check_retriever,
     make_retriever,
@@ -388,40 +387,6 @@ def test_hybrid_looks_deeper_than_k() -> None:
     assert list(hybrid.search({"q": "cat"}, k=5)["q"])[:2] == ["d2#0", "d0#0"]
 
 
-# --- approximate
-# -----------------------------------------------------------------------------------------------------
-
-
-def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random = np.random.default_rng(0)
-    vectors = random.normal(size=(1000, 16)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    table = {f"t{i}": row for i, row in enumerate(vectors)}
-    chunks, queries = (
-        chunks_of([f"t{i}" for i in range(900)]),
-        {f"q{i}": f"t{900 + i}" for i in range(100)},
-    )
-    exact = Dense(chunks, FixedEmbedder(table)).search(queries, 10)
-    runs = []
-    for place in ("one", "two", "two"):
-        monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / place))
-        index = DenseIVF(chunks, FixedEmbedder(table), nprobe=4)
-        runs.append(json.dumps(index.search(queries, 10)))
-        found = json.loads(runs[-1])
-        shares = [len(exact[query_id].keys() & found[query_id].keys()) / 10 for query_id in queries]
-        assert index.ann_recall == {10: pytest.approx(np.mean(shares), abs=1e-4)}
-        assert 0.2 < index.ann_recall[10] < 1
-    assert runs[0] == runs[1] == runs[2]
-    assert len(list(tmp_path.glob("*/arrays/ivf/*.kept"))) == 2
-    whole = DenseIVF(chunks, FixedEmbedder(table), nprobe=10_000)
-    assert whole.search(queries, 10) == exact
-    assert whole.ann_recall == {10: 1.0}
-    with pytest.raises(ConfigError, match="nprobe is 0"):
-        DenseIVF(chunks, FixedEmbedder(table), nprobe=0)
-
-
 # --- on the disk
 # -----------------------------------------------------------------------------------------------------
 
@@ -511,9 +476,7 @@ def test_bm25_on_disk_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 # -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["bm25", "bm25@disk", "dense:wordllama", "dense:wordllama@ivf", "hybrid:wordllama"]
-)
+@pytest.mark.parametrize("name", ["bm25", "bm25@disk", "dense:wordllama", "hybrid:wordllama"])
 def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     retriever = make_retriever(name, chunks_of(["a", "b"]))
     assert isinstance(retriever, Retriever)
@@ -527,14 +490,13 @@ def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
         (
             "bm26",
             r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, "
-            r"dense:<embedder>, dense:",
+            r"dense:<embedder>, hybrid:",
         ),
         ("densse:minilm", "did you mean 'dense'"),
         ("dense", "names no embedder; write 'dense:minilm'"),
         ("hybrid:", "names no embedder; write 'hybrid:minilm'"),
         ("bm25:minilm", "BM25 compares words and takes no embedder; write 'bm25'"),
-        ("hybrid:minilm@ivf", "only 'dense:<embedder>@ivf' searches approximately"),
-        ("dense:minilmm@ivf", "unknown embedder 'minilmm'; did you mean 'minilm'"),
+        ("dense:minilm@ivf", "unknown embedder 'minilm@ivf'; did you mean 'minilm'"),
         ("bm25@disk:minilm", "takes no embedder; write 'bm25@disk'"),
         ("dense:minilmm", "unknown embedder 'minilmm'; did you mean 'minilm'"),
         ("", "unknown retriever ''"),

@@ -14,7 +14,6 @@ from ragbench.cli.cache import cache_app
 from ragbench.cli.compare import compare_command
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
-from ragbench.cli.export import export_command
 from ragbench.cli.help import FIRST_STEPS, Command, Commands
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
@@ -70,7 +69,6 @@ for function in (
     compare_command,
     score_command,
     explore_command,
-    export_command,
     list_command,
     notebooks_command,
     serve_command,

@@ -24,8 +24,6 @@ from ragbench.files import expanded
 from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ragbench.evaluation import Result
 
 RESULTS = Path("results", "eval")
@@ -61,7 +59,6 @@ def eval_command(
     force: Force = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
-    aa: Annotated[int, typer.Option(min=0)] = 0,
     requests: Requests,
     **options: Any,
 ) -> int:
@@ -99,13 +96,11 @@ def eval_command(
         force: Replace what is there.
         verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.
-        aa: Evaluate N times, without stored replies, and show how often the verdict flips; no
-            report.
 
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"
     """
     expected = expected_doc or []
-    with replace(requests, no_cache=requests.no_cache or aa > 0).settings():
+    with requests.settings():
         _check_options(query, expected, options)
         path = _report_path(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
@@ -117,9 +112,6 @@ def eval_command(
         )
         if requests.dry_run:
             _print_requests(data, system, spec)
-            return 0
-        if aa:
-            _print_noise(evaluation.verdict_noise(data, system, aa, spec))
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
@@ -163,19 +155,6 @@ def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec)
         checked = evaluation.check_evaluation(data, spec)
         evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
     print_plan(plan, str(spec.judge))
-
-
-def _print_noise(noise: pd.DataFrame) -> None:
-    """Print how often the verdicts of `ragbench.evaluation.verdict_noise` flip: on the gate, and on
-    single questions.
-    """
-    from ragbench.statistics.frames import with_interval
-
-    for row in noise.to_dict("records"):
-        typer.echo(
-            f"{row['of']}: {row['flips']} of {row['verdicts']} verdicts differ from the usual "
-            f"one: {with_interval(row['rate'], row['ci_low'], row['ci_high'])}"
-        )
 
 
 def _evaluate(

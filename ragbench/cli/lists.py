@@ -52,7 +52,6 @@ def _retrievers() -> Names:
         names[f"{kind}:<embedder>"] = (
             "folder or hub name of a sentence-transformers model, or one of your own"
         )
-    names["dense:<embedder>@ivf"] = "approximate search, by faiss (extra large)"
     return {**names, FORM: "one of your own"}
 
 
@@ -94,11 +93,8 @@ def _criteria() -> Names:
 def _interventions() -> Names:
     from ragbench.generation import INTERVENTIONS
 
-    about = {
-        name: (f.__doc__ or "").split(": ")[0].split(".")[0]
-        for name, (f, _) in INTERVENTIONS.items()
-    }
-    return {**about, FORM: "one of your own"}
+    expected = {name: f"then: {text}" for name, (_, text) in INTERVENTIONS.items()}
+    return {**expected, FORM: "one of your own"}
 
 
 KINDS: dict[str, Callable[[], Names]] = {

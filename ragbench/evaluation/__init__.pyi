@@ -28,7 +28,6 @@ from .folder import (
     save,
     save_baseline,
 )
-from .noise import verdict_noise
 from .parameters import (
     WHERE,
     check_models,
@@ -129,5 +128,4 @@ __all__ = [
     "system_of",
     "typed",
     "verdict",
-    "verdict_noise",
 ]

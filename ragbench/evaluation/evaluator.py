@@ -342,7 +342,7 @@ def decide(
             plan.dataset,
             output.answers,
             {name: (each.cases, each.answers) for name, each in output.variations.items()},
-            {"actual": output.judgements or (), **output.variation_judgements},
+            {"untouched": output.judgements or (), **output.variation_judgements},
         )
     states = [*scored.states, Perspective("overall", passing, reason)]
     scored = replace(scored, frames=frames, states=states)
@@ -392,7 +392,6 @@ def _result(
         rows = [row for row in rows if row.measure in names]
     costs = cases.evaluation_costs(output)
     searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
-    recalls = {name: n for name, n in output.system.items() if name.startswith("ann_recall@")}
     result = new_result(
         name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
@@ -404,7 +403,6 @@ def _result(
         timings=scored.seconds,
         facts={
             **views.chunk_statistics(output),
-            **recalls,
             **searched,
             **cost_facts(costs, output.answers),
         },

@@ -11,7 +11,6 @@ from typing import Any
 # Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
     "bm25s",
-    "faiss-cpu",
     "numpy",
     "pandas",
     "PyStemmer",

@@ -422,7 +422,6 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
             "kind": "Pipeline",
             "chunks": len(system.chunks),
             "language": system.language,
-            **system.ann_recall,
             "chunking": _chunking(system.chunks),
         },
         prompts={query_id: text for query_id, text in prompts.items() if text},

@@ -17,7 +17,7 @@ from ragbench.generation.interventions import (
     load_intervention,
 )
 from ragbench.systems import Pipeline, RecordedSystem, ask
-from ragbench.types import Answer, Case, Chunk, Dataset, System
+from ragbench.types import Answer, Case, Chunk, System
 
 if TYPE_CHECKING:
     from ragbench.evaluation.requests import SystemOutput
@@ -90,28 +90,14 @@ def answer_variations(
             answers = system.answer_from(cases, contexts)
             chunks = [chunk for ranked in contexts.values() for chunk in ranked]
             variations[name] = Variation(cases, answers, chunks)
-        else:
-            variations[name] = Variation(cases, _asked(dataset, system, cases, name, concurrency))
+            continue
+        other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
+        # ids of their own, as answers may be kept
+        asked = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
+        questions = replace(dataset, cases=asked, qrels={})
+        answers = ask(other, questions, concurrency=concurrency, label=name)
+        pairs = zip(cases, answers, strict=True)
+        variations[name] = Variation(
+            cases, [replace(answer, query_id=case.query_id) for case, answer in pairs]
+        )
     return variations
-
-
-def _asked(
-    dataset: Dataset,
-    system: System,
-    cases: Sequence[Case],
-    name: str,
-    concurrency: int,
-) -> list[Answer]:
-    """Return the answers to changed questions, which have ids of their own where answers are kept."""
-    if isinstance(system, Pipeline):
-        system = system.with_llm(system.llm)
-    asked = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
-    answers = ask(
-        system,
-        replace(dataset, cases=asked, qrels={}),
-        concurrency=concurrency,
-        label=name,
-    )
-    return [
-        replace(answer, query_id=case.query_id) for case, answer in zip(cases, answers, strict=True)
-    ]

@@ -13,6 +13,7 @@ correct.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,8 +32,8 @@ _NUMBER = regex.compile(
 )
 _NAME = regex.compile(r"\p{Lu}[\p{L}\p{M}'’-]+(?: \p{Lu}[\p{L}\p{M}'’-]+)*")
 _VERB = regex.compile(r"\b(?:is|are|was|were|has|have|had|can|could|will|would|did|does|do)\b")
+_NEGATIVE = regex.compile(r"\b(?:not|no|never|nor|none)\b|n't\b")
 _NEGATIONS = ("not", "no", "never", "n't", "isn't", "wasn't", "false", "untrue", "contradict")
-_FRAMES = ("I would like to know this: {}", "{} Thank you for your help.", "Please tell me: {}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +108,12 @@ def gold_at(case: Case, contexts: Contexts, rng: random.Random, n: int = 5) -> C
 
 def swap_number(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
     """Replace the number that answers the question by another of like magnitude, in all contexts."""
-    return _swapped(case, contexts, _number_swap(case, contexts, rng), "swapped")
+    return _swapped(case, contexts, _number_swap(case, contexts, rng))
 
 
 def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
     """Replace the name that answers the question by one that answers another such question."""
-    return _swapped(case, contexts, _name_swap(case, contexts, rng), "swapped")
+    return _swapped(case, contexts, _name_swap(case, contexts, rng))
 
 
 def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -122,7 +123,7 @@ def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None
             sentence = chunk.text[start:end]
             verbs = list(_VERB.finditer(sentence))
             states = any(text in sentence for fact in case.gold_facts for text in fact)
-            if states and len(verbs) == 1 and not _is_negative(sentence):
+            if states and len(verbs) == 1 and not _NEGATIVE.search(sentence):
                 at = start + verbs[0].end()
                 text = f"{chunk.text[:at]} not{chunk.text[at:]}"
                 changed = replace(
@@ -142,11 +143,11 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
     if not swap or not current:
         return None
     text = current[0].text
+    newer = _with(current[:1], {text: f"[Version of 2025, in force] {text}"}, "current")
     old = f"[Version of 2015, replaced since] {_replaced(text, *swap)}"
-    [newer] = _with(current[:1], {text: f"[Version of 2025, in force] {text}"}, "current")
-    [older] = _with(current[:1], {text: old}, "stale")
+    pair = [*newer, *_with(current[:1], {text: old}, "stale")]
+    rng.shuffle(pair)
     rest = [chunk for chunk in contexts.used if chunk not in current]
-    pair = [newer, older] if rng.random() < 0.5 else [older, newer]
     return replace(case, forbidden_claims=(swap[1],)), [*pair, *rest]
 
 
@@ -163,7 +164,7 @@ def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -
 
 def paraphrase(case: Case, contexts: Contexts, rng: random.Random) -> Changed:
     """Ask in other words: the question's `paraphrase` in its metadata, or else in a polite frame."""
-    text = case.metadata.get("paraphrase") or rng.choice(_FRAMES).format(case.text)
+    text = case.metadata.get("paraphrase") or f"I would like to know this: {case.text}"
     return replace(case, text=str(text)), ()
 
 
@@ -221,17 +222,24 @@ def load_intervention(name: str) -> Intervention:
     function: Callable[..., Changed | None] = INTERVENTIONS[head][0]
     if not colon:
         return function
-    kind = {"typos": float, "distractors": int, "gold-at": int}.get(head)
-    try:
-        value = kind(number) if kind else 0
-    except ValueError:
-        value = 0
-    if not 0 < value <= (1 if kind is float else 1000):
-        raise ConfigError(
-            f"intervention {name!r} has the number {number!r}; expected such as distractors:4, "
-            "gold-at:5 or typos:0.05"
-        )
-    return partial(function, n=value)
+    value = float(number) if re.fullmatch(r"\d+(?:\.\d+)?", number) else 0.0
+    if head == "typos" and 0 < value <= 1:
+        return partial(function, n=value)
+    if head in ("distractors", "gold-at") and value >= 1 and value.is_integer():
+        return partial(function, n=int(value))
+    raise ConfigError(
+        f"intervention {name!r} has the number {number!r}; expected such as distractors:4, "
+        "gold-at:5 or typos:0.05"
+    )
+
+
+def expectation(name: str) -> str:
+    """Return what the answer must be after an intervention.
+
+    >>> expectation("typos:0.1"), expectation("package.module:attribute")
+    ('the same answer', 'as its labels state')
+    """
+    return INTERVENTIONS.get(name.partition(":")[0], ("", "as its labels state"))[1]
 
 
 def contexts_of(
@@ -343,14 +351,12 @@ def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str,
     return (old, rng.choice(sorted(pool))) if pool else None
 
 
-def _swapped(
-    case: Case, contexts: Contexts, swap: tuple[str, str] | None, mark: str
-) -> Changed | None:
+def _swapped(case: Case, contexts: Contexts, swap: tuple[str, str] | None) -> Changed | None:
     if swap is None:
         return None
     texts = {chunk.text: _replaced(chunk.text, *swap) for chunk in contexts.used}
     changed = replace(case, gold_facts=((swap[1],),), reference_answer=None)
-    return changed, _with(contexts.used, texts, mark)
+    return changed, _with(contexts.used, texts, "swapped")
 
 
 def _with(chunks: Sequence[Chunk], texts: Mapping[str, str], mark: str) -> list[Chunk]:
@@ -375,7 +381,3 @@ def _occurs(part: str, text: str) -> bool:
 
 def _replaced(text: str, old: str, new: str) -> str:
     return str(_whole(old).sub(lambda match: new, text))
-
-
-def _is_negative(sentence: str) -> bool:
-    return regex.search(r"\b(?:not|no|never|nor|none)\b|n't\b", sentence) is not None

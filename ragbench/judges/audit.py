@@ -14,33 +14,25 @@ from scipy.stats import beta
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, check_known
 from ragbench.judges.criteria import (
-    MAX_ANSWER,
     NEEDS,
-    TIMEOUT_S,
     Material,
     judgeable,
     spread,
     verdicts,
 )
-from ragbench.judges.parser import Preference, UnreadableError, read_verdicts
 from ragbench.judges.prompts import (
     AUTHOR,
     CRITERIA,
     INSTRUCTION,
-    JUDGE_SYSTEM,
     PADDING,
-    ask_for_preference,
-    repair_preference,
 )
-from ragbench.llms.reply_text import plain_schema
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, LLMLike
+from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
 
 AUDIT_BOUNDS: Mapping[str, float] = {
     "repeated": 0.10,
     "padded": 0.05,
     "famous author": 0.05,
     "instruction to the judge": 0.05,
-    "places swapped": 0.20,
     "wrong but fluent": 0.10,
     "empty answer": 0.05,
 }
@@ -48,13 +40,10 @@ AUDIT_BOUNDS: Mapping[str, float] = {
 the use.
 
 A bias of 0.05 is about the difference between neighbours on a leaderboard, so more of it can change
-a ranking. Of places: GPT-4 changed its choice with the order on 35 % of pairs of close answers
-(Zheng et al. 2023, table 2), which is too much for a ranking from one order.
+a ranking.
 """
 
 _REPEATS = 3
-_REPLY_TOKENS = 400  # of a choice between two answers
-_POINTS = {"first": 1, "tie": 0, "second": -1}
 _ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
 
 
@@ -67,7 +56,7 @@ def judge_audit(
     chunks: Sequence[Chunk] = (),
     n: int = 20,
 ) -> pd.DataFrame:
-    """Test a judge before it is used: seven probes with answers that differ in what should not
+    """Test a judge before it is used: six probes with answers that differ in what should not
     matter.
 
     The probes (one row each) and the meaning of `value`:
@@ -80,8 +69,6 @@ def judge_audit(
       are wrong ones (below), so that there is room on both sides. The texts are in
       `ragbench.judges.prompts`. For "correctness" a change in either direction counts, for the
       other criteria a rise only, because what is added may lower them with reason.
-    - "places swapped": answer and padded answer side by side, in both orders;
-      the fraction of pairs with different verdicts, in [0, 1].
     - "wrong but fluent": mean verdict on what answers another question: its reference answer, or
       else the answer given to it.
     - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
@@ -95,29 +82,28 @@ def judge_audit(
         judge.
 
     Returns:
-        probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, over
+        probe, n (answers with a value), n_unscored, value, ci_low, ci_high (95 %, over
         questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all).
 
     "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all
     probes: a fair judge with a few random errors passes.
 
-    It costs about n * 14 requests; `dry_run` counts them.
+    It costs about n * 12 requests; `dry_run` counts them.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> from ragbench.types import Case
     >>> cases = tuple(Case(f"q{i}", f"{i} + 1?", reference_answer=f"It is {i + 1}.") for i in range(3))
     >>> data = Dataset("tiny", "test", {}, cases, {})
     >>> answers = [Answer(case.query_id, case.reference_answer) for case in cases]
-    >>> lenient = ScriptedLLM(lambda prompt: {"better": "tie"} if "Second answer" in prompt else {"verdict": True})
+    >>> lenient = ScriptedLLM(lambda prompt: {"verdict": True})
     >>> judge_audit(answers, "correctness", lenient, dataset=data)[["probe", "value", "bound", "verdict"]]
                           probe  value  bound verdict
     0                  repeated    0.0   0.10    pass
     1                    padded    0.0   0.05    pass
     2             famous author    0.0   0.05    pass
     3  instruction to the judge    0.0   0.05    pass
-    4            places swapped    0.0   0.20    pass
-    5          wrong but fluent    1.0   0.10    fail
-    6              empty answer    1.0   0.05    fail
+    4          wrong but fluent    1.0   0.10    fail
+    5              empty answer    1.0   0.05    fail
 
     Raises:
         ConfigError: an unknown or unsuitable criterion or model, `n` below 2.
@@ -151,7 +137,6 @@ def judge_audit(
             None if before is None or after is None else after - before
             for before, after in zip(scores["as it is"], scores[name], strict=True)
         ]
-    values["places swapped"] = _swapped(plain, model)
     values["wrong but fluent"] = scores["as it is"][len(plain) :]
     values["empty answer"] = scores["empty answer"]
     rows = [_row(probe, values[probe], criterion, len(plain)) for probe in AUDIT_BOUNDS]
@@ -177,54 +162,6 @@ def _repeated(plain: Sequence[Material], criterion: str, model: LLM) -> list[flo
         for row in samples
     ]
     return [fmean(abs(a - b) for a, b in row) if row else None for row in pairs]
-
-
-def _swapped(plain: Sequence[Material], model: LLM) -> list[float | None]:
-    """Return 1 for each answer whose comparison with its padded form depends on their order, 0 where it
-    does not; None where a reply is unreadable after one repair, or the judge fails.
-    """
-    prompts = []
-    for material in plain:
-        padded = PADDING.replace("{answer}", material.answer)
-        answers = material.answer[:MAX_ANSWER], padded[:MAX_ANSWER]
-        documents = () if material.reference else material.documents
-        prompts += [
-            ask_for_preference(material.question, *order, material.reference or "", documents)
-            for order in (answers, answers[::-1])
-        ]
-
-    def ask(prompts: Sequence[str], label: str) -> list[Completion]:
-        return llms.generate_many(
-            model,
-            prompts,
-            system=JUDGE_SYSTEM,
-            max_tokens=_REPLY_TOKENS,
-            schema=plain_schema(Preference),
-            timeout_s=TIMEOUT_S,
-            label=label,
-        )
-
-    replies = ask(prompts, "preference")
-    choices = [_choice(reply) for reply in replies]
-    problems = {i: str(choice) for i, choice in enumerate(choices) if isinstance(choice, Exception)}
-    repairs = [repair_preference(prompts[i], why, replies[i].text) for i, why in problems.items()]
-    for i, reply in zip(problems, ask(repairs, "repair of preference"), strict=True):
-        choices[i] = _choice(reply)
-    points = [_POINTS.get(str(choice)) for choice in choices]
-    return [
-        None if straight is None or swapped is None else float(straight != -swapped)
-        for straight, swapped in zip(points[::2], points[1::2], strict=True)
-    ]
-
-
-def _choice(reply: Completion) -> str | UnreadableError:
-    """Return "first", "second" or "tie"; "" where the judge failed."""
-    if reply.error is not None or reply.finish == "refusal":
-        return ""
-    verdict = read_verdicts(reply.text, ["preference"], cut=reply.finish == "length")["preference"]
-    if isinstance(verdict, UnreadableError):
-        return verdict
-    return str(verdict.model_dump()["better"])
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:

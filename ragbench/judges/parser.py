@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -63,10 +63,6 @@ _Score = Annotated[
     Field(ge=0, le=1),
     WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]}),
 ]
-_Choice = Annotated[
-    Literal["first", "second", "tie"],
-    BeforeValidator(lambda value: value.strip().casefold() if isinstance(value, str) else value),
-]
 
 
 # The order of the fields is the order in which a model writes them under a schema: reason first,
@@ -117,18 +113,12 @@ class ContextPrecision(BaseModel):
     documents: list[Usefulness]
 
 
-class Preference(BaseModel):
-    reason: str = ""
-    better: _Choice
-
-
 _FORMS: Mapping[str, type[BaseModel]] = {
     "correctness": Correctness,
     "relevance": Relevance,
     "faithfulness": Faithfulness,
     "context_recall": ContextRecall,
     "context_precision": ContextPrecision,
-    "preference": Preference,
 }
 # An object without this key is not a verdict on the criterion.
 _KEY = {
@@ -139,7 +129,7 @@ _KEY = {
 
 # The parts of a verdict that are not reasons.
 _DECISION: Any = {
-    **dict.fromkeys(("verdict", "score", "better"), True),
+    **dict.fromkeys(("verdict", "score"), True),
     "claims": {"__all__": {"supported"}},
     "statements": {"__all__": {"supported"}},
     "documents": {"__all__": {"number", "useful"}},

@@ -4,10 +4,9 @@ probes of the audit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ragbench.language import detect_language
-from ragbench.llms.fences import fence, fence_code, numbered
 
 JUDGE_SYSTEM = (
     "You are a careful judge of answers that a retrieval system gave. All material stands "
@@ -88,19 +87,6 @@ what went wrong:
 
 Reply again, with nothing but one complete JSON object in the form given above."""
 
-# Origin: pairwise comparison with a tie allowed, as in MT-Bench (Zheng et al. 2023, "Judging
-# LLM-as-a-Judge"), who also show the bias for a place; the order of what decides is ours.
-PREFERENCE = """Which of the two answers serves better the person who asked? What decides, in this order: whether it \
-is right (by the reference answer where there is one, else by the documents where there are some, else by what you \
-know); whether it answers all that was asked; whether it says nothing beside the point. Length, style, confidence and \
-the place in which an answer stands do not count. Numbers in brackets cite documents in an order of each answer's \
-own and do not count either. Saying that there is no answer is better than a wrong answer and worse than a right one. \
-If neither is better, say "tie"."""
-
-PREFERENCE_FORM = (
-    '{"reason": "<two or three sentences on both answers>", "better": <"first", "second" or "tie">}'
-)
-
 
 def name_language(question: str, *answers: str) -> list[str]:
     """Return the sentence that names the language of answers; none for English.
@@ -114,32 +100,7 @@ def name_language(question: str, *answers: str) -> list[str]:
     return [f"Language to judge: {language.name}; explain in English."]
 
 
-def ask_for_preference(
-    question: str, first: str, second: str, reference: str = "", documents: Sequence[str] = ()
-) -> str:
-    """Return the request to choose between two answers, in this order."""
-    code = fence_code([question, first, second, reference, *documents])
-    parts = [f"Question:\n{fence('question', question, code)}"]
-    if documents:
-        parts.append(f"Documents that the answers were written from:\n{numbered(documents, code)}")
-    if reference:
-        parts.append(f"Reference answer, which is right:\n{fence('reference', reference, code)}")
-    parts.append(f"First answer:\n{fence('first', first, code)}")
-    parts.append(f"Second answer:\n{fence('second', second, code)}")
-    parts += name_language(question, first, second)
-    parts.append(PREFERENCE)
-    parts.append(f"Reply with one JSON object and nothing else, in this form:\n{PREFERENCE_FORM}")
-    return "\n\n".join(parts)
-
-
-def repair_preference(request: str, problem: str, reply: str) -> str:
-    """Return the same request once more, with the reply that could not be used."""
-    code = fence_code([request, reply])
-    earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
-    return f"{request}\n\n{REPAIR.replace('{problem}', problem).replace('{reply}', earlier_reply)}"
-
-
-# Probes of `judge_audit`: additions without content. Origin: verbosity and place in Zheng et al.
+# Probes of `judge_audit`: additions without content. Origin: verbosity in Zheng et al.
 # 2023, "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena"; authority and others in Chen et
 # al. 2024, "Humans or LLMs as the Judge?"; instructions to the judge in Raina et al. 2024, "Is
 # LLM-as-a-Judge Robust?". The texts are ours.

@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
 
-from ragbench.generation import INTERVENTIONS
+from ragbench.generation.interventions import expectation
 from ragbench.metrics.answers import score_answers, score_judgements
-from ragbench.registry import ABLATIONS
 from ragbench.types import Answer, Case, Dataset, Judgement
 
-_DECIDING = ("llm_correctness", "gold_fact_coverage", "token_f1")
+_DECIDING = ("llm_correctness", "gold_fact_coverage", "token_f1")  # the first that is known
+_RIGHT = 0.5
 
 
 def score_interventions(
     dataset: Dataset,
     answers: Sequence[Answer],
     variations: Mapping[str, tuple[Sequence[Case], Sequence[Answer]]],
-    judgements: Mapping[str, Sequence[Judgement]] = MappingProxyType({}),
+    judgements: Mapping[str, Sequence[Judgement]],
 ) -> pd.DataFrame:
     """Score the answers after interventions: query_id, measure, value.
 
@@ -33,42 +31,48 @@ def score_interventions(
     first of llm_correctness, gold_fact_coverage and token_f1 that is known is at least 0.5. Unscored
     (NaN) are failed requests and questions that cannot show it.
 
-    "<name>_<measure>", for the untouched answers ("actual") and for those after "gold-only",
-    "best-chunks" and "empty", are the measures of `score_answers` and `score_judgements` with the
-    question's own labels; an abstention on an answerable question is 0 there, so that all are
-    compared on the same questions.
+    "correct:<name>" is 1 where the answer is correct by the question's own labels, else 0, also after
+    "untouched", so that all are compared on the same questions: what the system would answer with
+    perfect retrieval ("gold-only"), what it knows without documents ("empty"), what it still answers
+    although the contexts state something else ("swap-number").
 
     Args:
         answers: the untouched ones. variations: name -> changed cases and their answers, one each.
-        judgements: name -> judgements of these answers; "actual" has those of the untouched ones.
+        judgements: name -> judgements of these answers; "untouched" has those of the untouched ones.
 
     >>> from ragbench.types import Case
     >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})
     >>> changed = Case("q", "When?", gold_facts=(("1902",),))
     >>> swapped = {"swap-number": ([changed], [Answer("q", "In 1889.")])}
-    >>> score_interventions(data, [Answer("q", "In 1889.")], swapped).tail(1).values.tolist()
+    >>> score_interventions(data, [Answer("q", "In 1889.")], swapped, {}).tail(1).values.tolist()
     [['q', 'robust:swap-number', 0.0]]
     """
     case_of = {case.query_id: case for case in dataset.cases}
-    before = _correct(dataset, answers, judgements.get("actual", ()))
-    parts = [pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})]
-    if any(name in ABLATIONS for name in variations):
-        parts.append(_prefixed("actual", dataset, answers, judgements.get("actual", ())))
+    before = _correct(dataset, answers, judgements.get("untouched", ()))
+    values: dict[str, Mapping[str, float]] = {"correct:untouched": before} if variations else {}
     for name, (cases, varied) in variations.items():
-        if name in ABLATIONS:
-            parts.append(_prefixed(name, dataset, varied, judgements.get(name, ())))
-        changed = replace(dataset, cases=cases, qrels={})
-        after = _correct(changed, varied, judgements.get(name, ()))
-        is_same = INTERVENTIONS.get(name.partition(":")[0], ("", ""))[1] == "the same answer"
-        values = {
+        judged = judgements.get(name, ())
+        after = _correct(replace(dataset, cases=cases, qrels={}), varied, judged)
+        same = {case.query_id for case in cases if _facts(case) == _facts(case_of[case.query_id])}
+        judged = [judgement for judgement in judged if judgement.query_id in same]
+        values[f"correct:{name}"] = _correct(dataset, varied, judged)
+        is_same = expectation(name) == "the same answer"
+        values[f"robust:{name}"] = {
             case.query_id: _met(
                 case, case_of[case.query_id], answer, before, after, is_same=is_same
             )
             for case, answer in zip(cases, varied, strict=True)
         }
-        rows = pd.Series(values, dtype=float).rename("value").rename_axis("query_id").reset_index()
-        parts.append(rows.assign(measure=f"robust:{name}")[["query_id", "measure", "value"]])
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    rows = [
+        (query_id, measure, float(value))
+        for measure, of_questions in values.items()
+        for query_id, value in of_questions.items()
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+
+
+def _facts(case: Case) -> tuple[object, ...]:
+    return case.gold_facts, case.reference_answer
 
 
 def _met(
@@ -94,7 +98,7 @@ def _met(
     correct, was = after.get(case.query_id), before.get(case.query_id, False)
     if correct is None:
         return math.nan
-    if case.gold_facts != original.gold_facts:
+    if _facts(case) != _facts(original):
         return math.nan if answer.abstained and not was else float(correct)
     return float(correct == was) if was or (correct and is_same) else math.nan
 
@@ -102,32 +106,16 @@ def _met(
 def _correct(
     dataset: Dataset, answers: Sequence[Answer], judgements: Sequence[Judgement]
 ) -> dict[str, bool]:
-    """Return query_id -> True where the answer is correct, as far as that is known."""
-    frame = _prefixed("", dataset, answers, judgements, "wordllama").dropna()
-    ranks = {f"_{name}": rank for rank, name in enumerate(_DECIDING)}
-    frame = frame.assign(rank=frame["measure"].map(ranks)).dropna().sort_values("rank")
-    first = frame.drop_duplicates("query_id")
-    return dict(zip(first["query_id"], first["value"] >= 0.5, strict=True))
-
-
-def _prefixed(
-    name: str,
-    dataset: Dataset,
-    answers: Sequence[Answer],
-    judgements: Sequence[Judgement],
-    embedder: str = "minilm",
-) -> pd.DataFrame:
-    """Return the measures of answers as "<name>_<measure>", an abstention on an answerable question 0."""
-    with_reference = {case.query_id for case in dataset.cases if case.reference_answer}
-    labelled = {"semantic_similarity": with_reference, "token_f1": with_reference}
-    labelled["gold_fact_coverage"] = {case.query_id for case in dataset.cases if case.gold_facts}
-    answerable = {case.query_id for case in dataset.cases if case.answerable}
-    abstained = {answer.query_id for answer in answers if answer.abstained} & answerable
-    parts = [score_answers(dataset, answers, embedder=embedder), score_judgements(judgements)]
-    frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-    pairs = zip(frame["query_id"], frame["measure"], strict=True)
-    zero = np.array(
-        [q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool
-    )
-    value = frame["value"].mask(zero & frame["value"].isna().to_numpy(), 0.0)
-    return frame.assign(measure=f"{name}_" + frame["measure"], value=value)
+    """Return query_id -> True where the answer is correct, as far as that is known; an abstention on
+    an answerable question is not.
+    """
+    free = score_answers(dataset, answers, embedder="wordllama")
+    parts = [part for part in (free, score_judgements(judgements)) if len(part)]
+    correct: dict[str, bool] = {}
+    for frame in parts:
+        for name in reversed(_DECIDING):
+            scored = frame[frame["measure"] == name].dropna()
+            correct |= dict(zip(scored["query_id"], scored["value"] >= _RIGHT, strict=True))
+    abstained = {answer.query_id for answer in answers if answer.abstained}
+    labelled = {case.query_id for case in dataset.cases if case.answerable and any(_facts(case))}
+    return correct | dict.fromkeys(abstained & labelled, False)

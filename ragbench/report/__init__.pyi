@@ -1,6 +1,5 @@
 from . import plots
 from .conclusions import (
-    budget_curves,
     conclusion,
     headline,
     order_changes,
@@ -16,11 +15,9 @@ from .decisions import (
     margin_decisions,
 )
 from .explorer import Explorer, explore
-from .export import export_table
 from .failures import (
     disagreements,
     failure_details,
-    gap_table,
     plain,
     robustness_table,
     worst_failures,
@@ -33,14 +30,11 @@ __all__ = [
     "MAIN",
     "Explorer",
     "budget_curve",
-    "budget_curves",
     "conclusion",
     "disagreements",
     "explore",
-    "export_table",
     "failure_details",
     "findings",
-    "gap_table",
     "headline",
     "known_costs",
     "leaderboard_markdown",

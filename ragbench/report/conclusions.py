@@ -11,18 +11,10 @@ import pandas as pd
 from ragbench.evaluation import CAUSES, STAGE_OF, Result, Results
 from ragbench.evaluation.results import configurations, mean_of, per_question
 from ragbench.registry import higher_is_better, meaning_of
-from ragbench.report.configuration import budget_curve, known_item_note
+from ragbench.report.configuration import known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
 from ragbench.statistics.frames import with_interval
-
-
-def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
-    """Return `budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n,
-    then what identifies it: name, label, retriever, chunking.
-    """
-    parts = [budget_curve(result.scores).assign(name=result.name) for result in results]
-    return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 
 
 def order_changes(results: Sequence[Result]) -> str:

@@ -83,12 +83,6 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     lines.append(
         f"Retrieval: {means} {about}." if means else f"Retrieval could not be scored {about}."
     )
-    if recalls := ", ".join(
-        f"{name} {value:.3f}"
-        for name, value in result.config["facts"].items()
-        if name.startswith("ann_recall@")
-    ):
-        lines.append(f"The search is approximate; of the exact best chunks it found: {recalls}.")
     lines += known_item_note(result)
     if {"span_recall@5", "span_recall@500tok"} <= of.keys():
         lines.append(

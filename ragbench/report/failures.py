@@ -7,18 +7,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import CAUSES, CORRECTNESS, Result, Results, by_severity
+from ragbench.evaluation import CAUSES, Result, Results, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
-from ragbench.generation import INTERVENTIONS
+from ragbench.generation.interventions import expectation
 from ragbench.statistics import compare, summarise
 from ragbench.statistics.columns import adjusted_p_values
 from ragbench.types import Answer, Chunk, Dataset
 
+_CHANGE = {
+    "contender": "correct",
+    "difference": "difference",
+    "ci_low": "difference_ci_low",
+    "ci_high": "difference_ci_high",
+}
 _TOLERATED = 0.95  # fraction of answers as they must be, below which an intervention alarms
 
 
@@ -122,58 +129,9 @@ def failure_details(
     return parts
 
 
-def gap_table(results: Sequence[Result]) -> pd.DataFrame:
-    """Split a perfect answer into the fraction that each configuration reaches and what each stage
-    loses of the rest.
-
-    Over the questions that every such answer of a configuration answered or abstained from, with the
-    mean in each of the first measure of `ragbench.evaluation.CORRECTNESS` that it has (highest
-    value 1): answered = actual; retrieval = best chunks - actual, what a perfect retriever would
-    add with this chunking; chunking = gold-only - best chunks, what gold evidence without chunk
-    borders would add; generation = 1 - gold-only, what is missing even then (wording and the measure's
-    limits are part of it). The four sum to 1. A part can be negative: more text than the evidence
-    has helped. Without evidence spans there are no answers from best chunks, and "retrieval" holds
-    both.
-
-    Args:
-        results: configurations that were run with the interventions gold-only and best-chunks; others have no rows.
-
-    Returns:
-        name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give
-        them), n.
-    """
-    labels = configurations(results).set_index("name")["label"]
-    rows = []
-    for result in results:
-        scored = set(result.scores.loc[result.scores["value"].notna(), "measure"])
-        measure = next((name for name in CORRECTNESS if f"gold-only_{name}" in scored), "")
-        if not measure:
-            continue
-        arms = [
-            arm for arm in ("actual", "best-chunks", "gold-only") if f"{arm}_{measure}" in scored
-        ]
-        table = result.scores.pivot(index="query_id", columns="measure", values="value")
-        table = table.reindex(columns=[f"{arm}_{measure}" for arm in arms]).set_axis(arms, axis=1)
-        table = table.dropna()
-        if table.empty or "actual" not in arms:
-            continue
-        answers = [_tidy(table[arm]) for arm in arms]
-        parts = {"answered": summarise(answers[0])}
-        # Differences, which may be negative: an interval for rates would never reach 0.
-        parts["retrieval"] = compare(answers[0], answers[1])
-        if "best-chunks" in arms:
-            parts["chunking"] = compare(answers[1], answers[2])
-        parts["generation"] = summarise(_tidy(1 - table["gold-only"]))
-        about = {"name": result.name, "label": labels[result.name], "measure": measure}
-        for part, frame in parts.items():
-            row = frame.rename(columns={"difference": "mean"}).iloc[0].to_dict()
-            rows.append(row | about | {"part": part, "n": len(table)})
-    columns = "name label measure part mean ci_low ci_high n".split()
-    return pd.DataFrame(rows, columns=columns)
-
-
 def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
-    """Return for each configuration and intervention the fraction of answers that are as they must be.
+    """Return for each configuration and intervention the fraction of answers that are as they must
+    be, and how many more or fewer are correct than untouched, question by question.
 
     `p` is that of the exact binomial test that the true fraction is at least 0.95, one-sided: a
     system that does what it must in 19 of 20 cases does not alarm. `p_holm` adjusts it over all rows.
@@ -183,29 +141,39 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
 
     Returns:
         name, label, intervention, expected (what the answer must be), kept (the fraction, in [0, 1]),
-        ci_low, ci_high (95 %, as `summarise` gives them), n (questions), p, p_holm; lowest p first.
+        ci_low, ci_high (95 %, as `summarise` gives them), n (questions), p, p_holm; correct (the
+        fraction by the question's own labels), difference (from untouched, paired),
+        difference_ci_low, difference_ci_high; lowest p first.
     """
     from scipy.stats import binomtest
 
     labels = configurations(results).set_index("name")["label"]
     rows = []
     for result in results:
-        values = result.scores[result.scores["measure"].str.startswith("robust:")]
-        for row in summarise(values).query("n_scored > 0").to_dict("records"):
-            name, n = row["measure"].partition(":")[2], row["n_scored"]
-            expected = INTERVENTIONS.get(name.partition(":")[0], (None, "as its labels state"))[1]
+        scores = result.scores.dropna()
+        wide = scores.pivot(index="query_id", columns="measure", values="value")
+        robust = scores[scores["measure"].str.startswith("robust:")]
+        for row in summarise(robust).to_dict("records"):
+            name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
             interval = {"kept": row["mean"], "ci_low": row["ci_low"], "ci_high": row["ci_high"]}
-            rows.append({**about, "expected": expected, **interval, "n": n, "p": p})
+            pair = wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
+            change: dict[Any, Any] = {}
+            if len(pair):
+                tidy = [
+                    pair[column].rename("value").reset_index().assign(measure="correct:untouched")
+                    for column in pair
+                ]
+                change = compare(*tidy)[[*_CHANGE]].rename(columns=_CHANGE).iloc[0].to_dict()
+            rows.append(
+                {**about, "expected": expectation(name), **interval, "n": n, "p": p, **change}
+            )
     columns = "name label intervention expected kept ci_low ci_high n p".split()
+    columns += _CHANGE.values()
     table = pd.DataFrame(rows, columns=columns)
     table["p_holm"] = adjusted_p_values(table["p"].to_numpy(float))
     return table.sort_values("p", kind="stable", ignore_index=True)
-
-
-def _tidy(values: pd.Series[float]) -> pd.DataFrame:
-    return values.rename("value").reset_index().assign(measure="value")
 
 
 def plain(text: str) -> str:

@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import DataWarning
-from ragbench.evaluation import CAUSES, STAGE_OF
+from ragbench.evaluation import STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 __all__ = [
-    "CAUSE_COLOURS",
     "STAGE_COLOURS",
     "Style",
     "colour_of",
@@ -38,12 +37,10 @@ __all__ = [
     "new_axes",
     "new_figure",
     "plot_budget_curves",
-    "plot_cause_shares",
     "plot_causes",
     "plot_decision",
     "plot_means",
     "plot_span_coverage",
-    "plot_trend",
     "style_legend",
     "styles",
 ]
@@ -272,42 +269,6 @@ def _short(value: Any, form: str) -> str:
     return "–" if value is None or math.isnan(value) else format(value, form)
 
 
-def plot_trend(rows: pd.DataFrame, label: str) -> Figure:
-    """Draw a measure over time, as from `ragbench.trend`: means with their intervals as bands, a
-    line per epoch.
-
-    Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs
-    that raised an alarm.
-    """
-    figure, axes = new_axes(9, 2.8)
-    colours = [BLUE, ORANGE, GREEN, PURPLE, SKY, BLACK]
-    lines = list(dict.fromkeys(rows["configuration"]))
-    for (configuration, _), part in rows.groupby(["configuration", "epoch"], sort=False):
-        colour = colours[lines.index(configuration) % len(colours)]
-        axes.plot(part["made_at"], part["mean"], color=colour, marker=".", linewidth=1)
-        band = part["made_at"], part["ci_low"], part["ci_high"]
-        axes.fill_between(*band, color=colour, alpha=0.15, linewidth=0)
-    for row in rows.to_dict("records"):
-        if row["changed"] not in ("", "first run", "unchanged scores"):
-            axes.axvline(row["made_at"], color=GREY, linestyle=":", linewidth=1)
-            axes.annotate(
-                row["changed"][:40],
-                (row["made_at"], 0.02),
-                xycoords=("data", "axes fraction"),
-                rotation=90,
-                fontsize=7,
-                color=GREY,
-                ha="right",
-            )
-        if row["state"] in ("fall", "rise"):
-            axes.axvline(row["made_at"], color=VERMILLION, linewidth=1)
-    axes.set_ylabel(label)
-    axes.tick_params(axis="x", labelrotation=20, labelsize=8)
-    if len(lines) > 1:
-        legend_below(axes, [(name, colours[i % len(colours)]) for i, name in enumerate(lines)][:6])
-    return figure
-
-
 def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     """Draw label and colour of each entry below the figure."""
     from matplotlib.patches import Patch
@@ -462,7 +423,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figur
     Chunkings are drawn next to each other, on the same axes.
 
     Args:
-        curves: as from `budget_curves`: name, retriever, chunking, budget (tokens), mean, ci_low,
+        curves: `budget_curve` of every configuration: name, retriever, chunking, budget (tokens), mean, ci_low,
         ci_high.
         look: name -> style.
     """
@@ -510,23 +471,6 @@ STAGE_COLOURS = {
 """The colour of each stage that can lose a question, and of what was answered."""
 
 
-def _cause_colours() -> dict[str, str]:
-    """Give causes of one stage its colour, each lighter than the one before."""
-    colours, shades = {"none": GREEN}, dict.fromkeys(STAGE_COLOURS, 0)
-    for cause, stage in STAGE_OF.items():
-        paper = 0.15 * shades[stage]
-        shades[stage] += 1
-        parts = [int(STAGE_COLOURS[stage][i : i + 2], 16) for i in (1, 3, 5)]
-        colours[cause] = "#" + "".join(
-            f"{round(part + (255 - part) * paper):02X}" for part in parts
-        )
-    return colours
-
-
-CAUSE_COLOURS = _cause_colours()
-"""The colour of each cause of `ragbench.evaluation.CAUSES`, and of "none"."""
-
-
 def plot_causes(counts: pd.DataFrame) -> Figure:
     """Draw from all questions to the causes: each bar begins where the one above it ended, so that
     nothing counts twice.
@@ -553,37 +497,3 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     used = dict.fromkeys(stage_of[cause] for cause in counts["cause"])
     legend_below(axes, [(stage, STAGE_COLOURS[stage]) for stage in used])
     return figure
-
-
-def plot_cause_shares(shares: pd.DataFrame) -> Figure:
-    """Draw a bar for each configuration: the fraction of its questions by cause, in the order of
-    the rows, first on top.
-
-    Args:
-        shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more
-        than seven causes the
-            rarest are drawn as one.
-    """
-    names = {**CAUSES, "none": "not failed", "other": "other causes"}
-    surplus = shares.shape[1] - _MAX_CAUSES
-    rare = list(shares.mean().nsmallest(surplus + 1).index) if surplus > 0 else []
-    drawn = shares[[cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]]
-    if rare:
-        drawn = drawn.assign(other=shares[rare].sum(axis=1))
-    figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
-    left = drawn.cumsum(axis=1) - drawn
-    for cause in map(str, drawn):
-        colour = CAUSE_COLOURS.get(cause, "#D9D9D9")
-        bars = axes.barh(
-            drawn.index, drawn[cause], 0.8, left[cause], color=colour, label=names[cause]
-        )
-        texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
-        axes.bar_label(bars, texts, label_type="center", fontsize=9)
-    axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xlabel="fraction of all questions")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    figure.legend(loc="outside lower center", ncol=4, frameon=False, fontsize=9)
-    return figure
-
-
-_MAX_CAUSES = 7

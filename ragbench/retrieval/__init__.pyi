@@ -1,4 +1,3 @@
-from .approximate import DenseIVF
 from .bm25 import BM25
 from .chunkers import (
     chunk,
@@ -15,7 +14,6 @@ __all__ = [
     "BM25",
     "BM25Disk",
     "Dense",
-    "DenseIVF",
     "Hybrid",
     "check_retriever",
     "chunk",

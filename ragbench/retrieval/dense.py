@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ragbench.types import Embedder, FloatArray
 
     Rows = npt.NDArray[np.int64]
-    _Pairs = tuple[Rows, Rows]
 
 _HYBRID_DEPTH = 100
 _RANK_CONSTANT = 60  # of the fusion, as published
@@ -87,33 +86,18 @@ class Dense:
         encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
         vectors = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
-        run = self._ranked(queries, vectors, k)
+        def candidates(start: int, end: int) -> Candidates:
+            asked = vectors[start:end]
+            rows, columns, _ = best_of_products(asked, self._vectors, k)
+            return rows, columns, self._cosines(asked, rows, columns)
+
+        run = ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be
         # no answer to it.
         return {
             query_id: scores if vectors[row].any() else {}
             for row, (query_id, scores) in enumerate(run.items())
         }
-
-    def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
-        return self._rank(queries, asked, k, self._candidates)
-
-    def _rank(
-        self,
-        queries: Mapping[str, str],
-        asked: FloatArray,
-        k: int,
-        find: Callable[[FloatArray, int], _Pairs],
-    ) -> Run:
-        def candidates(start: int, end: int) -> Candidates:
-            rows, columns = find(asked[start:end], k)
-            return rows, columns, self._cosines(asked[start:end], rows, columns)
-
-        return ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
-
-    def _candidates(self, asked: FloatArray, k: int) -> _Pairs:
-        rows, columns, _ = best_of_products(asked, self._vectors, k)
-        return rows, columns
 
     def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
         # float32 products differ in the last bits with the machine, the batch and the place in the

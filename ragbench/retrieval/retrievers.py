@@ -97,7 +97,6 @@ from typing import Any
 
 from ragbench.errors import ConfigError, require, unknown
 from ragbench.extension import FORM, imported, is_import
-from ragbench.retrieval.approximate import DenseIVF
 from ragbench.retrieval.beir_models import BeirRetriever, is_beir_model
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
@@ -106,8 +105,7 @@ from ragbench.retrieval.embedders import check_embedder
 from ragbench.types import Chunk, Retriever
 
 RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
-FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "dense:<embedder>@ivf", "hybrid:<embedder>")
-_IVF = "@ivf"
+FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "hybrid:<embedder>")
 
 
 def make_retriever(
@@ -122,8 +120,7 @@ def make_retriever(
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
     where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
-    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "dense:<embedder>@ivf"
-    searches approximately (`DenseIVF`, extra "large").
+    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
 
     One of your own is a class, or a function, that gives a `Retriever` for the chunks, or
     "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
@@ -155,8 +152,7 @@ def make_retriever(
         return lexical(chunks, language=language)
     if kind == "hybrid":
         return Hybrid(chunks, model, language=language)
-    dense = DenseIVF if model.endswith(_IVF) else Dense
-    return dense(chunks, model.removesuffix(_IVF), language=language)
+    return Dense(chunks, model, language=language)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
@@ -167,7 +163,7 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     >>> check_retriever("bm-25")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
-dense:<embedder>, dense:<embedder>@ivf, hybrid:<embedder>, package.module:attribute
+dense:<embedder>, hybrid:<embedder>, package.module:attribute
     """
     if _own(name) is None:
         _parse(name)
@@ -213,11 +209,5 @@ def _parse(name: Any) -> tuple[str, str]:
         raise ConfigError(
             f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'"
         )
-    if model.endswith(_IVF):
-        if kind != "dense":
-            raise ConfigError(
-                f"retriever {name!r}: only 'dense:<embedder>{_IVF}' searches approximately"
-            )
-        require("faiss", "large")
-    check_embedder(model.removesuffix(_IVF))
+    check_embedder(model)
     return kind, model

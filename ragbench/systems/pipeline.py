@@ -188,14 +188,6 @@ class Pipeline:
         )
 
     @property
-    def ann_recall(self) -> dict[str, float]:
-        """Return of approximate search `ann_recall@depth`: the fraction of the exact top that it
-        found; {} of exact.
-        """
-        recalls: Mapping[int, float] = getattr(self._index, "ann_recall", {})
-        return {f"ann_recall@{depth}": value for depth, value in sorted(recalls.items())}
-
-    @property
     def k(self) -> int:
         """Return the number of chunks that an answer is made from."""
         return int(self._generation["k"])
@@ -219,12 +211,12 @@ class Pipeline:
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
         by_id = {answer.query_id: answer for answer in answers}
         others = [case for case in cases if case.query_id not in by_id]
-        if isinstance(self.llm, str):  # the extractive baseline has nothing to extract from
+        if self.llm == "extractive":  # which has nothing to extract from
             for case in others:
                 by_id[case.query_id] = Answer(case.query_id, NO_ANSWER, outcome="no_results")
         else:
             replies = generate_many(
-                self.llm,
+                load_llm(self.llm),
                 [closed_book(case.text) for case in others],
                 system=GENERATION_SYSTEM,
                 max_tokens=options["max_tokens"],

@@ -161,7 +161,7 @@ def test_any_system_is_asked_changed_questions_and_no_other() -> None:
     table = robustness_table([result]).set_index("intervention")
     assert table["kept"].to_dict() == {"typos:0.3": 0.0, "paraphrase": 0.0}
     assert (table["n"] == 10).all()
-    assert sum("know this" in q or "Thank you" in q or "tell me" in q for q in questions) == 10
+    assert sum("like to know this" in question for question in questions) == 10
     with pytest.raises(ConfigError, match="'no-gold' changes contexts"):
         rb.evaluate(data, FunctionSystem(answer), interventions="typos,no-gold")
     with pytest.raises(ConfigError, match="recorded"):
@@ -170,15 +170,16 @@ def test_any_system_is_asked_changed_questions_and_no_other() -> None:
 
 def test_a_gate_on_what_is_not_asked_is_refused_and_one_that_is_asked_decides() -> None:
     data = dataset()
+    system = Pipeline(data, "bm25", chunker="document")
     with pytest.raises(ConfigError, match="--intervention no-gold"):
-        rb.evaluate(data, "bm25", perspectives="answer", fail_under="robust:no-gold=.9")
+        rb.evaluate(data, system, perspectives="answer", fail_under="robust:no-gold=.9")
     options = {"perspectives": "answer", "interventions": "no-gold,empty"}
     targets = "robust:no-gold=0.9,robust:empty=0.9"
-    result = rb.evaluate(data, "bm25", fail_under=targets, **options)  # type: ignore[arg-type]
+    result = rb.evaluate(data, system, fail_under=targets, **options)  # type: ignore[arg-type]
     rows = {row.measure: row for row in result.rows if row.measure.startswith("robust:")}
-    assert rows["robust:empty"].mean == 1.0
-    assert rows["robust:no-gold"].mean is not None
-    assert rows["robust:no-gold"].mean < 0.9
+    assert rows["robust:empty"].value == 1.0
+    assert rows["robust:no-gold"].value is not None
+    assert rows["robust:no-gold"].value < 0.9
     assert not result.passed
 
 

@@ -74,26 +74,26 @@ def test_the_same_answer_is_not_one_that_becomes_right() -> None:
 
 def test_a_judge_decides_before_the_facts() -> None:
     judged = {
-        "actual": [Judgement("q1", "correctness", 1.0)],
+        "untouched": [Judgement("q1", "correctness", 1.0)],
         "typos": [Judgement("q1", "correctness", 1.0)],
     }
     assert robust("typos", CASES[0], WRONG, WRONG, judged) == 1
 
 
-def test_measures_of_other_contexts_have_their_prefix_and_an_abstention_is_zero() -> None:
+def test_what_is_correct_goes_by_the_labels_of_the_question_itself() -> None:
     answers = [Answer("q1", "No.", outcome="no_results"), Answer("q2", "Eiffel.")]
     gold = [Answer("q1", "in 1889"), Answer("q2", "", outcome="failed", error="timeout")]
+    variations = {"gold-only": (CASES, gold), "swap-number": ([SWAPPED], [RIGHT])}
     judged = {"gold-only": [Judgement("q1", "correctness", 1.0)]}
-    frame = score_interventions(DATASET, answers, {"gold-only": (CASES, gold)}, judged)
+    frame = score_interventions(DATASET, answers, variations, judged)
     values = {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
-    assert values["actual_gold_fact_coverage q1"] == 0.0
-    assert values["actual_token_f1 q1"] == 0.0
-    assert values["actual_gold_fact_coverage q2"] == 1.0
-    assert values["gold-only_token_f1 q1"] == 1.0
-    assert values["gold-only_llm_correctness q1"] == 1.0
-    assert math.isnan(values["gold-only_gold_fact_coverage q2"]), "a failed request is unscored"
-    assert math.isnan(values["actual_token_f1 q2"]), "no reference, nothing to be 0"
+    assert values["correct:untouched q1"] == 0.0, "an abstention is no correct answer"
+    assert values["correct:untouched q2"] == 1.0
+    assert values["correct:gold-only q1"] == 1.0
+    assert "correct:gold-only q2" not in values, "a failed request is unscored"
+    assert values["correct:swap-number q1"] == 1.0, "although the contexts state another year"
+    assert values["robust:swap-number q1"] == 0.0
 
 
 def test_without_interventions_there_are_no_scores() -> None:
-    assert score_interventions(DATASET, [RIGHT], {}).empty
+    assert score_interventions(DATASET, [RIGHT], {}, {}).empty

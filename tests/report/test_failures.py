@@ -8,12 +8,10 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from ragbench.evaluation import Result, by_severity
 from ragbench.report import (
     failure_details,
-    gap_table,
     worst_failures,
 )
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
@@ -96,49 +94,3 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     assert "- evidence in d: The tower opened in 1889." in text
     assert "- context 1, d#0: The tower opened in 1889. &#42;Really&#42;." in text
     assert "- answered: nothing" in text, "q3 has no answer"
-
-
-VALUES = {
-    "actual_gold_fact_coverage": [0.0, 0.5, 1.0],
-    "best-chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
-    "gold-only_gold_fact_coverage": [1.0, 0.5, 1.0],
-}
-
-
-def test_the_parts_of_a_gap_by_hand() -> None:
-    table = gap_table([result("bm25", VALUES)])
-    means = table.set_index("part")["mean"].astype(float)
-    assert means.to_dict() == pytest.approx(
-        {"answered": 0.5, "retrieval": 1 / 6, "chunking": 1 / 6, "generation": 1 / 6}
-    )
-    assert means.sum() == pytest.approx(1)
-    assert table["n"].tolist() == [3, 3, 3, 3]
-    assert set(table["measure"]) == {"gold_fact_coverage"}
-
-
-def test_questions_missing_in_one_of_them_are_left_out() -> None:
-    values = {**VALUES, "gold-only_gold_fact_coverage": [1.0, float("nan"), 1.0]}
-    table = gap_table([result("bm25", values)])
-    assert table["n"].tolist() == [2, 2, 2, 2]
-    assert table["mean"].astype(float).sum() == pytest.approx(1)
-
-
-def test_without_evidence_spans_retrieval_holds_the_chunking_too() -> None:
-    values = {name: values for name, values in VALUES.items() if not name.startswith("best")}
-    table = gap_table([result("bm25", values)])
-    assert table["part"].tolist() == ["answered", "retrieval", "generation"]
-    assert table["mean"].astype(float).sum() == pytest.approx(1)
-
-
-def test_without_interventions_the_table_is_empty() -> None:
-    table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
-    assert table.empty
-
-
-def test_one_question_more_proves_no_gap() -> None:
-    actual, oracle = [0.0, *[1.0] * 19], [1.0] * 20
-    gaps = gap_table([result("bm25", {"actual_token_f1": actual, "gold-only_token_f1": oracle})])
-    assert float(gaps["mean"].sum()) == pytest.approx(1)
-    row = {str(own["part"]): own for own in gaps.to_dict("records")}["retrieval"]
-    assert row["mean"] == pytest.approx(0.05)
-    assert row["ci_low"] < 0 < row["ci_high"]

@@ -354,8 +354,8 @@ def test_interventions_are_planned_too(server: Any, tmp_path: Path) -> None:
     )
     (name,) = result.finished
     scores = (tmp_path / "out" / "real" / name / "scores.csv").read_text(encoding="utf-8")
-    for measure in ("actual", "gold-only", "best-chunks", "empty"):
-        assert f",{measure}_llm_correctness," in scores
+    for name in ("untouched", "gold-only", "best-chunks", "empty"):
+        assert f",correct:{name}," in scores
 
 
 # --- the key
