@@ -153,11 +153,10 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         scores = result.scores.dropna()
         wide = scores.pivot(index="query_id", columns="measure", values="value")
         robust = scores[scores["measure"].str.startswith("robust:")]
-        for row in summarise(robust).to_dict("records"):
+        for row in summarise(robust).to_dict("records") if len(robust) else ():
             name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
-            interval = {"kept": row["mean"], "ci_low": row["ci_low"], "ci_high": row["ci_high"]}
             pair = wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
             change: dict[Any, Any] = {}
             if len(pair):
@@ -166,9 +165,8 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
                     for column in pair
                 ]
                 change = compare(*tidy)[[*_CHANGE]].rename(columns=_CHANGE).iloc[0].to_dict()
-            rows.append(
-                {**about, "expected": expectation(name), **interval, "n": n, "p": p, **change}
-            )
+            about |= {"expected": expectation(name), "kept": row["mean"], "n": n, "p": p}
+            rows.append({**row, **about, **change})
     columns = "name label intervention expected kept ci_low ci_high n p".split()
     columns += _CHANGE.values()
     table = pd.DataFrame(rows, columns=columns)

@@ -8,10 +8,12 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from ragbench.evaluation import Result, by_severity
 from ragbench.report import (
     failure_details,
+    robustness_table,
     worst_failures,
 )
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
@@ -94,3 +96,21 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     assert "- evidence in d: The tower opened in 1889." in text
     assert "- context 1, d#0: The tower opened in 1889. &#42;Really&#42;." in text
     assert "- answered: nothing" in text, "q3 has no answer"
+
+
+def test_without_interventions_there_is_no_robustness() -> None:
+    assert robustness_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})]).empty
+
+
+def test_robustness_by_hand() -> None:
+    values = {
+        "robust:no-gold": [1.0, 0.0, 0.0],
+        "correct:untouched": [1.0, 1.0, 0.0],
+        "correct:no-gold": [1.0, 0.0, 0.0],
+    }
+    [row] = robustness_table([result("bm25", values)]).to_dict("records")
+    assert (row["intervention"], row["expected"], row["n"]) == ("no-gold", "abstain", 3)
+    assert row["kept"] == pytest.approx(1 / 3)
+    assert row["p"] == pytest.approx(3 * 0.95 * 0.05**2 + 0.05**3), "one of three or none"
+    assert row["correct"] == pytest.approx(1 / 3)
+    assert row["difference"] == pytest.approx(-1 / 3)
