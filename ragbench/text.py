@@ -79,7 +79,7 @@ _BATCH_CHARACTERS = 4_000_000
 # The tokens and sentences of the documents of this many characters are in memory at a time.
 _GROUP_CHARACTERS = 4_000_000
 _WINDOW_CHARACTERS = 30_000
-_TOKEN_CHARACTERS = 100
+_TOKEN_CHARACTERS = 4  # of what the tokenizer does not know
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -278,27 +278,33 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts."""
-    encodings = load_tokenizer(tokenizer).encode_batch(texts, add_special_tokens=False)
-    return [_tidy(_pairs(encoding.offsets)) for encoding in encodings]
+    model = load_tokenizer(tokenizer)
+    unknown = model.token_to_id("[UNK]")
+    return [
+        _tidy(_pairs(encoding.offsets), np.array(encoding.ids) == unknown)
+        for encoding in model.encode_batch(texts, add_special_tokens=False)
+    ]
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
     return np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * len(pairs)).reshape(-1, 2)
 
 
-def _tidy(offsets: Offsets) -> Offsets:
+def _tidy(offsets: Offsets, unknown: npt.NDArray[np.bool_]) -> Offsets:
     """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can
     be searched.
 
-    Megabytes without a space are one unknown token of WordPiece: no token is longer than its
-    longest word.
+    What WordPiece does not know is one token as long as it is, a sentence of Thai or megabytes
+    without a space: it counts as a token for every four characters.
     """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
-    many = np.maximum(-(-(offsets[:, 1] - offsets[:, 0]) // _TOKEN_CHARACTERS), 1)
+    lengths = offsets[:, 1] - offsets[:, 0]
+    many = np.where(unknown, np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1), 1)
     if many.sum() == len(many):
         return offsets
     position = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
     starts = np.repeat(offsets[:, 0], many) + position * _TOKEN_CHARACTERS
-    ends = np.minimum(starts + _TOKEN_CHARACTERS, np.repeat(offsets[:, 1], many))
+    ends = np.repeat(offsets[:, 1], many)
+    ends = np.where(np.repeat(unknown, many), np.minimum(starts + _TOKEN_CHARACTERS, ends), ends)
     return np.stack([starts, ends], axis=1).astype(np.int32)

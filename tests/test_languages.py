@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import ragbench as rb
 from ragbench.errors import ConfigError, DataWarning
+from ragbench.evaluation.result import Result
+from ragbench.evaluation.results import configurations
+from ragbench.generation.extractive import extract_answers
 from ragbench.language import detect_language, find_language, n_words, terms, words
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics import score_answers
@@ -17,7 +21,7 @@ from ragbench.metrics.groundedness.numbers import numbers, numeric_support
 from ragbench.metrics.safety.leakage import copied_runs, leakage_findings
 from ragbench.retrieval import BM25, make_retriever
 from ragbench.testsets.known_items import draft_known_items
-from ragbench.text import sentence_spans
+from ragbench.text import count_tokens, sentence_spans, token_offsets
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
 
 XQUAD = Path(__file__).parents[2] / "shared/data/xquad"
@@ -100,6 +104,46 @@ def test_an_english_embedder_warns_of_another_language() -> None:
     for name in ("dense:wordllama", "hybrid:wordllama"):
         with pytest.warns(DataWarning, match="German"):
             make_retriever(name, chunks)
+    with pytest.warns(DataWarning, match=r"German: it cuts them at random places"):
+        rb.chunk({"d": " ".join([TEXTS["de"]] * 9)}, "semantic", chunk_size=32)
+
+
+def test_the_extractive_baseline_goes_by_words_where_its_embedder_knows_none() -> None:
+    """A passage of its own is answered from, another one not: an embedder of English sees no
+    difference.
+    """
+    texts = {
+        "de": ("Der Turm wurde im Jahr 1889 gebaut.", "Katzen sind keine Hunde und schlafen viel."),
+        "th": ("หอคอยนี้สร้างขึ้นในปี 1889", "แมวไม่ใช่สุนัขและนอนหลับมาก"),
+    }
+    questions = {"de": "Wann wurde der Turm gebaut?", "th": "หอคอยนี้สร้างขึ้นเมื่อใด"}
+    for code, (right, other) in texts.items():
+        case = Case("q", questions[code])
+        outcomes = []
+        for text in (right, other):
+            contexts = {"q": [Chunk("d#0", "d", 0, len(text), text)]}
+            [answer] = extract_answers([case], contexts, language=code)
+            outcomes.append(answer.outcome)
+        assert outcomes == ["success", "no_results"], code
+
+
+def test_what_the_tokenizer_does_not_know_counts_as_a_token_for_every_four_characters() -> None:
+    thai = TEXTS["th"].replace(" ", "")
+    assert len(thai) / 5 < count_tokens([thai])[0] <= len(thai)
+    [offsets] = token_offsets([f"{thai} and"])
+    assert offsets[0, 0] == 0
+    assert offsets[-1].tolist() == [len(thai) + 1, len(thai) + 4]
+    assert (offsets[1:, 0] >= offsets[:-1, 1]).all()
+    assert count_tokens(["The bridge is internationally renowned."]) == [6]
+
+
+def test_a_label_names_a_language_that_only_one_configuration_sets() -> None:
+    scores = pd.DataFrame({"query_id": ["q"], "measure": ["RR"], "value": [1.0]})
+    results = [
+        Result(name, {"parameters": {"retriever": "bm25", **other}}, {}, scores)
+        for name, other in (("a", {}), ("b", {"language": "de"}))
+    ]
+    assert configurations(results)["label"].tolist() == ["bm25", "bm25, language de"]
 
 
 @pytest.mark.parametrize("code", ["zh", "ja", "hi", "ar", "ko", "de"])
@@ -172,6 +216,32 @@ def test_numbers_have_the_notation_of_their_language() -> None:
     assert [number.value for number in numbers(dutch)] == [1889]
 
 
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("Das Budget beträgt 12 Mio. Euro.", "Das Budget liegt bei 12.000.000 Euro."),
+        ("Das Budget beträgt 10 Millionen Euro.", "Das Budget ist 10 Mio. Euro."),
+        ("La ville compte 1,5 million d'habitants.", "La ville compte 1 500 000 habitants."),
+        ("La ciudad tiene 2 millones de habitantes.", "La ciudad tiene 2.000.000 de personas."),
+        ("Население составляет 3,5 млн человек.", "В городе живёт 3500000 человек."),
+        ("Bu şehrin nüfusu 20 bin kişi.", "Bu şehrin nüfusu ise 20.000 kişi olarak bilinir."),
+        ("人口は3万人です。", "人口は30000人です。"),
+        ("인구는 5만 명입니다.", "인구는 50000명이다."),
+        ("जनसंख्या 5 लाख है।", "जनसंख्या 500000 है।"),
+        ("عدد السكان 3 ملايين نسمة.", "عدد السكان 3000000 نسمة."),
+        ("Es kostet 1'250'000 Franken.", "Der Preis ist 1250000 Franken."),
+        ("Es kostet 1’250 Franken.", "Der Preis ist 1250 Franken."),
+    ],
+)
+def test_scales_and_separators_of_other_languages(answer: str, context: str) -> None:
+    assert numeric_support(answer, [context]) == 1
+    assert numeric_support(answer, [context.replace("0", "7")]) == 0
+
+
+def test_scales_of_other_languages_are_no_words_of_english() -> None:
+    assert [number.value for number in numbers("There are 2 bin bags and 5 mil of rain.")] == [2, 5]
+
+
 def test_a_short_answer_has_the_notation_of_its_contexts() -> None:
     contexts = ["Der Turm ist sehr alt und wurde von 1500 Menschen besucht, das sind 3,5 Prozent."]
     assert numeric_support("1.500 Besucher, 3,5 %", contexts) == 1
@@ -225,6 +295,21 @@ def test_bm25_in_memory_and_on_disk_on_xquad(code: str, minimum: float) -> None:
         means.append(scores["value"].mean())
     assert means[0] > minimum
     assert abs(means[0] - means[1]) < 0.005
+
+
+@pytest.mark.parametrize("code", ["de", "ar", "th"])
+def test_bm25_is_not_better_than_its_own_copy(code: str) -> None:
+    if not (XQUAD / code).is_dir():
+        pytest.skip("XQuAD is not here")
+    data = rb.load_dataset(str(XQUAD / code))
+    chunks = rb.chunk(data, "document")
+    scores = []
+    for language in ("", code):
+        index = make_retriever("bm25", chunks, language=language)
+        run = rb.retrieve(index, data.queries, chunks)
+        scores.append(rb.score_run(data.qrels, rb.to_documents(run, chunks), ["nDCG@10"]))
+    [row] = rb.compare(*scores).to_dict("records")
+    assert (row["difference"], row["wins"], row["losses"], row["p_value"]) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize("code", ["de", "ar", "th"])

@@ -28,6 +28,9 @@ WHERE = ("results_dir",)
 configuration.
 """
 
+OMITTED = ("measures", "language", "interventions")
+"""Parameters that are no part of a configuration, and of its name, where they are \"\"."""
+
 OF_PIPELINE = (
     "retriever",
     "reranker",
@@ -162,7 +165,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'chunk_size': 128}
     """
     kept = {key: value for key, value in parameters.items() if key not in WHERE}
-    for name in ("measures", "language", "interventions"):
+    for name in OMITTED:
         if kept.get(name) == "":  # the configuration, and its name, of before there were any
             del kept[name]
     system = kept.get("system", "")

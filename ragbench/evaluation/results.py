@@ -12,6 +12,7 @@ from typing import Any, overload
 import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, check_known, printable
+from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
@@ -138,7 +139,14 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         key
         for key in dict.fromkeys(key for settings in parameters.values() for key in settings)
         if key not in _IN_LABEL
-        and len({str(settings[key]) for settings in parameters.values() if key in settings}) > 1
+        and len(
+            {
+                str(settings.get(key, ""))
+                for settings in parameters.values()
+                if key in settings or key in OMITTED
+            }
+        )
+        > 1
     ]
     rows = []
     for name, settings in parameters.items():

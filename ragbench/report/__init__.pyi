@@ -2,7 +2,6 @@ from . import plots
 from .conclusions import (
     conclusion,
     headline,
-    order_changes,
 )
 from .configuration import (
     MAIN,
@@ -40,7 +39,6 @@ __all__ = [
     "leaderboard_markdown",
     "leaderboard_rows",
     "margin_decisions",
-    "order_changes",
     "plain",
     "plots",
     "robustness_table",

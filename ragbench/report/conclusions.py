@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -15,41 +14,6 @@ from ragbench.report.configuration import known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
 from ragbench.statistics.frames import with_interval
-
-
-def order_changes(results: Sequence[Result]) -> str:
-    """Return a sentence on whether the order of the configurations at equal k also holds at an
-    equal context budget.
-    """
-    at_k, at_budget = "span_recall@5", "span_recall@500tok"
-    if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
-        return "Without gold evidence spans, chunkings can be compared at document level only."
-    table = configurations(results)[["name", "label"]].sort_values("name")
-    table["label"] = table["label"].map(plain)
-    by_name = {result.name: result.scores for result in results}
-    table["k"] = [mean_of(by_name[name], at_k) for name in table["name"]]
-    table["budget"] = [mean_of(by_name[name], at_budget) for name in table["name"]]
-    pairs = list(combinations(table[["k", "budget"]].to_numpy(), 2))
-    if not pairs:
-        return "There is one configuration only, so no order to compare."
-    changed = sum(bool((a - b).prod() < 0) for a, b in pairs)
-    table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
-    first_k, first = (
-        table.sort_values(column, ascending=False, kind="stable").iloc[0]
-        for column in ("k", "budget")
-    )
-    if first_k["name"] == first["name"]:
-        lead = f"{first['label']} leads both at k = 5 and at an equal 500 tokens"
-    else:
-        lead = (
-            f"At k = 5, where bigger chunks bring more text, {first_k['label']} leads; at an "
-            f"equal 500 tokens it is number {first_k['place']} of {len(table)} "
-            f"and {first['label']} leads"
-        )
-    return (
-        f"{lead}. {changed} of {len(pairs)} pairs of configurations change their order "
-        "between the two."
-    )
 
 
 def headline(

@@ -37,8 +37,9 @@ import numpy as np
 from ragbench.datasets import check_documents
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
+from ragbench.language import detect_language
 from ragbench.retrieval.boundaries import Borders, extend, split, split_weakest_first
-from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.embedders import load_embedder, warn_of_language
 from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.text import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
 from ragbench.types import Chunk, Corpus, Dataset, Document, EmbedderLike, as_documents
@@ -123,6 +124,9 @@ def chunk(
         return chunks
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
     model = load_embedder(embedder) if name == "semantic" else None
+    if model is not None:
+        spoken = detect_language(document.text for document in dataset.corpus.values())
+        warn_of_language(model, spoken, "it cuts them at random places")
 
     n_filled = n_short = 0
     for documents in in_groups(dataset.corpus.values()):

@@ -61,7 +61,8 @@ class Dense:
         )  # here, so that importing this module is light
 
         self._embedder = load_embedder(embedder)
-        warn_of_language(self._embedder, language_of(chunks, language))
+        effect = "dense and hybrid search with it rank them worse than 'bm25' does"
+        warn_of_language(self._embedder, language_of(chunks, language), effect)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         if isinstance(chunks, LargeChunks):

@@ -67,13 +67,12 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
     return name not in EMBEDDERS or language.is_english
 
 
-def warn_of_language(embedder: Embedder, language: Language) -> None:
-    """Warn where an embedder does not know the language of what it embeds."""
+def warn_of_language(embedder: Embedder, language: Language, effect: str) -> None:
+    """Warn of what becomes worse where an embedder does not know the language of what it embeds."""
     if not knows(embedder, language):
         warnings.warn(
-            f"{embedder.name} is a model of English, and the documents are in {language.name}: dense "
-            "and hybrid search with it rank them worse than 'bm25' does; name a multilingual model, "
-            f"such as 'hybrid:{_MULTILINGUAL}'",
+            f"{embedder.name} is a model of English, and the documents are in {language.name}: "
+            f"{effect}; name a multilingual model, such as {_MULTILINGUAL!r}",
             DataWarning,
             stacklevel=3,
         )

@@ -1,7 +1,7 @@
 from .agreement import judge_agreement
 from .anova import anova
 from .calibration import calibrate
-from .choice import HeldOut, WithinMargin, held_out, pareto_front, within_margin
+from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
@@ -24,7 +24,6 @@ __all__ = [
     "judge_agreement",
     "mcnemar_p_value",
     "p_text",
-    "pareto_front",
     "rounded",
     "summarise",
     "within_margin",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     adjusted_p_values,
@@ -155,44 +155,6 @@ def within_margin(
         "it does not matter."
     )
     return WithinMargin(table, best, None, sentence)
-
-
-def pareto_front(table: pd.DataFrame, quality: str, *costs: str) -> pd.Series[bool]:
-    """Mark the rows that no other row dominates (at least as good in everything and better in
-    something).
-
-    The quality is better when higher (or lower, by `registry.higher_is_better`), every cost when
-    lower. A row with an unknown quality or cost is not on the front and dominates none; of equal
-    rows all are on it.
-
-    Args:
-        table: one row per configuration. quality: the column of the quality. costs: the columns of
-        the costs, such as "search_ms", "chunks".
-
-    Returns:
-        A Series of True and False with the index of `table`, named "on_front".
-
-    >>> import pandas as pd
-    >>> board = pd.DataFrame({"nDCG@10": [0.5, 0.7, 0.6, 0.7], "search_ms": [1, 9, 9, None], "chunks": [9, 9, 5, 1]})
-    >>> pareto_front(board, "nDCG@10", "search_ms").tolist()
-    [True, True, False, False]
-    >>> pareto_front(board, "nDCG@10", "search_ms", "chunks").tolist()
-    [True, True, True, False]
-
-    Raises:
-        ConfigError: no cost, or a column that is not there.
-    """
-    columns = [quality, *costs]
-    if not costs:
-        raise ConfigError("costs is empty: name at least one column of what the quality costs")
-    check_known("column", list(map(str, table)), *columns)
-    less = table[columns].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
-    if higher_is_better(quality):
-        less[:, 0] *= -1
-    # what is NaN compares as False: it beats none, and "not NaN" is asked below
-    beaten = [((less <= row).all(axis=1) & (less < row).any(axis=1)).any() for row in less]
-    on_front = ~np.array(beaten, dtype=bool) & ~np.isnan(less).any(axis=1)
-    return pd.Series(on_front, index=table.index, name="on_front")
 
 
 MIN_HALF = 25

@@ -194,17 +194,6 @@ def test_nothing_to_compare_is_reported() -> None:
         results.leaderboard([])
 
 
-def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
-    sentence = report.order_changes(SWEEP)
-    assert "At k = 5, where bigger chunks bring more text, bm25, fixed 512 leads" in sentence
-    assert "it is number 3 of 3 and bm25, fixed 128 leads" in sentence
-    assert "3 of 3 pairs" in sentence
-
-
-def test_order_changes_without_evidence_state_the_reason() -> None:
-    assert "Without gold evidence" in report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
-
-
 def test_conclusion_of_a_clear_winner() -> None:
     ahead = [
         result("small", constant(0.5, 0.6, 0.9)),

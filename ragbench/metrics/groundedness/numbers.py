@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import regex
+
 from ragbench.generation.citations import without_citations
 from ragbench.language import UNSPACED, Language, ascii_digits, detect_language
 from ragbench.types import grouped
@@ -34,6 +36,12 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
+_POWERS = {word: int(n) for n, words in _TABLES["powers"].items() for word in words.split("|")}
+_POWER = regex.compile(
+    rf"(?<=\d)\s?({_any_of(_POWERS)})(?![\p{{Latin}}\p{{Cyrillic}}\p{{Arabic}}\p{{Devanagari}}])\.?",
+    regex.I,
+)
+_MARK = 0xE000  # of a character for private use: this one and the power of ten
 _CARDINAL, _ORDINAL = _any_of(_TABLES["words"]), _any_of(_ORDINALS)
 _TENS = _any_of(word for word in _VALUES if word.endswith("ty"))
 _WORD = rf"(?:(?:{_TENS})[-\s])?(?:{_CARDINAL}|{_ORDINAL})"
@@ -55,7 +63,7 @@ _AMOUNT = re.compile(
     r"|\d+(?:\.\d+)?|\.\d+)(?P<ordinal>st\b|nd\b|rd\b|th\b)?(?P<decade>'?s\b)?"
     rf"|(?P<word>{_WORD}|(?:{_any_of(_ARTICLES)})(?=[\s-](?:{_SCALE}|{_LONG_UNIT})))\b)"
     rf"(?P<half>\sand\sa\shalf\b)?(?P<century>[\s-](?:century|centuries)\b)?"
-    rf"(?P<scales>(?:[\s-]+{_SCALE})+|(?:k|bn|mn|tn)\b|(?-i:[MB])\b|(?(currency)m\b|(?!)))?"
+    rf"(?P<scales>(?:[\s-]+{_SCALE})+|(?:k|bn|mn|tn)\b|(?-i:[MB])\b|[\ue000-\ue00f]|(?(currency)m\b|(?!)))?"
     rf"(?:[\s-]?(?P<unit>[%‰¢]|{_UNIT}))?",
     re.IGNORECASE,
 )
@@ -149,10 +157,18 @@ def _in_english_notation(text: str, language: Language) -> str:
     """Return a text with digits of every script as 0 to 9, with decimal points where its language has
     decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
     """
-    if text.isascii() and "," not in text and not re.search(r"\d\.\d{3}", text):
+    if language.is_english and text.isascii() and not re.search(r",|\d\.\d{3}", text):
         return text
     line = ascii_digits(text).translate(_MARKS)
-    return language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
+    if not (language.is_english and text.isascii()):
+        line = _POWER.sub(_marked, line)
+    line = language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
+    return re.sub(r"(?<=\d)['’](?=\d{3}(?!\d))", ",", line)
+
+
+def _marked(scale: re.Match[str]) -> str:
+    """Return one character for a scale word, and blanks, so that places stay."""
+    return chr(_MARK + _POWERS[scale[1].casefold()]).ljust(len(scale[0]))
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:
@@ -179,6 +195,8 @@ def _amounts(match: re.Match[str]) -> list[Number]:
     part = {name: (text or "").strip().lower() for name, text in match.groupdict().items()}
     value = _value(part["numeral"] or part["n"] or part["word"] or "1")
     value = value / _PARTS.get(part["part"], 1) + (0.5 if part["half"] else 0)
+    for power in re.findall("[\ue000-\ue00f]", part["scales"]):
+        value *= 10.0 ** (ord(power) - _MARK)
     for scale in re.findall("[a-z]+", part["scales"]):
         value *= _SCALES.get(scale) or _SCALES[scale.removesuffix("s")]
     if not math.isfinite(value):
