@@ -249,8 +249,7 @@ class EvaluationSpec(BaseModel):
     )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),
-        "Ask again after each: no-gold,gold-only,distractors:4,swap-number,typos:0.05,...; "
-        "`ragbench list interventions`.",
+        "Ask again after each change: no-gold,distractors:4,typos:0.05, ...",
         _MEASURES,
         flag="--intervention",
     )

@@ -76,7 +76,7 @@ def extract_answers(
     sentence_vectors = np.zeros((0, 1)) if empty else model.encode(sentences)
     spoken = language_of(list(chunks.values()), language)
     is_known, stems = knows(model, spoken), Words(spoken).of
-    least = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
+    threshold = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
     counts = list(map(Counter, stems(sentences)))
     words_of = dict(zip(used, map(frozenset, stems(list(used.values()))), strict=True))
     # The mean of a context's sentence vectors at unit length, in place of a second embedding.
@@ -105,7 +105,7 @@ def extract_answers(
             cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
             overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
             fits.append(round(((cosine if is_known else overlap) + overlap) / 2, 6))
-        answer = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of, least)
+        answer = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of, threshold)
         answers.append(replace(answer, confidence=max(fits, default=0.0)))
     return answers
 
@@ -152,12 +152,12 @@ def _extract(
     contexts: Sequence[Chunk],
     sentences_of: Mapping[str, Sequence[str]],
     value_of: Mapping[str, float],
-    least: float,
+    threshold: float,
 ) -> Answer:
     """Return the best-supported sentences in document order, each with the number of its context."""
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
     best = max(value_of.values(), default=0.0)
-    if best < least:
+    if best < threshold:
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
     good = sorted(
         (text for text in value_of if value_of[text] >= KEEP_WITHIN * best),

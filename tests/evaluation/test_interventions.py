@@ -79,7 +79,7 @@ def faultless(question: str, documents: list[str]) -> str:
 
 
 def first_only(question: str, documents: list[str]) -> str:
-    """Answer from the first document, whatever it is about."""
+    """Answer from the first document, of any subject."""
     return f"{documents[0]} [1]" if documents else NO_ANSWER
 
 

@@ -82,7 +82,7 @@ def test_no_gold_takes_every_chunk_that_holds_the_answer_away() -> None:
     assert case.expected_outcome == "no_results"
 
 
-def test_distractors_come_from_further_down_and_gold_goes_where_it_is_told() -> None:
+def test_distractors_come_from_further_down_and_gold_to_a_position() -> None:
     of = contexts(k=1)
     assert sorted(changed("distractors:1", of)[1]) == sorted([CHUNKS[0].text, CHUNKS[1].text])
     assert changed("gold-at:3", of)[1] == [CHUNKS[1].text, CHUNKS[2].text, CHUNKS[0].text]
@@ -133,7 +133,7 @@ def test_the_sentence_that_answers_is_negated_where_one_verb_tells_how() -> None
     assert changed_case.expected_outcome == "uncertain"
 
 
-def test_a_stale_version_says_that_it_is_one() -> None:
+def test_a_stale_version_is_marked_as_one() -> None:
     case, texts = changed("stale-version")
     (stale,) = case.forbidden_claims
     assert case.gold_facts == OPENED.gold_facts

@@ -105,9 +105,9 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
 
 
 def test_scores_come_back_as_they_were(database: str) -> None:
-    import_results(QUICKSTART / "bm25-fixed-512-46a26841", database=database)
+    import_results(QUICKSTART / "bm25-fixed-512-fb993ed2", database=database)
     [run] = history(database=database)["run"]
-    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-46a26841")
+    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-fb993ed2")
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
@@ -124,7 +124,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
-    name = "bm25-fixed-512-46a26841"
+    name = "bm25-fixed-512-fb993ed2"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     config = tmp_path / "sweep" / name / "config.json"
     fields = json.loads(config.read_text())
