@@ -6,7 +6,7 @@ import typer
 
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
-from ragbench.cli.options import AtLeast0, Database
+from ragbench.cli.options import AtLeast0, Database, Json
 
 alert_app = Commands(
     "Tell people when runs get worse or fail: rules, checked when a run is recorded "
@@ -49,7 +49,7 @@ def add(
 
 
 @alert_app.register("list")
-def list_alerts(*, limit: AtLeast0 = 10, database: Database = "") -> None:
+def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json = False) -> None:
     """List the rules, and the newest alerts that they raised.
 
     Args:
@@ -67,8 +67,9 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "") -> None:
         last=(rules["raised"].map(str) + " " + rules["last"].str[:16]).str.strip(),
     )
     headings = {"rule": "rule", "series": "series", "client_id": "client", "to": "to"}
-    print_table(rules, {"id": "id", **headings, "last": "raised, last (UTC)"})
-    for row in raised.to_dict("records"):
+    columns = {"id": "id", **headings, "last": "raised, last (UTC)"}
+    print_table(rules, columns, as_json=as_json)
+    for row in raised.to_dict("records") if not as_json else ():
         title, error = row["text"].partition("\n")[0], f" ({row['error']})" if row["error"] else ""
         typer.echo(f"{row['made_at'][:16]}  {row['rule_id'][:10]}  {row['state']}{error}  {title}")
 

@@ -34,8 +34,7 @@ def compare_command(
     if not as_json:
         print_decision(loaded, measure, len(loaded))
         return
-    table = loaded.compare(measures=[measure] if measure else ())
-    typer.echo(table.to_json(orient="records"))
+    print_table(loaded.compare(measures=[measure] if measure else ()), {}, as_json=True)
 
 
 def print_decision(results: Results, measure: str = "", n_rows: int = 3) -> None:

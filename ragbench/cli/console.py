@@ -49,11 +49,15 @@ def _check_environment() -> None:
         raise ConfigError(str(exc)) from exc
 
 
-def print_table(frame: pd.DataFrame, columns: Mapping[str, str]) -> None:
-    """Print columns of a frame under their headings, one line per row; times to the minute.
+def print_table(frame: pd.DataFrame, columns: Mapping[str, str], *, as_json: bool = False) -> None:
+    """Print columns of a frame under their headings, one line per row; times to the minute. As
+    JSON: a list of all its rows, with every column.
 
     Columns are as wide as what they hold; the last one is cut by no terminal.
     """
+    if as_json:
+        typer.echo(frame.to_json(orient="records", date_format="iso"))
+        return
     cells = {
         heading: [
             heading,

@@ -9,7 +9,7 @@ import typer
 
 from ragbench.cli.console import clean_errors, print_table
 from ragbench.cli.help import Commands, with_options
-from ragbench.cli.options import AtLeast0, Database
+from ragbench.cli.options import AtLeast0, Database, Json
 from ragbench.errors import printable
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def _newest(
     series: str = "",
     client: str | None = None,
     database: Database = "",
+    as_json: Json = False,
 ) -> None:
     """List the newest runs.
 
@@ -46,23 +47,24 @@ def _newest(
         from ragbench.service import history
 
         runs = history(series=series, client=client, limit=limit, database=database)
-    if runs.empty:
+    if runs.empty and not as_json:
         typer.echo("No run is recorded yet. `ragbench history import results/` adds earlier ones.")
         return
-    runs = runs.assign(
+    shown = runs.assign(
         run=runs["run"].str[:10],
         configuration=runs["configuration"].mask(runs["configuration"] == runs["series"], ""),
         passed=runs.apply(_passed, axis=1),
     )
     headings = {name: name for name in ("series", "configuration", "passed", "changed")}
-    print_table(runs, {"run": "run", "made_at": "made (UTC)", **headings})
+    columns = {"run": "run", "made_at": "made (UTC)", **headings}
+    print_table(runs if as_json else shown, columns, as_json=as_json)
 
 
 history_app.callback()(with_options(_newest))
 
 
 @history_app.register()
-def show(run: str, *, database: Database = "") -> None:
+def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
     """Show one run: what it was, its measures, where its files are.
 
     Args:
@@ -74,17 +76,22 @@ def show(run: str, *, database: Database = "") -> None:
 
     row, scores, _ = run_of(run, database)
     hidden = "versions parameters categories case_set epoch content".split()
-    for name, value in row.items():
+    for name, value in row.items() if not as_json else ():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
     first = {name: rank for rank, name in enumerate(WATCHED)}
     scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
-    _print_means(scores, {"measure": "measure"})
+    _print_means(scores, {"measure": "measure"}, as_json=as_json)
 
 
 @history_app.register()
 def compare(
-    before: str, after: str, *, measure: list[str] | None = None, database: Database = ""
+    before: str,
+    after: str,
+    *,
+    measure: list[str] | None = None,
+    database: Database = "",
+    as_json: Json = False,
 ) -> None:
     """Compare two runs, question by question, on the questions that both have.
 
@@ -98,12 +105,17 @@ def compare(
     from ragbench.service import compare_runs
 
     table = compare_runs(before, after, measures=measure or (), database=database)
-    typer.echo(table.to_string(index=False))
+    typer.echo(table.to_json(orient="records") if as_json else table.to_string(index=False))
 
 
 @history_app.register()
 def trend(
-    measure: str, *, series: str = "", client: str | None = None, database: Database = ""
+    measure: str,
+    *,
+    series: str = "",
+    client: str | None = None,
+    database: Database = "",
+    as_json: Json = False,
 ) -> None:
     """Show a measure over time, what changed between runs, and whether it drifted.
 
@@ -126,6 +138,9 @@ def trend(
         "; ".join(filter(None, texts)) for texts in zip(runs["changed"], runs["note"], strict=True)
     ]
     runs["made_at"] = runs["made_at"].map(str)
+    if as_json:
+        print_table(runs, {}, as_json=True)
+        return
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
         _print_means(part, {"made_at": "made (UTC)"}, state="state", note="changed")
@@ -169,19 +184,18 @@ def _passed(run: pd.Series) -> str:
     return f"{word} {counts}".strip()
 
 
-def _print_means(scores: pd.DataFrame, first: dict[str, str], **others: str) -> None:
+def _print_means(
+    scores: pd.DataFrame, first: dict[str, str], *, as_json: bool = False, **others: str
+) -> None:
     """Print means with their intervals, between other columns."""
-    low, high = scores["ci_low"].map(_number), scores["ci_high"].map(_number)
+    if as_json:
+        print_table(scores, {}, as_json=True)
+        return
+    from ragbench.statistics.frames import with_interval
+
+    means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
     scores = scores.assign(
-        mean=scores["mean"].map(_number),
-        interval=("[" + low + ", " + high + "]").where((low != "") & (high != ""), ""),
+        mean=[with_interval(*row) for row in means],
         scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
     )
-    means = {"mean": "mean", "interval": "95 % interval", "scored": "scored"}
-    print_table(scores, {**first, **means, **others})
-
-
-def _number(value: float | None) -> str:
-    if value is None or value != value:
-        return ""
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    print_table(scores, {**first, "mean": "mean [95 %]", "scored": "scored", **others})

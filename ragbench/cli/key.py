@@ -6,7 +6,7 @@ import typer
 
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
-from ragbench.cli.options import Database
+from ragbench.cli.options import Database, Json
 
 key_app = Commands(
     "Keys for the server: who may read, run or administer, and for which client.",
@@ -32,7 +32,7 @@ def add(name: str, *, client: str = "", role: str = "reader", database: Database
 
 
 @key_app.register("list")
-def list_keys(*, database: Database = "") -> None:
+def list_keys(*, database: Database = "", as_json: Json = False) -> None:
     """List the keys: for whom, and for what.
 
     Example: ragbench key list
@@ -40,7 +40,8 @@ def list_keys(*, database: Database = "") -> None:
     from ragbench.service import api_keys
 
     headings = {"client_id": "client", "role": "role", "created_at": "created (UTC)"}
-    print_table(api_keys(database=database), {"id": "id", "name": "name", **headings})
+    columns = {"id": "id", "name": "name", **headings}
+    print_table(api_keys(database=database), columns, as_json=as_json)
 
 
 @key_app.register()

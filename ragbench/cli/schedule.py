@@ -10,7 +10,7 @@ import typer
 
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
-from ragbench.cli.options import Database
+from ragbench.cli.options import Database, Json
 
 schedule_app = Commands(
     "Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a "
@@ -48,7 +48,7 @@ def add(
 
 
 @schedule_app.register("list")
-def list_schedules(*, database: Database = "") -> None:
+def list_schedules(*, database: Database = "", as_json: Json = False) -> None:
     """List the schedules: when each is due, and how its last job ended.
 
     Example: ragbench schedule list
@@ -61,7 +61,8 @@ def list_schedules(*, database: Database = "") -> None:
         last=(table["last_due"].str[:16] + " " + table["last_state"]).str.strip(),
     )
     headings = {"client_id": "client", "cron": "cron", "zone": "zone", "next": "next (UTC)"}
-    print_table(table, {"name": "name", **headings, "last": "last (UTC)", "command": "command"})
+    columns = {"name": "name", **headings, "last": "last (UTC)", "command": "command"}
+    print_table(table, columns, as_json=as_json)
 
 
 @schedule_app.register()

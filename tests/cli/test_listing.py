@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -70,3 +73,24 @@ def test_a_price_table_of_the_user_is_listed(
 
 def test_without_a_kind_the_kinds_are_listed() -> None:
     assert runner.invoke(app, ["list"]).output.split() == list(KINDS)
+
+
+@pytest.mark.parametrize(
+    "command", ["history", "schedule list", "alert list", "key list", "history trend nDCG@10"]
+)
+def test_every_table_is_printed_as_json_too(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    database = str(tmp_path / "runs.sqlite")
+    results = Path(__file__).parents[2] / "results" / "quickstart"
+    assert (
+        runner.invoke(app, ["history", "import", str(results), "--database", database]).exit_code
+        == 0
+    )
+    assert runner.invoke(app, ["key", "add", "ci", "--database", database]).exit_code == 0
+    done = runner.invoke(app, [*command.split(), "--json", "--database", database])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert isinstance(rows, list)
+    assert len(rows) == {"history": 12, "key list": 1, "history trend nDCG@10": 12}.get(command, 0)
