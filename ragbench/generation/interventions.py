@@ -27,9 +27,8 @@ from ragbench.extension import imported, is_import
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Chunk, Dataset, grouped
 
-_NUMBER = regex.compile(
-    r"(?<![\p{L}\p{N}.,_-])\p{N}[\p{N},]*(?:\.\p{N}+)?(?![\p{L}\p{N}_]|[.,-]\p{N})"
-)
+_NUMBER = r"\p{N}[\p{N},]*(?:\.\p{N}+)?"
+_FACT = regex.compile(rf"(?:\p{{L}}+ |[$€£])?({_NUMBER})(?: ?[\p{{L}}%]+){{0,2}}")
 _NAME = regex.compile(r"\p{Lu}[\p{L}\p{M}'’-]+(?: \p{Lu}[\p{L}\p{M}'’-]+)*")
 _VERB = regex.compile(r"\b(?:is|are|was|were|has|have|had|can|could|will|would|did|does|do)\b")
 _NEGATIVE = regex.compile(r"\b(?:not|no|never|nor|none)\b|n't\b")
@@ -112,7 +111,9 @@ def swap_number(case: Case, contexts: Contexts, rng: random.Random) -> Changed |
 
 
 def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Replace the name that answers the question by one that answers another such question."""
+    """Replace the name that answers the question by one that answers another such question: of the
+    same number of words, and after the same question word, but it may be a place in place of a team.
+    """
     return _swapped(case, contexts, _name_swap(case, contexts, rng))
 
 
@@ -306,12 +307,11 @@ def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list
 
 
 def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a number that is a gold fact, with up to two words such as its unit, and that a context
-    holds, and another one of its magnitude.
+    """Return a number that is a gold fact, with a word before it or two after it such as its unit, and
+    that a context holds, and another one of its magnitude.
     """
-    answers = [text for fact in case.gold_facts for text in fact]
-    short = [text for text in answers or [case.reference_answer or ""] if len(text.split()) <= 3]
-    numbers = [match[0] for text in short for match in _NUMBER.finditer(text)]
+    answers = [text for fact in case.gold_facts for text in fact] or [case.reference_answer or ""]
+    numbers = [match[1] for text in answers if (match := _FACT.fullmatch(text.strip()))]
     texts = [chunk.text for chunk in contexts.used]
     old = next((n for n in numbers if any(_occurs(n, text) for text in texts)), None)
     if old is None or not (plain := old.replace(",", "")).isascii():
@@ -339,11 +339,10 @@ def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str,
     old = next((name for name in names if any(_occurs(name, text) for text in texts)), None)
     if old is None:
         return None
-    first = case.text.partition(" ")[0].casefold()
     pool = {
         fact[0]
         for other in contexts.others
-        if other.text.partition(" ")[0].casefold() == first
+        if other.text.split()[:1] == case.text.split()[:1]
         for fact in other.gold_facts
         if _NAME.fullmatch(fact[0]) and fact[0].count(" ") == old.count(" ")
     }
