@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,6 +168,30 @@ def test_any_system_is_asked_changed_questions_and_no_other() -> None:
         rb.evaluate(data, FunctionSystem(answer), interventions="typos,no-gold")
     with pytest.raises(ConfigError, match="recorded"):
         rb.evaluate(data, result.answers, perspectives="answer", interventions="typos")
+
+
+def test_a_service_is_asked_by_http_and_nothing_is_asked_twice(
+    loopback: Callable[..., Any], wire: Any, tmp_path: Path
+) -> None:
+    def reply(asked: Any) -> Any:
+        return wire.Answered({"answer": MEMORY.get(asked.body["q"], "It is 1207 metres.")})
+
+    server = loopback(reply)
+    data = dataset().select([f"h{i}" for i in range(5)])
+    system = rb.HttpSystem(server.url, body={"q": "{query}"})
+    options = {"perspectives": "answer", "interventions": "paraphrase,typos:0.3"}
+    first = rb.evaluate(data, system, journal=tmp_path / "kept", **options)  # type: ignore[arg-type]
+    assert len(server.asked) == 5 * 3
+    again = rb.evaluate(data, system, journal=tmp_path / "kept", **options)  # type: ignore[arg-type]
+    assert len(server.asked) == 5 * 3
+    assert again.scores.equals(first.scores)
+
+
+@pytest.mark.simulation
+def test_a_faultless_reader_alarms_no_more_often_than_alpha() -> None:
+    """200 seeds, all interventions: the smallest p of each, by Holm over all of them."""
+    smallest = [min(table_of(faultless, ALL, seed).values()) for seed in range(200)]
+    assert sum(p < 0.05 for p in smallest) <= 10
 
 
 def test_a_gate_on_what_is_not_asked_is_refused_and_one_that_is_asked_decides() -> None:

@@ -148,6 +148,10 @@ def test_mcp(
     with McpSystem(**where, tool="answer", sampling=reader()) as system:
         answers = ask(system, data)
         assert {"search", "answer", "extract"} <= set(system.tools())
+        few = data.select(list(data.queries)[:3])
+        varied = rb.evaluate(few, system, perspectives="answer", interventions="paraphrase").output
+        assert varied is not None
+        assert [answer.failed for answer in varied.variations["paraphrase"].answers] == [False] * 3
     check(data, answers, by_model)
     assert all(answer.usage is not None and answer.usage.input_tokens > 50 for answer in answers)
     assert answers[0].usage is not None
