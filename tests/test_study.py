@@ -52,3 +52,27 @@ def test_a_score_of_the_study_is_computed_again() -> None:
     )
     kept = rows.set_index("query_id")["span_recall@5"]
     assert (again.sort_index() - kept.sort_index()).abs().max() < 0.00051
+
+
+def test_the_curves_of_the_judges_follow_from_the_model(tmp_path: Path) -> None:
+    kept = pd.read_csv(ROOT / "results" / "judges" / "curves.csv")
+    papermill.execute_notebook(
+        ROOT / "notebooks" / "judges.ipynb",
+        tmp_path / "out.ipynb",
+        {"results_dir": str(tmp_path)},
+        progress_bar=False,
+    )
+    again = pd.read_csv(tmp_path / "curves.csv")
+    pd.testing.assert_frame_equal(again, kept, atol=0.005, rtol=0)
+    assert kept["holds"].between(0.925, 0.97).all()
+
+
+def test_verdicts_of_ones_own_are_read(tmp_path: Path) -> None:
+    rows = [(q, s, float(q % 3 > s), float(q % 2 > s)) for q in range(200) for s in (0, 1)]
+    table = pd.DataFrame(rows, columns=["question", "system", "judge", "person"])
+    table.to_csv(tmp_path / "v.csv", index=False)
+    parameters = {"results_dir": str(tmp_path), "verdicts": str(tmp_path / "v.csv"), "draws": 50}
+    papermill.execute_notebook(
+        ROOT / "notebooks" / "judges.ipynb", tmp_path / "o.ipynb", parameters, progress_bar=False
+    )
+    assert len(pd.read_csv(tmp_path / "curves.csv")) == 8
