@@ -71,18 +71,18 @@ def answer_variations(
     dataset = output.dataset
     if isinstance(system, Pipeline):
         ranked = context_chunks(dataset, output.ranking, system.chunks, max(1, output.depth))
-        known = contexts_of(dataset, ranked, system.chunks, system.k)
+        contexts_by_query = contexts_of(dataset, ranked, system.chunks, system.k)
     else:
         empty = Contexts(others=dataset.cases)
-        known = {case.query_id: empty for case in dataset.cases if case.answerable}
+        contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
     for name in names:
         intervene = load_intervention(name)
         changed: dict[str, tuple[Case, Sequence[Chunk]]] = {}
         for case in dataset.cases:
-            if case.query_id in known:
+            if case.query_id in contexts_by_query:
                 rng = random.Random(f"{seed} {name} {case.query_id}")
-                if result := intervene(case, known[case.query_id], rng):
+                if result := intervene(case, contexts_by_query[case.query_id], rng):
                     changed[case.query_id] = result
         cases = [case for case, _ in changed.values()]
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:

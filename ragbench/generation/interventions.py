@@ -24,6 +24,7 @@ import regex
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.extension import imported, is_import
+from ragbench.language import detect_language
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Chunk, Dataset, grouped
 
@@ -124,7 +125,8 @@ def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None
             sentence = chunk.text[start:end]
             verbs = list(_VERB.finditer(sentence))
             states = any(text in sentence for fact in case.gold_facts for text in fact)
-            if states and len(verbs) == 1 and not _NEGATIVE.search(sentence):
+            is_plain = detect_language([sentence]).is_english and not _NEGATIVE.search(sentence)
+            if states and len(verbs) == 1 and is_plain:
                 at = start + verbs[0].end()
                 text = f"{chunk.text[:at]} not{chunk.text[at:]}"
                 changed = replace(

@@ -123,10 +123,7 @@ def chunk(
             chunks.extend(pieces)
         return chunks
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
-    model = load_embedder(embedder) if name == "semantic" else None
-    if model is not None:
-        spoken = detect_language(document.text for document in dataset.corpus.values())
-        warn_of_language(model, spoken, "it cuts them at random places")
+    model = _semantic_model(embedder, dataset) if name == "semantic" else None
 
     n_filled = n_short = 0
     for documents in in_groups(dataset.corpus.values()):
@@ -301,6 +298,13 @@ def _levels(borders: Borders, name: str) -> list[Level]:
         # it.
         return [*borders.headings(), *levels["recursive"], borders.tokens]
     return [*levels[name], borders.tokens]
+
+
+def _semantic_model(embedder: str | Embedder, dataset: Dataset) -> Embedder:
+    model = load_embedder(embedder)
+    language = detect_language(document.text for document in dataset.corpus.values())
+    warn_of_language(model, language, "it cuts them at random places")
+    return model
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:

@@ -133,6 +133,13 @@ def test_the_sentence_that_answers_is_negated_where_one_verb_tells_how() -> None
     assert changed_case.expected_outcome == "uncertain"
 
 
+def test_a_german_what_is_no_verb_of_english() -> None:
+    case = Case("q", "Wann?", gold_facts=(("1881",),))
+    text = "Das Jahr 1881 ist das, was die Quellen für die Bahn nennen."
+    of = Contexts(used=[Chunk("d#0", "d", 0, len(text), text)])
+    assert load_intervention("negate")(case, of, random.Random(0)) is None
+
+
 def test_a_stale_version_is_marked_as_one() -> None:
     case, texts = changed("stale-version")
     (stale,) = case.forbidden_claims

@@ -243,7 +243,7 @@ _LONGEST = 60  # words: tables and lists without full stops are no sentences
 _PREFIX = 5
 # a line that ends within a sentence, as in plain text with a fixed width; the next one begins no
 # item or row
-_WRAPPED = re.compile(r"([^\n]{39,}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
+_WRAPPED = re.compile(r"(?<=[^\n]{39}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
 
 
 MAX_GRAM = 6
@@ -347,7 +347,7 @@ def unwrapped(text: str) -> list[str]:
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
     """
-    return _WRAPPED.sub(r"\1 ", text).split("\n")
+    return _WRAPPED.sub(" ", text).split("\n")
 
 
 @lru_cache(maxsize=2_000)
