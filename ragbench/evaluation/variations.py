@@ -60,8 +60,8 @@ def answer_variations(
     system: System,
     names: Sequence[str],
     *,
-    seed: int = 0,
-    concurrency: int = 8,
+    seed: int,
+    concurrency: int,
 ) -> dict[str, Variation]:
     """Ask a system again after each intervention; name -> what came of it.
 
@@ -82,8 +82,14 @@ def answer_variations(
         for case in dataset.cases:
             if case.query_id in contexts_by_query:
                 rng = random.Random(f"{seed} {name} {case.query_id}")
-                if result := intervene(case, contexts_by_query[case.query_id], rng):
-                    changed[case.query_id] = result
+                try:
+                    if result := intervene(case, contexts_by_query[case.query_id], rng):
+                        _, _ = changed[case.query_id] = result
+                except Exception as exc:  # a user's function may fail in any way
+                    raise ConfigError(
+                        f"intervention {name!r} failed for {case.query_id!r} ({exc}); expected a "
+                        "case and its chunks, or None"
+                    ) from exc
         cases = [case for case, _ in changed.values()]
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
             contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}

@@ -209,6 +209,23 @@ def test_a_gate_on_what_is_not_asked_is_refused_and_one_that_is_asked_decides() 
     assert not result.passed
 
 
+def faultless_answer(question: str) -> str:
+    return MEMORY[question]
+
+
+def broken(case: Case, contexts: Any, rng: Any) -> Any:
+    return 3
+
+
+def test_a_function_that_fails_is_an_error_of_one_sentence() -> None:
+    data = dataset().select(["h1"])
+    name = f"{__name__}:broken"
+    with pytest.raises(ConfigError, match=rf"{name}' failed for 'h1'.*expected a case"):
+        rb.evaluate(
+            data, FunctionSystem(faultless_answer), perspectives="answer", interventions=[name]
+        )
+
+
 def test_the_same_seed_asks_the_same() -> None:
     assert EvaluationSpec(interventions="typos, typos:0.1").interventions == ("typos", "typos:0.1")
     assert table_of(faultless, ["swap-name"], seed=3) == table_of(faultless, ["swap-name"], seed=3)

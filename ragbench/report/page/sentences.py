@@ -119,7 +119,9 @@ def _next_to(row: MeasureResult) -> str:
 def _always_shown(row: MeasureResult) -> bool:
     measure = find_measure(row.measure)
     return measure is not None and (
-        measure.perspective == "own" or (measure.judged and measure.perspective == "judge")
+        measure.perspective == "own"
+        or (measure.judged and measure.perspective == "judge")
+        or measure.name.startswith("robust:")
     )
 
 
