@@ -203,7 +203,7 @@ def test_what_cannot_be_used_is_one_sentence_without_the_values_that_were_sent(
     root: Path, database: str, keys: dict[str, str], text: str
 ) -> None:
     client = TestClient(create_app(root, database))
-    client.headers |= {"X-API-Key": keys["acme runner"], "Content-Type": "application/json"}
+    client.headers.update({"X-API-Key": keys["acme runner"], "Content-Type": "application/json"})
     for path in ("/ingest", "/evaluation/test-cases", "/evaluation/run", "/api/v1/runs"):
         answer = client.post(path, content=text)
         assert (answer.status_code, type(answer.json()["detail"])) == (422, str), answer.text
@@ -217,7 +217,7 @@ def test_numbers_that_are_none_start_no_run(
     root: Path, database: str, keys: dict[str, str]
 ) -> None:
     client = TestClient(create_app(root, database))
-    client.headers |= {"X-API-Key": keys["acme runner"], "Content-Type": "application/json"}
+    client.headers.update({"X-API-Key": keys["acme runner"], "Content-Type": "application/json"})
     for field in ('"targets": {"nDCG@5": NaN}', '"weights": {"a": 1e400}', '"max_cost": Infinity'):
         answer = client.post("/api/v1/runs", content=f'{{"dataset": "support", {field}}}')
         assert answer.status_code == 422, answer.text
