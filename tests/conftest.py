@@ -211,20 +211,32 @@ class Wire:
         text: str, *, stop_reason: str = "end_turn", read: int = 11, written: int = 7
     ) -> dict[str, Any]:
         return {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5-20251001",
-            "content": [{"type": "text", "text": text}] if text else [], "stop_reason": stop_reason,
-            "stop_sequence": None, "usage": {"input_tokens": read, "output_tokens": written},
-        }  # fmt: skip
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-haiku-4-5-20251001",
+            "content": [{"type": "text", "text": text}] if text else [],
+            "stop_reason": stop_reason,
+            "stop_sequence": None,
+            "usage": {"input_tokens": read, "output_tokens": written},
+        }
 
     @staticmethod
     def ollama(
         text: str, *, done_reason: str = "stop", read: int = 11, written: int = 7
     ) -> dict[str, Any]:
         return {
-            "model": "llama3.1:8b", "created_at": "2026-11-21T12:00:00Z", "done": True, "done_reason": done_reason,
-            "message": {"role": "assistant", "content": text}, "total_duration": 5_000_000, "load_duration": 1_000,
-            "prompt_eval_count": read, "eval_count": written, "eval_duration": 4_000_000,
-        }  # fmt: skip
+            "model": "llama3.1:8b",
+            "created_at": "2026-11-21T12:00:00Z",
+            "done": True,
+            "done_reason": done_reason,
+            "message": {"role": "assistant", "content": text},
+            "total_duration": 5_000_000,
+            "load_duration": 1_000,
+            "prompt_eval_count": read,
+            "eval_count": written,
+            "eval_duration": 4_000_000,
+        }
 
     @staticmethod
     def openai(
@@ -232,10 +244,17 @@ class Wire:
     ) -> dict[str, Any]:
         message = {"role": "assistant", "content": text}
         return {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini-2024-07-18",
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "gpt-4o-mini-2024-07-18",
             "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
-            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
-        }  # fmt: skip
+            "usage": {
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "total_tokens": read + written,
+            },
+        }
 
 
 @pytest.fixture(scope="session")

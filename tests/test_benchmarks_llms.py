@@ -74,8 +74,10 @@ def test_killed_in_the_middle_of_400_paid_requests_only_those_in_flight_are_sent
     subprocess.run([sys.executable, "-c", CLIENT], check=True)
     counts = collections.Counter(asked.body["messages"][0]["content"] for asked in server.asked)
     twice = sum(count - 1 for count in counts.values())
-    print(f"\nkilled after 200 of 400: {counts.total()} requests in all, {twice} twice (16 were "
-          f"in flight); the second run took {time.perf_counter() - start:.1f} s")  # fmt: skip
+    print(
+        f"\nkilled after 200 of 400: {counts.total()} requests in all, {twice} twice (16 were "
+        f"in flight); the second run took {time.perf_counter() - start:.1f} s"
+    )
     assert len(counts) == 400
     assert twice <= CONCURRENCY
     assert max(counts.values()) <= 2

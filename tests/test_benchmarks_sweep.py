@@ -73,8 +73,10 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     one_spawned, many_spawned = (cpu_seconds(partial(run, n, fork=False)) for n in (1, 6))
     one, many = (cpu_seconds(partial(run, n, fork=True)) for n in (1, 21))
     spawned, forked = (many_spawned - one_spawned) / 5, (many - one) / 20
-    print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: "
-          f"ratio {forked / spawned:.2f} (and {one - forked:.2f} once for the server)")  # fmt: skip
+    print(
+        f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: "
+        f"ratio {forked / spawned:.2f} (and {one - forked:.2f} once for the server)"
+    )
     assert forked <= 0.2 * spawned
 
 

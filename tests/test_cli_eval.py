@@ -512,11 +512,20 @@ def test_the_targets_of_a_published_design_are_named(
         row["measure"]: row for row in read_report(place / "r.json")["measures"] if row["target"]
     }
     assert {name: (row["target"], row["verdict"]) for name, row in rows.items()} == {
-        "P@5": (0.7, "unreachable"), "R@5": (0.8, "passed"), "RR": (0.8, "passed"), "Success@5": (0.9, "passed"),
-        **{name: (target, "unscored") for name, target in (
-            ("llm_faithfulness", 0.9), ("llm_relevance", 0.8), ("citation_accuracy", 0.95), ("citation_coverage", 0.7)
-        )},
-    }  # fmt: skip
+        "P@5": (0.7, "unreachable"),
+        "R@5": (0.8, "passed"),
+        "RR": (0.8, "passed"),
+        "Success@5": (0.9, "passed"),
+        **{
+            name: (target, "unscored")
+            for name, target in (
+                ("llm_faithfulness", 0.9),
+                ("llm_relevance", 0.8),
+                ("citation_accuracy", 0.95),
+                ("citation_coverage", 0.7),
+            )
+        },
+    }
     assert run("bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
     code, shown = run("good.jsonl", "--targets", "gide")
     assert code == 2
@@ -731,8 +740,17 @@ def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_k
 ) -> None:
     server = loopback(lambda request: wire.Answered({"answer": "x" * 3_000, "contexts": []}))
     write_service(place, server.url)
-    options = ["--test-set", "tests.json", "--docs", "docs", "service.toml",
-               "--output", "mine", "--perspective", "retrieval,answer"]  # fmt: skip
+    options = [
+        "--test-set",
+        "tests.json",
+        "--docs",
+        "docs",
+        "service.toml",
+        "--output",
+        "mine",
+        "--perspective",
+        "retrieval,answer",
+    ]
     full = limited(place, 5_000, *options)
     assert full.returncode == 2, full.stderr
     assert "Traceback" not in full.stderr

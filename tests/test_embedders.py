@@ -48,9 +48,13 @@ def save_tiny_model(folder: Path, *, seed: int, prompts: dict[str, str] | None =
     parts = folder.with_name(folder.name + "-parts")
     tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
         max_position_embeddings=32,
-    )  # fmt: skip
+    )
     BertModel(config).save_pretrained(parts)
     tokenizer.save_pretrained(parts)
     words = Transformer(str(parts), max_seq_length=16)

@@ -150,7 +150,12 @@ GOOD = {
 @pytest.mark.parametrize(
     "change",
     [
-        {"usage": [1]}, {"usage": "x"}, {"model": ["m"]}, {"data": {"0": 1}}, {"data": None}, {"data": ["x", "y"]},
+        {"usage": [1]},
+        {"usage": "x"},
+        {"model": ["m"]},
+        {"data": {"0": 1}},
+        {"data": None},
+        {"data": ["x", "y"]},
         {"data": [{"embedding": [1.0, 2.0]}, {"embedding": [1.0]}]},
         {"data": [{"embedding": [1.0, 2.0]}]},
         {"data": [{"embedding": []}, {"embedding": []}]},
@@ -160,10 +165,13 @@ GOOD = {
         {"data": [{"embedding": [1e300, 2]}, {"embedding": [1, 2]}]},
         {"data": [{"index": 0, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]},
         {"data": [{"index": [1], "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]},
-        {"embeddings": [[1, 2], [1]]}, {"embeddings": "x"}, {"embeddings": [[1, 2], None]},
-        {"embeddings": [[1, 2]]}, {"embeddings": [[1, 2], [1, 2]], "model": 7},
+        {"embeddings": [[1, 2], [1]]},
+        {"embeddings": "x"},
+        {"embeddings": [[1, 2], None]},
+        {"embeddings": [[1, 2]]},
+        {"embeddings": [[1, 2], [1, 2]], "model": 7},
     ],
-)  # fmt: skip
+)
 def test_vectors_of_another_form_are_unreadable(
     serve: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:

@@ -41,12 +41,18 @@ def test_no_forbidden_phrase_is_left() -> None:
     found, searched = [], 0
     for path in files:
         name = path.relative_to(ROOT).as_posix()
-        own = [pattern for included, excluded, pattern in patterns
-               if re.search(included, name) and not re.search(excluded, name)]  # fmt: skip
+        own = [
+            pattern
+            for included, excluded, pattern in patterns
+            if re.search(included, name) and not re.search(excluded, name)
+        ]
         searched += bool(own)
         text = source(path) if own else ""
-        found += [f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group()!r}"
-                  for pattern in own for match in pattern.finditer(text)]  # fmt: skip
+        found += [
+            f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group()!r}"
+            for pattern in own
+            for match in pattern.finditer(text)
+        ]
     assert searched > 300
     assert not found, "write the usual word, see .pre-commit-config.yaml:\n" + "\n".join(found)
 

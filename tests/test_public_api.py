@@ -55,8 +55,16 @@ def test_the_root_is_small_and_documented() -> None:
         assert (getattr(rb, name).__doc__ or "").strip(), f"{name} has no docstring"
     assert set(rb.__all__) <= set(dir(rb))
     assert {
-        "metrics", "statistics", "plots", "judges", "testsets", "labelling", "systems", "llms", "report",
-    } <= SUBMODULES  # fmt: skip
+        "metrics",
+        "statistics",
+        "plots",
+        "judges",
+        "testsets",
+        "labelling",
+        "systems",
+        "llms",
+        "report",
+    } <= SUBMODULES
 
 
 @pytest.mark.parametrize("name", sorted(SUBMODULES))

@@ -25,10 +25,21 @@ from ragbench.registry import (
 )
 
 LOWER = {
-    "attack_false_positive_rate", "boundary_cuts", "cost_usd", "fact_dispersion", "false_positive_rate",
-    "false_block_rate", "harmless_blocked", "latency_{stage}_ms", "leak_false_positive_rate", "ngram_redundancy",
-    "overall_hallucination", "overall_llm_hallucination", "overlap_ratio", "tfidf_redundancy",
-}  # fmt: skip
+    "attack_false_positive_rate",
+    "boundary_cuts",
+    "cost_usd",
+    "fact_dispersion",
+    "false_positive_rate",
+    "false_block_rate",
+    "harmless_blocked",
+    "latency_{stage}_ms",
+    "leak_false_positive_rate",
+    "ngram_redundancy",
+    "overall_hallucination",
+    "overall_llm_hallucination",
+    "overlap_ratio",
+    "tfidf_redundancy",
+}
 
 
 def test_every_measure_has_what_a_reader_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,12 +63,21 @@ def test_what_is_shown_first_is_registered_under_that_name() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("ndcg@10", "nDCG@10"), ("NDCG@10", "nDCG@10"), ("Recall@5", "R@5"), ("hit rate@3", "Success@3"),
-        ("mrr", "RR"), ("map", "AP"), ("SPAN:ndcg@7", "span:nDCG@7"), ("chunk:recall@3", "chunk:R@3"),
-        ("Span_Recall@750TOK", "span_recall@750tok"), ("Claim_Support", "claim_support"),
-        ("LATENCY_P95_MS", "latency_p95_ms"), ("Pass_Rate", "pass_rate"), ("LLM_Correctness", "llm_correctness"),
+        ("ndcg@10", "nDCG@10"),
+        ("NDCG@10", "nDCG@10"),
+        ("Recall@5", "R@5"),
+        ("hit rate@3", "Success@3"),
+        ("mrr", "RR"),
+        ("map", "AP"),
+        ("SPAN:ndcg@7", "span:nDCG@7"),
+        ("chunk:recall@3", "chunk:R@3"),
+        ("Span_Recall@750TOK", "span_recall@750tok"),
+        ("Claim_Support", "claim_support"),
+        ("LATENCY_P95_MS", "latency_p95_ms"),
+        ("Pass_Rate", "pass_rate"),
+        ("LLM_Correctness", "llm_correctness"),
     ],
-)  # fmt: skip
+)
 def test_names_are_accepted_in_any_case(written: str, meant: str) -> None:
     assert measure_of(written).name == measure_of(meant).name == meant
     assert check_measure(written) == meant
@@ -66,9 +86,13 @@ def test_names_are_accepted_in_any_case(written: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "near"),
-    [("ndgc@10", "nDCG@10"), ("claim_suport", "claim_support"), ("span:nDGC@5", "span:nDCG@5"),
-     ("precison@5", "Precision@5")],
-)  # fmt: skip
+    [
+        ("ndgc@10", "nDCG@10"),
+        ("claim_suport", "claim_support"),
+        ("span:nDGC@5", "span:nDCG@5"),
+        ("precison@5", "Precision@5"),
+    ],
+)
 def test_an_unknown_name_is_refused_with_the_nearest(written: str, near: str) -> None:
     assert find_measure(written) is None
     with pytest.raises(ConfigError, match=f"unknown measure '{written}'; did you mean '{near}'"):

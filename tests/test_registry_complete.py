@@ -26,13 +26,24 @@ CORPUS = {
 
 def every_label(query_id: str) -> rb.Case:
     return rb.Case(
-        query_id, "How long do cats sleep?", query_type="faq", reference_answer="Most of the day.",
-        evidence=(Span("cats", 0, 27),), gold_facts=(("most of the day",),), required_keywords=("day",),
-        expected_claims=("Cats sleep most of the day.",), forbidden_claims=("Cats never sleep.",),
-        expected_citations=("cats",), expected_outcome="success", expected_chunks=("cats#0-94",),
-        relevant_chunks={"cats#0-94": 1}, required_flags=("checked",), forbidden_flags=("guessed",), min_citations=1,
+        query_id,
+        "How long do cats sleep?",
+        query_type="faq",
+        reference_answer="Most of the day.",
+        evidence=(Span("cats", 0, 27),),
+        gold_facts=(("most of the day",),),
+        required_keywords=("day",),
+        expected_claims=("Cats sleep most of the day.",),
+        forbidden_claims=("Cats never sleep.",),
+        expected_citations=("cats",),
+        expected_outcome="success",
+        expected_chunks=("cats#0-94",),
+        relevant_chunks={"cats#0-94": 1},
+        required_flags=("checked",),
+        forbidden_flags=("guessed",),
+        min_citations=1,
         latency_budget_ms={"total": 60_000.0},
-    )  # fmt: skip
+    )
 
 
 SAMPLES = [
@@ -46,9 +57,14 @@ OUTPUTS = [
     SafetySample("o2", "Cats nap.", False),
 ]
 DATA = rb.Dataset(
-    "pets", "test", CORPUS, [every_label(f"q{i}") for i in range(3)], {f"q{i}": {"cats": 1} for i in range(3)},
-    safety_inputs=SAMPLES, safety_outputs=OUTPUTS,
-)  # fmt: skip
+    "pets",
+    "test",
+    CORPUS,
+    [every_label(f"q{i}") for i in range(3)],
+    {f"q{i}": {"cats": 1} for i in range(3)},
+    safety_inputs=SAMPLES,
+    safety_outputs=OUTPUTS,
+)
 VERDICTS = {
     "correctness": {"reason": "Same.", "verdict": True},
     "relevance": {"reason": "To the point.", "score": 1},
@@ -74,11 +90,16 @@ def judge(prompt: str) -> str:
 
 def system(question: str) -> dict[str, object]:
     return {
-        "answer": "Cats sleep most of the day, and eat 4 times [1].", "citations": ["cats#0-94"], "cost_usd": 0.01,
-        "contexts": [{"id": "cats#0-94", "doc_id": "cats", "text": TEXT},
-                     {"id": "dogs#0-41", "doc_id": "dogs", "text": CORPUS["dogs"].full_text}],
-        "flags": ["checked"], "outcome": "success",
-    }  # fmt: skip
+        "answer": "Cats sleep most of the day, and eat 4 times [1].",
+        "citations": ["cats#0-94"],
+        "cost_usd": 0.01,
+        "contexts": [
+            {"id": "cats#0-94", "doc_id": "cats", "text": TEXT},
+            {"id": "dogs#0-41", "doc_id": "dogs", "text": CORPUS["dogs"].full_text},
+        ],
+        "flags": ["checked"],
+        "outcome": "success",
+    }
 
 
 def emitted() -> set[str]:

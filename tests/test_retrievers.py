@@ -112,9 +112,10 @@ def test_bm25_scores_are_those_of_bm25s(language: str, stemmer: str | None) -> N
     import Stemmer
 
     options: dict[str, Any] = {
-        "stopwords": "en" if stemmer else None, "show_progress": False,
+        "stopwords": "en" if stemmer else None,
+        "show_progress": False,
         "stemmer": Stemmer.Stemmer(stemmer) if stemmer else None,
-    }  # fmt: skip
+    }
     reference = bm25s.BM25(k1=0.9, b=0.4)
     reference.index(
         bm25s.tokenize([chunk.text for chunk in chunks], **options), show_progress=False
@@ -151,8 +152,10 @@ def test_top_k_is_the_stable_sort_of_all_scores(
     place = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
     asked = {f"q{i}": text for i, text in enumerate(queries)}
     retrievers: list[Retriever] = [
-        BM25(chunks, language="none"), Dense(chunks, HashedEmbedder()), Hybrid(chunks, HashedEmbedder()),
-    ]  # fmt: skip
+        BM25(chunks, language="none"),
+        Dense(chunks, HashedEmbedder()),
+        Hybrid(chunks, HashedEmbedder()),
+    ]
     for retriever in retrievers:
         everything = retriever.search(asked, k=max(1, len(chunks)))
         cut = retriever.search(asked, k=k)
@@ -196,8 +199,11 @@ def test_bm25_returns_only_what_matches() -> None:
         {"one": "cats", "none": "quantum", "empty": "", "stop": "the"}, 10
     )
     assert {query_id: list(found) for query_id, found in run.items()} == {
-        "one": ["d0#0"], "none": [], "empty": [], "stop": [],
-    }  # fmt: skip
+        "one": ["d0#0"],
+        "none": [],
+        "empty": [],
+        "stop": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -379,9 +385,13 @@ def test_hybrid_looks_deeper_than_k() -> None:
     # = 1 would miss d2.
     texts = ["cat cat cat", "cat oak ice", "cat cat oak", "sun", "sea"]
     vectors = {
-        "cat": (1.0, 0.0), "sun": (1.0, 0.0), texts[2]: (0.96, 0.28), "sea": (0.8, 0.6), texts[1]: (0.6, 0.8),
+        "cat": (1.0, 0.0),
+        "sun": (1.0, 0.0),
+        texts[2]: (0.96, 0.28),
+        "sea": (0.8, 0.6),
+        texts[1]: (0.6, 0.8),
         texts[0]: (0.0, 1.0),
-    }  # fmt: skip
+    }
     hybrid = Hybrid(chunks_of(texts), FixedEmbedder(vectors))
     assert hybrid.search({"q": "cat"}, k=1)["q"] == {"d2#0": round(2 / 62, 6)}
     assert list(hybrid.search({"q": "cat"}, k=5)["q"])[:2] == ["d2#0", "d0#0"]
@@ -571,9 +581,15 @@ def save_cross_encoder(folder: Path, *, labels: int) -> str:
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(minilm)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, initializer_range=1.0, id2label={i: str(i) for i in range(labels)},
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        initializer_range=1.0,
+        id2label={i: str(i) for i in range(labels)},
+    )
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -593,8 +609,11 @@ def test_rerank_gives_the_order_of_the_cross_encoder(cross_encoder: str) -> None
         "none": {},
     }
     reranked = rerank(run, {**queries, "none": "nothing"}, chunks, cross_encoder, k=10)
-    pairs = [(queries[query_id], next(c.text for c in chunks if c.chunk_id == chunk_id))
-             for query_id in ("q", "r") for chunk_id in run[query_id]]  # fmt: skip
+    pairs = [
+        (queries[query_id], next(c.text for c in chunks if c.chunk_id == chunk_id))
+        for query_id in ("q", "r")
+        for chunk_id in run[query_id]
+    ]
     scores = (
         Weights(cross_encoder, "CrossEncoder")
         .model.predict(pairs, show_progress_bar=False)

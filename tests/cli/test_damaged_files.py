@@ -50,10 +50,29 @@ COMMANDS = [
     ("replies.jsonl.gz", ["cache", "import", "replies.jsonl.gz"]),
 ]
 INSERTED = [
-    b"[", b"{", b'"', b"\x00", b"\xff", b"\\ud800", b"null", b"NaN", b"1e999", b"-1", b"{}", b"~nouser/x", b"../../etc",
-    b"<script>", b"!!python/object:os.system", b"&a *a", b"\n\n", b"\t", b": ", b"=SUM(1)",
-    b"[" * 100_000, "\u202e".encode(),
-]  # fmt: skip
+    b"[",
+    b"{",
+    b'"',
+    b"\x00",
+    b"\xff",
+    b"\\ud800",
+    b"null",
+    b"NaN",
+    b"1e999",
+    b"-1",
+    b"{}",
+    b"~nouser/x",
+    b"../../etc",
+    b"<script>",
+    b"!!python/object:os.system",
+    b"&a *a",
+    b"\n\n",
+    b"\t",
+    b": ",
+    b"=SUM(1)",
+    b"[" * 100_000,
+    "\u202e".encode(),
+]
 INSTEAD = [b"null", b'"x"', b"-5", b"1e400", b"[]", b"{}", b"true", b"9" * 30, b'"\\ud800"', b'""']
 
 

@@ -72,15 +72,28 @@ def test_extra_fields_become_metadata(write_folder: WriteFolder) -> None:
     folder = write_folder(
         {
             "corpus.jsonl": jsonl(
-                {"_id": "d1", "text": "a", "title": None, "metadata": {"year": 2020, "url": ""}, "url": "u", "x": None},
+                {
+                    "_id": "d1",
+                    "text": "a",
+                    "title": None,
+                    "metadata": {"year": 2020, "url": ""},
+                    "url": "u",
+                    "x": None,
+                },
                 {"_id": "d2", "text": "b", "metadata": {}},
             ),
             "queries.jsonl": jsonl(
-                {"_id": "q1", "text": "one?", "category": "multi_hop", "query_type": "why", "lang": "en"},
+                {
+                    "_id": "q1",
+                    "text": "one?",
+                    "category": "multi_hop",
+                    "query_type": "why",
+                    "lang": "en",
+                },
                 {"_id": "q2", "text": "two?", "metadata": "just a string"},
             ),
         }
-    )  # fmt: skip
+    )
     dataset = load_beir_folder(folder)
     assert dataset.corpus["d1"] == Document("d1", "a", "", {"year": 2020, "url": "u"})
     assert dataset.corpus["d2"].metadata == {}

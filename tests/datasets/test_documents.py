@@ -67,18 +67,30 @@ def test_a_word_document_is_read_with_its_headings_and_tables(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(("pages", "text"), [
-    (["A re\ufffebuilt line, well-\nknown. Well-known."], "A rebuilt line, well-known. "
-                                                          "Well-known."),
-    (["The line of 1881-\n1890 by Jean-\nPaul"], "The line of 1881-1890 by Jean-Paul"),
-    (["Divi\u00ad\nded, and a dash -\nhere"], "Divided, and a dash - here"),
-    (["ABC 1\nThe line is", "ABC 2\nshort and", "ABC 3\nold."], "The line is short and old."),
-    (["Chapter 1\nThe tram.", "Chapter 7\nThe line."], "Chapter 1 The tram. Chapter 7 The line."),
-    (["线路于一八八一年\n开通。"], "线路于一八八一年开通。"),
-    (["The \ufb01rst line of this page is long enough to be usual.\nShort.\nNext paragraph."],
-     "The first line of this page is long enough to be usual. Short.\n\nNext paragraph."),
-    ([], ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pages", "text"),
+    [
+        (
+            ["A re\ufffebuilt line, well-\nknown. Well-known."],
+            "A rebuilt line, well-known. Well-known.",
+        ),
+        (["The line of 1881-\n1890 by Jean-\nPaul"], "The line of 1881-1890 by Jean-Paul"),
+        (["Divi\u00ad\nded, and a dash -\nhere"], "Divided, and a dash - here"),
+        (["ABC 1\nThe line is", "ABC 2\nshort and", "ABC 3\nold."], "The line is short and old."),
+        (
+            ["Chapter 1\nThe tram.", "Chapter 7\nThe line."],
+            "Chapter 1 The tram. Chapter 7 The line.",
+        ),
+        (["线路于一八八一年\n开通。"], "线路于一八八一年开通。"),
+        (
+            [
+                "The \ufb01rst line of this page is long enough to be usual.\nShort.\nNext paragraph."
+            ],
+            "The first line of this page is long enough to be usual. Short.\n\nNext paragraph.",
+        ),
+        ([], ""),
+    ],
+)
 def test_lines_hyphens_and_pages_are_undone(pages: list[str], text: str) -> None:
     assert text_of_pages(pages) == text
 

@@ -49,7 +49,7 @@ def test_short_answer_at_its_place_is_moved_behind_the_title(write_folder: Write
     answers = jsonl(
         {"_id": "q1", "doc_id": "d1", "answers": [{"text": "one", "answer_start": 5}] * 2},
         {"_id": "q2", "doc_id": "d2", "answers": [{"text": "two", "answer_start": 5}]},
-    )  # fmt: skip
+    )
     dataset = load_beir_folder(write_folder({"answers.jsonl": answers}))
     assert dataset.cases[0].evidence == (Span("d1", 11, 14),)  # "Head\n\n" is 6 characters
     assert dataset.cases[0].gold_facts == (("one",),)
@@ -58,13 +58,16 @@ def test_short_answer_at_its_place_is_moved_behind_the_title(write_folder: Write
 
 def test_grounded_answer_takes_the_first_with_content(write_folder: WriteFolder) -> None:
     record = {
-        "_id": "q1", "answerable": True, "passage_ids": ["d2", "d1"], "sentences": [["Body one."]],
+        "_id": "q1",
+        "answerable": True,
+        "passage_ids": ["d2", "d1"],
+        "sentences": [["Body one."]],
         "answers": [
             {"answer": "", "selected_sentences": []},
             {"answer": "It is one.", "selected_sentences": ["Body one."]},
             {"answer": "Or two.", "selected_sentences": ["Body two."]},
         ],
-    }  # fmt: skip
+    }
     case = first_case(write_folder({"answers.jsonl": jsonl(record)}))
     assert case.reference_answer == "It is one."
     assert case.expected_outcome == "success"
@@ -131,14 +134,21 @@ def test_questions_and_answers_are_joined_without_repeating_a_span(
     folder = write_folder(
         {
             "questions.jsonl": jsonl(
-                {"_id": "q1", "corpus_id": "d1", "question": "one?", "references": [
-                    {"content": "Body", "start_index": 0, "end_index": 4},
-                    {"content": "one", "start_index": 5, "end_index": 8},
-                ]}
+                {
+                    "_id": "q1",
+                    "corpus_id": "d1",
+                    "question": "one?",
+                    "references": [
+                        {"content": "Body", "start_index": 0, "end_index": 4},
+                        {"content": "one", "start_index": 5, "end_index": 8},
+                    ],
+                }
             ),
-            "answers.jsonl": jsonl({"_id": "q1", "doc_id": "d1", "answers": [{"text": "one", "answer_start": 5}]}),
+            "answers.jsonl": jsonl(
+                {"_id": "q1", "doc_id": "d1", "answers": [{"text": "one", "answer_start": 5}]}
+            ),
         }
-    )  # fmt: skip
+    )
     assert first_case(folder).evidence == (Span("d1", 6, 10), Span("d1", 11, 14))
 
 
@@ -146,14 +156,18 @@ def test_offsets_count_characters_not_bytes(write_folder: WriteFolder) -> None:
     text = "naïve 🙂 body"
     folder = write_folder(
         {
-            "corpus.jsonl": jsonl({"_id": "d1", "title": "é", "text": text}, {"_id": "d2", "text": "x"}),
+            "corpus.jsonl": jsonl(
+                {"_id": "d1", "title": "é", "text": text}, {"_id": "d2", "text": "x"}
+            ),
             "questions.jsonl": jsonl(
-                {"_id": "q1", "corpus_id": "d1", "references": [
-                    {"content": "body", "start_index": 8, "end_index": 12}
-                ]}
+                {
+                    "_id": "q1",
+                    "corpus_id": "d1",
+                    "references": [{"content": "body", "start_index": 8, "end_index": 12}],
+                }
             ),
         }
-    )  # fmt: skip
+    )
     dataset = load_beir_folder(folder)
     (span,) = dataset.cases[0].evidence
     assert dataset.corpus["d1"].full_text[span.start : span.end] == "body"

@@ -41,11 +41,15 @@ def write(folder: Path, lines: list[str]) -> Path:
 
 def documents(n: int = 30) -> list[str]:
     lines = [
-        {"_id": f"d{i}", "title": f"Título {i}" if i % 3 else "",
-         "text": f"Cats nap é {i}.\n\nA dog barks {i} times. " * (i % 4),
-         "metadata": {"year": i, "tags": ["a", None]}, "extra": i % 2 or None}
+        {
+            "_id": f"d{i}",
+            "title": f"Título {i}" if i % 3 else "",
+            "text": f"Cats nap é {i}.\n\nA dog barks {i} times. " * (i % 4),
+            "metadata": {"year": i, "tags": ["a", None]},
+            "extra": i % 2 or None,
+        }
         for i in range(n)
-    ]  # fmt: skip
+    ]
     return [json.dumps(line, ensure_ascii=i % 2 == 0) for i, line in enumerate(lines)]
 
 

@@ -39,9 +39,16 @@ CATEGORIES = [
 ]
 QUERY_TYPES = {"comparison", "faq", "reference", "research", "troubleshooting"}
 FIELDS = {
-    "query_id", "text", "category", "query_type", "reference_answer", "gold_facts", "evidence", "relevant",
+    "query_id",
+    "text",
+    "category",
+    "query_type",
+    "reference_answer",
+    "gold_facts",
+    "evidence",
+    "relevant",
     "expected_outcome",
-}  # fmt: skip
+}
 
 RECORDS: list[dict[str, Any]] = [
     json.loads(line)
@@ -172,9 +179,16 @@ def test_questions_are_spread_over_the_topics() -> None:
     homes = {item["doc_id"] for record in ANSWERABLE for item in record["evidence"]}
     assert len(homes) >= 60
     assert {
-        "compound", "debugger", "exprlists", "formatstrings", "import", "specialnames", "string-methods", "types",
+        "compound",
+        "debugger",
+        "exprlists",
+        "formatstrings",
+        "import",
+        "specialnames",
+        "string-methods",
+        "types",
         "typesseq",
-    } <= homes  # fmt: skip
+    } <= homes
 
 
 def content_words(text: str) -> set[str]:
@@ -210,31 +224,47 @@ def test_question_shares_no_phrase_with_its_evidence(record: dict[str, Any]) -> 
     [
         ("p004", "-7 % 3", 2),
         ("p005", "1_000_000_000 == 0x_3b9aca00", True),
-        ("p008", "sorted([('b', 1), ('a', 2), ('b', 0)], key=lambda r: r[0])", [("a", 2), ("b", 1), ("b", 0)]),
+        (
+            "p008",
+            "sorted([('b', 1), ('a', 2), ('b', 0)], key=lambda r: r[0])",
+            [("a", 2), ("b", 1), ("b", 0)],
+        ),
         ("p009", "{'x': 1, 'y': 2}.popitem()", ("y", 2)),
         ("p010", "'mom.com'.rstrip('.com'), 'mom.com'.removesuffix('.com')", ("", "mom")),
         ("p012", "'{{{}}}'.format(1)", "{1}"),
         ("p019", "... is Ellipsis and bool(...)", True),
         ("p025", "'ß'.casefold(), 'ß'.lower()", ("ss", "ß")),
         ("p031", "'-42'.zfill(6)", "-00042"),
-        ("p036", "\"they're\".title(), __import__('string').capwords(\"they're\")", ("They'Re", "They're")),
+        (
+            "p036",
+            "\"they're\".title(), __import__('string').capwords(\"they're\")",
+            ("They'Re", "They're"),
+        ),
         ("p039", "~5", -6),
         ("p040", "f'{0xfffff:_x} {1234567:_d}'", "f_ffff 1_234_567"),
         ("p042", "{'a': 1, 'b': 2, 'a': 3}", {"a": 3, "b": 2}),
         ("p042", "list({'a': 1, 'b': 2, 'a': 3})", ["a", "b"]),
         ("p050", "(-2 ** 2, 2 ** -1)", (-4, 0.5)),
-        ("p056", "type('M', (), {'__getitem__': lambda self, key: key})()[1:5, 2]", (slice(1, 5), 2)),
+        (
+            "p056",
+            "type('M', (), {'__getitem__': lambda self, key: key})()[1:5, 2]",
+            (slice(1, 5), 2),
+        ),
         ("p060", "(3 + 4j) + 1", 4 + 4j),
         ("p064", "7 / 2, 7 // 2, -7 // 2", (3.5, 3, -4)),
         ("p071", "'a  b'.split(' '), 'a  b'.split()", (["a", "", "b"], ["a", "b"])),
         ("p074", "('' or 'nobody', not 'x')", ("nobody", False)),
-        ("p077", "'²'.isdigit(), '²'.isdecimal(), '⅕'.isdigit(), '⅕'.isnumeric()", (True, False, False, True)),
+        (
+            "p077",
+            "'²'.isdigit(), '²'.isdecimal(), '⅕'.isdigit(), '⅕'.isnumeric()",
+            (True, False, False, True),
+        ),
         ("p079", "5 << 3, 40 >> 3", (40, 5)),
         ("p098", "list({'b': 1, 'a': 2})", ["b", "a"]),
         ("p109", "range(0, 3, 2) == range(0, 4, 2)", True),
         ("p110", "'ǆungla'.capitalize()[0]", "ǅ"),
     ],
-)  # fmt: skip
+)
 def test_what_the_reference_answers_say_is_so(
     query_id: str, expression: str, expected: object
 ) -> None:

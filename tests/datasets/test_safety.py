@@ -10,9 +10,13 @@ from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety.secrets import secrets
 
 CATEGORIES = {
-    "instruction_override", "prompt_extraction", "jailbreak_persona", "delimiter_attack", "role_override",
+    "instruction_override",
+    "prompt_extraction",
+    "jailbreak_persona",
+    "delimiter_attack",
+    "role_override",
     "bypass_intent",
-}  # fmt: skip
+}
 INPUTS, OUTPUTS = load_safety_samples()
 
 

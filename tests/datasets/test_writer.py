@@ -145,8 +145,11 @@ def test_labels_that_beir_has_no_place_for_are_in_separate_files(tmp_path: Path)
     records = [json.loads(line) for line in lines(folder / "case_labels.jsonl")]
     assert [record["query_id"] for record in records] == ["q1", "q2", "q3"]
     assert records[2] == {
-        "query_id": "q3", "gold_facts": [["x", "x"]], "expected_outcome": "uncertain", "relevant": {}
-    }  # fmt: skip
+        "query_id": "q3",
+        "gold_facts": [["x", "x"]],
+        "expected_outcome": "uncertain",
+        "relevant": {},
+    }
     assert records[1]["evidence"] == [
         {"doc_id": "d1", "start": 3, "end": 13, "quote": "nce\n\nParis"},
         {"doc_id": "elsewhere", "start": 0, "end": 9},

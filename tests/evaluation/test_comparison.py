@@ -59,8 +59,10 @@ def test_an_evaluation_compared_with_itself_has_no_regression() -> None:
     assert found.changes[0].difference == 0
     assert (found.changes[0].n, found.changes[0].better, found.changes[0].worse) == (30, 0, 0)
     assert (found.pass_fail[0].n, found.pass_fail[0].p_value, found.pass_fail[0].verdict) == (
-        30, 1.0, "no difference shown",
-    )  # fmt: skip
+        30,
+        1.0,
+        "no difference shown",
+    )
 
 
 def test_a_clear_drop_is_a_regression_and_a_clear_gain_is_not() -> None:

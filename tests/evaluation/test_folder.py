@@ -210,10 +210,19 @@ def test_scores_that_are_not_tidy_are_refused(frame: pd.DataFrame, message: str)
 
 def test_everything_comes_back(tmp_path: Path) -> None:
     answers = [
-        Answer("q1", "Yes.\u2028 Or\nno.", ("d1#0", "d1#1"), ("d1#0",), ("short",), "success", 0.5,
-               Completion("Yes.", "m", 3, 4, 0.5, True), {"llm": 1.5}),
+        Answer(
+            "q1",
+            "Yes.\u2028 Or\nno.",
+            ("d1#0", "d1#1"),
+            ("d1#0",),
+            ("short",),
+            "success",
+            0.5,
+            Completion("Yes.", "m", 3, 4, 0.5, True),
+            {"llm": 1.5},
+        ),
         Answer("q2", "", outcome="failed", error="x", cut=("d2#0",), failure=FailureKind.TIMEOUT),
-    ]  # fmt: skip
+    ]
     late = Completion("", "m", error="late", failure=FailureKind.TIMEOUT)
     judgements = [
         Judgement("q1", "faithful", 0.5, "why", samples=(1.0, None, 0.0)),
@@ -313,11 +322,17 @@ def test_a_run_whose_every_request_failed_is_refused() -> None:
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     diagnosis = pd.DataFrame(
         {
-            "query_id": ["a", "b"], "category": "", "question": ["a?", "b?"], "failed": [True, False],
-            "cause": ["not_used", ""], "evidence": ["token_f1 is 0.10", ""], "measure": ["token_f1", ""],
-            "value": pd.array([0.1, None], dtype="Float64"), "held": pd.array([0.5, None], dtype="Float64"),
+            "query_id": ["a", "b"],
+            "category": "",
+            "question": ["a?", "b?"],
+            "failed": [True, False],
+            "cause": ["not_used", ""],
+            "evidence": ["token_f1 is 0.10", ""],
+            "measure": ["token_f1", ""],
+            "value": pd.array([0.1, None], dtype="Float64"),
+            "held": pd.array([0.5, None], dtype="Float64"),
         }
-    )  # fmt: skip
+    )
     folder = saved(tmp_path / "run", dataset=dataset("a", "b"), diagnosis=diagnosis)
     found = load_result(folder).diagnosis
     assert found is not None

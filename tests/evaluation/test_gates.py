@@ -67,8 +67,12 @@ def test_a_gate_of_any_depth_is_computed() -> None:
     assert rows["R@3"].value == 0.75
     assert rows["AP@4"].value == pytest.approx((0.25 + 1) / 2)
     assert {name: rows[name].verdict for name in targets.gates} == {
-        "F1@2": "passed", "nDCG@1": "passed", "R@3": "passed", "AP@4": "passed", "Success@1": "missed"
-    }  # fmt: skip
+        "F1@2": "passed",
+        "nDCG@1": "passed",
+        "R@3": "passed",
+        "AP@4": "passed",
+        "Success@1": "missed",
+    }
     assert not report.passed
 
 

@@ -24,9 +24,19 @@ PEAKS = [
     for second in ("mont", "holm", "gard", "wick", "stein", "lund", "berg", "dal", "fell", "tor")
 ]
 ALL = [
-    "gold-only", "best-chunks", "no-gold", "distractors:4", "gold-at:5", "swap-number", "swap-name",
-    "negate", "stale-version", "paraphrase", "plant-instruction", "empty",
-]  # fmt: skip
+    "gold-only",
+    "best-chunks",
+    "no-gold",
+    "distractors:4",
+    "gold-at:5",
+    "swap-number",
+    "swap-name",
+    "negate",
+    "stale-version",
+    "paraphrase",
+    "plant-instruction",
+    "empty",
+]
 
 
 def dataset() -> Dataset:

@@ -28,13 +28,20 @@ CASE = Case(
     required_keywords=("25 days",),
 )
 RIGHT = Answer(
-    "q1", "Employees get 25 days of vacation each year. [1]", ("vacation",), ("vacation",), outcome="success",
+    "q1",
+    "Employees get 25 days of vacation each year. [1]",
+    ("vacation",),
+    ("vacation",),
+    outcome="success",
     passages=(Passage("vacation", CORPUS["vacation"].text, "vacation"),),
-)  # fmt: skip
+)
 BANANAS = replace(
-    RIGHT, text="Bananas are yellow. [1]", contexts=("bananas",), citations=("bananas",),
+    RIGHT,
+    text="Bananas are yellow. [1]",
+    contexts=("bananas",),
+    citations=("bananas",),
     passages=(Passage("bananas", CORPUS["bananas"].text, "bananas"),),
-)  # fmt: skip
+)
 
 
 def evaluated(answer: Answer, case: Case = CASE, **options: object) -> Result:

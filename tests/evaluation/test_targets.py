@@ -23,9 +23,9 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert targets.measures["pass_rate"] == 0.9
     assert dict(targets.cases) == dict(THRESHOLDS)
     assert dict(targets.weights) == dict(WEIGHTS)
-    assert {name: targets.cases[name] for name in ("semantic", "keyword", "citation", "hallucination")} == {
-        "semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 1.0
-    }  # fmt: skip
+    assert {
+        name: targets.cases[name] for name in ("semantic", "keyword", "citation", "hallucination")
+    } == {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 1.0}
     assert targets.gates == frozenset()
 
 
@@ -34,23 +34,42 @@ def test_a_preset_has_the_default_targets_of_its_design_and_no_others(
 ) -> None:
     monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
     assert dict(load_targets("guide").measures) == {
-        "P@5": 0.7, "R@5": 0.8, "RR": 0.8, "Success@5": 0.9, "llm_faithfulness": 0.9, "llm_relevance": 0.8,
-        "citation_accuracy": 0.95, "citation_coverage": 0.7,
-    }  # fmt: skip
+        "P@5": 0.7,
+        "R@5": 0.8,
+        "RR": 0.8,
+        "Success@5": 0.9,
+        "llm_faithfulness": 0.9,
+        "llm_relevance": 0.8,
+        "citation_accuracy": 0.95,
+        "citation_coverage": 0.7,
+    }
     framework = load_targets("framework")
-    assert framework.measures.items() >= {
-        "nDCG@5": 0.6, "R@5": 0.7, "ngram_redundancy": 0.2, "tfidf_redundancy": 0.2, "unique_token_ratio": 0.7,
-        "attack_auc": 0.85, "attack_tpr@fpr1%": 0.7, "attack_tpr@fpr5%": 0.85, "leak_detection": 0.95,
-        "forbidden_claims_absent": 1, "numeric_support": 1, "pass_rate": 0.9,
-    }.items()  # fmt: skip
+    assert (
+        framework.measures.items()
+        >= {
+            "nDCG@5": 0.6,
+            "R@5": 0.7,
+            "ngram_redundancy": 0.2,
+            "tfidf_redundancy": 0.2,
+            "unique_token_ratio": 0.7,
+            "attack_auc": 0.85,
+            "attack_tpr@fpr1%": 0.7,
+            "attack_tpr@fpr5%": 0.85,
+            "leak_detection": 0.95,
+            "forbidden_claims_absent": 1,
+            "numeric_support": 1,
+            "pass_rate": 0.9,
+        }.items()
+    )
     assert set(framework.named) == set(
         framework.measures
     )  # also where ragbench's own targets do not apply
     phase4 = load_targets("phase4")
     assert dict(phase4.measures) == {}
-    assert {name: phase4.cases[name] for name in ("semantic", "keyword", "expected_document", "llm_hallucination")} == {
-        "semantic": 0.7, "keyword": 0.6, "expected_document": 0.8, "llm_hallucination": 0.2
-    }  # fmt: skip
+    assert {
+        name: phase4.cases[name]
+        for name in ("semantic", "keyword", "expected_document", "llm_hallucination")
+    } == {"semantic": 0.7, "keyword": 0.6, "expected_document": 0.8, "llm_hallucination": 0.2}
     assert load_targets("adr").measures == {"R@10": 0.8, "llm_correctness": 1}
     assert load_targets("pipeline").measures == {"pass_rate": 0.8}
 

@@ -22,10 +22,15 @@ CORPUS = {
 def data(*, wrong: bool) -> Dataset:
     """Questions whose labels are all right, or all a century late."""
     cases = [
-        Case(q, f"When did the railway number {q} open?", reference_answer=f"It opened in {year + 100 * wrong}.",
-             gold_facts=((str(year + 100 * wrong),),), evidence=(Span(q, 0, len(CORPUS[q].text)),))
+        Case(
+            q,
+            f"When did the railway number {q} open?",
+            reference_answer=f"It opened in {year + 100 * wrong}.",
+            gold_facts=((str(year + 100 * wrong),),),
+            evidence=(Span(q, 0, len(CORPUS[q].text)),),
+        )
         for q, year in YEARS.items()
-    ]  # fmt: skip
+    ]
     return Dataset("rails", "test", CORPUS, tuple(cases), {q: {q: 1} for q in YEARS})
 
 

@@ -100,10 +100,16 @@ class Recorder:
         schema: Mapping[str, Any] | None = None,
         sample: int = 0,
     ) -> Completion:
-        self.calls.append({
-            "prompt": prompt, "system": system, "max_tokens": max_tokens, "temperature": temperature,
-            "schema": schema, "sample": sample,
-        })  # fmt: skip
+        self.calls.append(
+            {
+                "prompt": prompt,
+                "system": system,
+                "max_tokens": max_tokens,
+                "temperature": temperature,
+                "schema": schema,
+                "sample": sample,
+            }
+        )
         return Completion(self._reply(prompt, sample), self.name)
 
 

@@ -69,11 +69,14 @@ def test_informative_are_the_questions_on_which_configurations_or_samples_differ
 def test_spread_is_by_similarity_without_a_judge() -> None:
     scores = [
         pd.DataFrame(
-            {"query_id": [c.query_id for c in CASES], "measure": "semantic_similarity",
-             "value": [0.9 if c.query_id == "q4" and low else 0.2 for c in CASES]}
+            {
+                "query_id": [c.query_id for c in CASES],
+                "measure": "semantic_similarity",
+                "value": [0.9 if c.query_id == "q4" and low else 0.2 for c in CASES],
+            }
         )
         for low in (True, False)
-    ]  # fmt: skip
+    ]
     results = [
         result(name, texts(name), scores=frame) for name, frame in zip("ab", scores, strict=True)
     ]

@@ -196,8 +196,10 @@ def test_labels_come_back_by_configuration(tmp_path: Path) -> None:
     }
     labels = load_labels(path, answers=answers)
     assert labels[["configuration", "query_id", "value"]].to_numpy().tolist() == [
-        ["run", "q1", 1.0], ["run", "3-4", 0.0], ["other", "3-4", 0.0],
-    ]  # fmt: skip
+        ["run", "q1", 1.0],
+        ["run", "3-4", 0.0],
+        ["other", "3-4", 0.0],
+    ]
     only = load_labels(path, answers={"other": answers["other"]})
     assert only["configuration"].tolist() == ["other"]
     assert load_labels(path)["configuration"].nunique() == 2

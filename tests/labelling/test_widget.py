@@ -62,8 +62,12 @@ def test_keys_label_and_go_on(sheet: Path) -> None:
 def test_buttons_do_the_same(sheet: Path) -> None:
     widget = LabelWidget(sheet)
     assert [b.description for b in widget._choices.children] == [
-        "yes (y)", "no (n)", "back (b)", "skip (s)", "first unlabelled (u)",
-    ]  # fmt: skip
+        "yes (y)",
+        "no (n)",
+        "back (b)",
+        "skip (s)",
+        "first unlabelled (u)",
+    ]
     button(widget, "no (n)")
     button(widget, "skip (s)")
     button(widget, "yes (y)")
@@ -110,8 +114,12 @@ def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
     path = label_sheet(items, tmp_path / "labels.csv")
     widget = LabelWidget(path)
     assert [b.description for b in widget._choices.children[:5]] == [
-        "not at all (0)", "a little (1)", "about half (2)", "mostly (3)", "fully (4)",
-    ]  # fmt: skip
+        "not at all (0)",
+        "a little (1)",
+        "about half (2)",
+        "mostly (3)",
+        "fully (4)",
+    ]
     widget.press("3")
     widget.press("n")
     assert values(path) == [0.75, 0.0]

@@ -80,9 +80,12 @@ def test_anthropic_is_asked_as_documented(ask: Any) -> None:
     )  # by SDK version
     assert asked.headers["anthropic-version"]
     assert asked.body == {
-        "model": "claude-haiku-4-5", "max_tokens": 33, "temperature": 0.5, "system": "Be brief.",
+        "model": "claude-haiku-4-5",
+        "max_tokens": 33,
+        "temperature": 0.5,
+        "system": "Be brief.",
         "messages": [{"role": "user", "content": "Hi?"}],
-    }  # fmt: skip
+    }
 
 
 def test_ollama_is_asked_as_documented(ask: Any) -> None:
@@ -90,10 +93,14 @@ def test_ollama_is_asked_as_documented(ask: Any) -> None:
     llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5, sample=2)
     assert "authorization" not in server.asked[0].headers
     assert server.asked[0].body == {
-        "model": "llama3.1:8b", "stream": False,
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}],
+        "model": "llama3.1:8b",
+        "stream": False,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Hi?"},
+        ],
         "options": {"temperature": 0.5, "num_predict": 33, "seed": 2, "num_ctx": 4096},
-    }  # fmt: skip
+    }
 
 
 def test_ollama_gets_a_window_that_the_prompt_fits_in(ask: Any) -> None:
@@ -112,9 +119,14 @@ def test_openai_is_asked_as_documented(ask: Any) -> None:
     llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.asked[0].body == {
-        "model": "gpt-4o-mini", "max_tokens": 33, "temperature": 0.5,
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}],
-    }  # fmt: skip
+        "model": "gpt-4o-mini",
+        "max_tokens": 33,
+        "temperature": 0.5,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Hi?"},
+        ],
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,8 +167,12 @@ def test_anthropic_tokens_of_its_prompt_cache_count_and_thoughts_are_not_text(
 ) -> None:
     body = wire.anthropic("Hello.")
     body["content"].insert(0, {"type": "thinking", "thinking": "hm", "signature": "x"})
-    body["usage"] = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100,
-                     "output_tokens": 5}  # fmt: skip
+    body["usage"] = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 20,
+        "cache_read_input_tokens": 100,
+        "output_tokens": 5,
+    }
     llm, _ = ask("anthropic", wire.Answered(body))
     reply = llm.generate("Hi?")
     assert (reply.text, reply.input_tokens) == ("Hello.", 123)
@@ -182,9 +198,11 @@ def test_without_usage_figures_the_cost_is_unknown_not_zero(ask: Any, wire: Any)
 # ------------------------------------------------------------------------------------------------
 
 SCHEMA = {
-    "type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"],
+    "type": "object",
+    "properties": {"verdict": {"type": "boolean"}},
+    "required": ["verdict"],
     "additionalProperties": False,
-}  # fmt: skip
+}
 
 
 def test_each_provider_gets_the_schema_its_own_way(ask: Any) -> None:
@@ -364,8 +382,12 @@ def test_without_a_word_from_the_server_the_wait_grows(ask: Any, wire: Any) -> N
 
 
 def test_a_trouble_that_does_not_pass_is_given_up(ask: Any, wire: Any) -> None:
-    llm, server = ask("openai", wire.Answered({"error": {"message": "overloaded"}}, status=529,
-                                              headers={"retry-after": "0"}))  # fmt: skip
+    llm, server = ask(
+        "openai",
+        wire.Answered(
+            {"error": {"message": "overloaded"}}, status=529, headers={"retry-after": "0"}
+        ),
+    )
     with pytest.raises(
         ModelError, match=r"529: overloaded after 30 tries; what came back is stored"
     ):

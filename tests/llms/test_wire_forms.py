@@ -57,13 +57,33 @@ def changed(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 BAD: dict[str, list[tuple[str, Any]]] = {
-    "anthropic": [("usage", [1]), ("content", {"text": "x"}), ("content", "x"), ("content.0", "x"), ("usage", None),
-                  ("content.0.text", {"a": 1}), ("model", ["m"]), ("stop_reason", {"a": 1})],
-    "ollama": [("message", [1]), ("message.content", {"a": 1}), ("message.content", None), ("model", 7)],
-    "openai": [("usage", [1]), ("choices.0.message.content", {"a": 1}), ("choices", {"0": 1}), ("choices", []),
-               ("choices.0", "x"), ("choices.0.message", None), ("choices.0.message.content", [1]),
-               ("choices.0.finish_reason", [1])],
-}  # fmt: skip
+    "anthropic": [
+        ("usage", [1]),
+        ("content", {"text": "x"}),
+        ("content", "x"),
+        ("content.0", "x"),
+        ("usage", None),
+        ("content.0.text", {"a": 1}),
+        ("model", ["m"]),
+        ("stop_reason", {"a": 1}),
+    ],
+    "ollama": [
+        ("message", [1]),
+        ("message.content", {"a": 1}),
+        ("message.content", None),
+        ("model", 7),
+    ],
+    "openai": [
+        ("usage", [1]),
+        ("choices.0.message.content", {"a": 1}),
+        ("choices", {"0": 1}),
+        ("choices", []),
+        ("choices.0", "x"),
+        ("choices.0.message", None),
+        ("choices.0.message.content", [1]),
+        ("choices.0.finish_reason", [1]),
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -123,9 +143,21 @@ def test_no_body_ends_a_run(answer: Any, wire: Any, provider: str, rounds: int) 
 
 
 @pytest.mark.parametrize(
-    "value", ["9" * 400, "-1", "nan", "inf", "1e999", "Fri, 31 Dec 99999 23:59:59 GMT", "Mon, 99 Foo 2020", "\x00",
-              "0x10", "Fri, 31 Dec 9999 23:59:59 -2359", "Mon, 01 Jan 0001 00:00:00 +2359"]
-)  # fmt: skip
+    "value",
+    [
+        "9" * 400,
+        "-1",
+        "nan",
+        "inf",
+        "1e999",
+        "Fri, 31 Dec 99999 23:59:59 GMT",
+        "Mon, 99 Foo 2020",
+        "\x00",
+        "0x10",
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+    ],
+)
 def test_an_absurd_retry_after_is_none_or_seconds(value: str) -> None:
     found = _retry_after(value)
     assert found is None or found >= 0.0

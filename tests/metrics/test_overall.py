@@ -108,9 +108,13 @@ def test_parts_below_their_threshold(parts: dict[str, float], found: list[str]) 
 
 def test_the_default_weights_are_those_of_the_design() -> None:
     assert {part: weight for part, weight in WEIGHTS.items() if weight} == {
-        "semantic": 40, "keyword": 20, "expected_document": 20, "hallucination": 20,
-        "llm_correctness": 40, "llm_hallucination": 20,  # in place of the heuristics
-    }  # fmt: skip
+        "semantic": 40,
+        "keyword": 20,
+        "expected_document": 20,
+        "hallucination": 20,
+        "llm_correctness": 40,
+        "llm_hallucination": 20,  # in place of the heuristics
+    }
 
 
 def test_custom_thresholds_leave_out_other_parts() -> None:

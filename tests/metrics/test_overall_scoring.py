@@ -78,8 +78,12 @@ def near(*values: float) -> list[object]:
 def test_whole_and_parts_by_hand() -> None:
     nan, values = math.nan, scored(ANSWERS, SCORES)
     assert list(values) == [
-        "overall", "overall_semantic", "overall_keyword", "overall_hallucination", "pass_rate"
-    ]  # fmt: skip
+        "overall",
+        "overall_semantic",
+        "overall_keyword",
+        "overall_hallucination",
+        "pass_rate",
+    ]
     assert values["overall_semantic"] == near(0.62, 0.9, nan, nan)
     assert values["overall_keyword"] == near(0.5, nan, nan, nan)
     assert values["overall_hallucination"] == near(0.0, 0.1, nan, nan)
@@ -245,13 +249,24 @@ def test_every_part_is_a_measure_and_a_judgement_replaces_the_heuristic() -> Non
     )
     answer = Answer("q", "a", ("d#0",), ("d#0",))
     scores = {
-        "semantic_similarity": 0.9, "claim_support": 0.75, "expected_document": 0.5, "citation_content": 0.25,
-        "gold_fact_coverage": 0.125, "expected_claims": 0.375, "expected_citations": 0.625,
-    }  # fmt: skip
+        "semantic_similarity": 0.9,
+        "claim_support": 0.75,
+        "expected_document": 0.5,
+        "citation_content": 0.25,
+        "gold_fact_coverage": 0.125,
+        "expected_claims": 0.375,
+        "expected_citations": 0.625,
+    }
     heuristic = {
-        "semantic": 0.9, "keyword": 0.5, "expected_document": 0.5, "citation": 0.25, "hallucination": 0.25,
-        "gold_facts": 0.125, "expected_claims": 0.375, "expected_citations": 0.625,
-    }  # fmt: skip
+        "semantic": 0.9,
+        "keyword": 0.5,
+        "expected_document": 0.5,
+        "citation": 0.25,
+        "hallucination": 0.25,
+        "gold_facts": 0.125,
+        "expected_claims": 0.375,
+        "expected_citations": 0.625,
+    }
 
     def scored(
         answer: Answer | None, scores: Mapping[str, float], case: Case = case, **options: Any
@@ -316,13 +331,21 @@ def test_each_criterion_alone_decides_on_passing(
 
 
 def test_reasons_name_what_is_missing() -> None:
-    case = Case("q", "?", gold_facts=(("1889", "in 89"), ("Eiffel",)), expected_claims=("It is high.", "It is red."),
-                expected_citations=("d#0", "d#9"))  # fmt: skip
+    case = Case(
+        "q",
+        "?",
+        gold_facts=(("1889", "in 89"), ("Eiffel",)),
+        expected_claims=("It is high.", "It is red."),
+        expected_citations=("d#0", "d#9"),
+    )
     answer = Answer("q", "In 1889 [1].", ("d#0",), ("d#0", "d#1"))
     scores = {
-        "gold_fact_coverage": 0.5, "expected_claims": 0.5, "expected_citations": 0.5, "expected_document": 0.0,
+        "gold_fact_coverage": 0.5,
+        "expected_claims": 0.5,
+        "expected_citations": 0.5,
+        "expected_document": 0.0,
         "citation_content": 1.0,
-    }  # fmt: skip
+    }
     reasons = failure_reasons(
         case, answer, scores, relevant={"a": 1, "b": 3, "c": 2, "d": 1, "e": 0}
     )

@@ -109,10 +109,22 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 MEASURES = [
-    *map("".join, itertools.product(("P", "R", "RR", "AP", "Success"), ("", "(rel=2)", "(rel=3)"), ("@1", "@3", "@9"))),
+    *map(
+        "".join,
+        itertools.product(
+            ("P", "R", "RR", "AP", "Success"), ("", "(rel=2)", "(rel=3)"), ("@1", "@3", "@9")
+        ),
+    ),
     *map("".join, itertools.product(("RR", "AP", "SetP", "SetR", "SetF"), ("", "(rel=2)"))),
-    "nDCG", "nDCG@3", "SetF(beta=2.0)", "SetF(rel=2,beta=0.5)", "Judged", "Judged@1", "Judged@3", "Judged@10",
-]  # fmt: skip
+    "nDCG",
+    "nDCG@3",
+    "SetF(beta=2.0)",
+    "SetF(rel=2,beta=0.5)",
+    "Judged",
+    "Judged@1",
+    "Judged@3",
+    "Judged@10",
+]
 """The forms that the documentation of ir_measures lists for these measures."""
 
 

@@ -183,8 +183,14 @@ def test_a_leaderboard_prints_short_and_keeps_its_columns() -> None:
     with pd.option_context("display.width", 200, "display.max_columns", 20):
         header, row = repr(board.head(1)).splitlines()
     assert header.split() == [
-        "rank", "label", "span_recall_auc", "nDCG@10", "chunks", "rank_equal_k", "rank_equal_budget",
-    ]  # fmt: skip
+        "rank",
+        "label",
+        "span_recall_auc",
+        "nDCG@10",
+        "chunks",
+        "rank_equal_k",
+        "rank_equal_budget",
+    ]
     assert "0.700 [0." in row
     assert {"span_recall_auc_ci_low", "index_s", "with_llm", "cost_usd"} <= set(board)
 

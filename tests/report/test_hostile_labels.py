@@ -101,8 +101,11 @@ def to_page(notebook: Path) -> str:
         # an environment on top of another one does not look there
         extra_template_basedirs=[str(installed)],
         extra_template_paths=[str(installed)],
-        mathjax_url="", require_js_url="", jquery_url="", mermaid_js_url="",
-    )  # fmt: skip
+        mathjax_url="",
+        require_js_url="",
+        jquery_url="",
+        mermaid_js_url="",
+    )
     return str(exporter.from_filename(str(notebook))[0])
 
 

@@ -110,9 +110,15 @@ def _mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ]
     subprocess.run(setup, check=True, capture_output=True, cwd="/", **_as("mysql"))  # type: ignore[call-overload]
     command = [
-        server, "--no-defaults", f"--datadir={folder / 'data'}", f"--port={port}", "--bind-address=127.0.0.1",
-        f"--socket={folder / 'socket'}", f"--pid-file={folder / 'pid'}", "--innodb-flush-log-at-trx-commit=0",
-    ]  # fmt: skip
+        server,
+        "--no-defaults",
+        f"--datadir={folder / 'data'}",
+        f"--port={port}",
+        "--bind-address=127.0.0.1",
+        f"--socket={folder / 'socket'}",
+        f"--pid-file={folder / 'pid'}",
+        "--innodb-flush-log-at-trx-commit=0",
+    ]
     url = f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
     process = _started(command, url, tmp_path_factory.mktemp("log") / "mariadb.log", _as("mysql"))
     yield url

@@ -482,7 +482,9 @@ def test_recording_and_trends_are_quick(database: str) -> None:
         start = time.process_time()
         trend("nDCG@10", series="s0", database=database)
         again = min(again, time.process_time() - start)
-    print(f"\n{database.partition(':')[0]}: {spent:.1f} ms CPU per run; a trend of {len(rows)} "
-          f"runs {1000 * first:.1f}, then {1000 * again:.1f} ms")  # fmt: skip
+    print(
+        f"\n{database.partition(':')[0]}: {spent:.1f} ms CPU per run; a trend of {len(rows)} "
+        f"runs {1000 * first:.1f}, then {1000 * again:.1f} ms"
+    )
     assert spent < 30
     assert again < 0.5

@@ -343,8 +343,9 @@ def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path
     assert (row["client_id"], row["last_state"]) == ("*", "done")
     listed = history_jobs(database=database)
     assert {each["client_id"]: each["series"] for each in listed if each["client_id"] != "*"} == {
-        "acme": "nightly", "beta": "nightly"
-    }  # fmt: skip
+        "acme": "nightly",
+        "beta": "nightly",
+    }
     [raised] = raised_alerts(database=database).to_dict("records")
     assert raised["text"].startswith("ragbench: nightly: the job due 2026-03-01T02:00 UTC failed")
     assert len(run_due(database=database, now=START + timedelta(days=2), work=work)) == 2

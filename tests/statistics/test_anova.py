@@ -140,8 +140,12 @@ def test_a_sweep_is_split_by_the_parameters_that_vary() -> None:
     ]
     table = anova_of_results(results(settings), measure="RR")
     assert table["source"].tolist() == [
-        "retriever", "k", "interactions of the parameters", "query", "query x configuration",
-    ]  # fmt: skip
+        "retriever",
+        "k",
+        "interactions of the parameters",
+        "query",
+        "query x configuration",
+    ]
 
 
 def test_parameters_that_vary_together_are_one() -> None:

@@ -123,8 +123,14 @@ HISTORIES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     ),
     "common shock": lambda rng, nights: noise(rng, nights) + rng.normal(0, 0.03, (nights, 1)),
 }
-NOTICED = {"independent": 0.95, "autocorrelation .5": 0.8, "autocorrelation .9": 0.4, "10 % redrawn": 0.0,
-           "weekly cycle": 0.6, "common shock": 0.8}  # fmt: skip
+NOTICED = {
+    "independent": 0.95,
+    "autocorrelation .5": 0.8,
+    "autocorrelation .9": 0.4,
+    "10 % redrawn": 0.0,
+    "weekly cycle": 0.6,
+    "common shock": 0.8,
+}
 
 
 def delay(values: Floats, fall: float = 0.05, at: int = 60) -> float:

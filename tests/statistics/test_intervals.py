@@ -148,8 +148,10 @@ def test_without_bounds_equal_values_have_no_interval() -> None:
     assert compare(slow, slow).iloc[0]["ci_low"] is pd.NA
 
 
-VALUES = st.one_of(st.lists(st.floats(-1, 1), min_size=2, max_size=12),
-                   st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=30))  # fmt: skip
+VALUES = st.one_of(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=12),
+    st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=30),
+)
 
 
 @settings(max_examples=100, deadline=None)

@@ -499,8 +499,12 @@ def test_the_default_folder_is_the_users_cache(
 
 def test_info_counts_by_kind_and_clear_deletes_all(folder: Path) -> None:
     assert store.info() == {
-        "folder": str(folder), "files": 0, "bytes": 0, "limit_bytes": 10_000_000_000, "kinds": {},
-    }  # fmt: skip
+        "folder": str(folder),
+        "files": 0,
+        "bytes": 0,
+        "limit_bytes": 10_000_000_000,
+        "kinds": {},
+    }
     assert store.clear() == 0
     compute, calls = counted()
     for kind, key in (("one", "a"), ("one", "b"), ("two", "a")):

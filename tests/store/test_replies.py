@@ -61,11 +61,19 @@ def fill(count: int) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"provider": "ollama"}, {"model": "n"}, {"prompt": "p"}, {"system": ""}, {"max_tokens": 511},
-        {"temperature": 0.1}, {"schema": {}}, {"schema": {"a": 1}}, {"sample": 1}, {"origin": "http://b/v1"},
+        {"provider": "ollama"},
+        {"model": "n"},
+        {"prompt": "p"},
+        {"system": ""},
+        {"max_tokens": 511},
+        {"temperature": 0.1},
+        {"schema": {}},
+        {"schema": {"a": 1}},
+        {"sample": 1},
+        {"origin": "http://b/v1"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_field_is_part_of_the_key(changed: dict[str, Any]) -> None:
     assert request(**changed).key != request().key
     assert (request(**changed).portable == request().portable) == ("origin" in changed)

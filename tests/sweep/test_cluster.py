@@ -162,9 +162,12 @@ def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signa
     )
     command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--output", str(out)]
     client = subprocess.Popen(
-        [*command, "--executor", "dask://local?workers=2"], start_new_session=True, stderr=subprocess.PIPE, text=True,
+        [*command, "--executor", "dask://local?workers=2"],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "SWEEP_OF_A_TEST": str(out)},
-    )  # fmt: skip
+    )
     first, _ = read_grid(path).runs
     assert wait_until((out / "tiny" / f"{first}.ipynb").exists, 120)
     assert wait_until(lambda: "run" in alive_in(out).values(), 60)
@@ -199,12 +202,19 @@ class Machines:
         kind = name if name == "scheduler" else "worker"
         with (own / "log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments], cwd=own, stdout=log, stderr=log,
+                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments],
+                cwd=own,
+                stdout=log,
+                stderr=log,
                 env={
-                    **os.environ, "HOME": str(own), "TMPDIR": str(own / "tmp"),
-                    "RAGBENCH_CACHE_DIR": str(own / "cache"), "RAGBENCH_DATABASE": self.database, **variables,
+                    **os.environ,
+                    "HOME": str(own),
+                    "TMPDIR": str(own / "tmp"),
+                    "RAGBENCH_CACHE_DIR": str(own / "cache"),
+                    "RAGBENCH_DATABASE": self.database,
+                    **variables,
                 },
-            )  # fmt: skip
+            )
 
     def add(self, name: str, **variables: str) -> None:
         self.start(

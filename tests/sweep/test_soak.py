@@ -86,9 +86,20 @@ def commands(folder: Path) -> dict[str, list[str]]:
         (own / "answers.jsonl").write_text("".join(part), encoding="utf-8")
         found[f"sweep-{name}"] = ["sweep", str(grid), "--output", str(own / "out"), "--jobs", "1"]
         found["eval"] = [
-            "eval", "--test-set", "pydoc", str(own / "answers.jsonl"), "--perspective", "answer",
-            "--judge", "openai:j", "--criteria", "correctness", "--output", str(own / "eval"), "--force",
-        ]  # fmt: skip
+            "eval",
+            "--test-set",
+            "pydoc",
+            str(own / "answers.jsonl"),
+            "--perspective",
+            "answer",
+            "--judge",
+            "openai:j",
+            "--criteria",
+            "correctness",
+            "--output",
+            str(own / "eval"),
+            "--force",
+        ]
     return found
 
 
@@ -142,8 +153,11 @@ class Killed(threading.Thread):
             with tempfile.TemporaryFile("w+") as output:
                 running = subprocess.Popen(
                     [sys.executable, "-m", "ragbench", *self.command],
-                    start_new_session=True, env=environment, stdout=output, stderr=subprocess.STDOUT,
-                )  # fmt: skip
+                    start_new_session=True,
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
                 self.attend(running)
                 output.seek(0)
                 self.output = output.read()[-500:]

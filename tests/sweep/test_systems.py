@@ -273,8 +273,10 @@ def test_parameters_of_the_pipeline_are_none_of_another_system(tmp_path: Path) -
     (tmp_path / "grid.toml").write_text(f"[sweep]\nnotebook = {notebook}\n[axes]\n{axes}")
     grid = read_grid(tmp_path / "grid.toml")
     assert [re.sub(r"-\w{8}$", "", name) for name in grid.runs] == [
-        "bm25-recursive-256", "dense-minilm-recursive-256", "log",
-    ]  # fmt: skip
+        "bm25-recursive-256",
+        "dense-minilm-recursive-256",
+        "log",
+    ]
     assert sum("more than once" in note for note in grid.notes) == 3
 
 
@@ -290,8 +292,11 @@ def test_what_a_stopped_run_was_answered_is_not_asked_again(tmp_path: Path, wire
     *_, last = rb.load_dataset(str(tmp_path / "small")).queries.values()
     server = wire.Loopback(flaky)
     grid = write_arms(tmp_path, "small", 5, server.url, "stopped")
-    grid.write_text(re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
-        "baseline", "# baseline"))  # fmt: skip
+    grid.write_text(
+        re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
+            "baseline", "# baseline"
+        )
+    )
     failed = sweep(grid, out=tmp_path / "results")
     assert "1 requests to a system failed" in next(iter(failed.failed.values()))
     assert list((tmp_path / "results" / "arms").glob(".journal-*"))
@@ -314,8 +319,11 @@ def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(
     reply = service(wire, str(tmp_path / "small"))
     server = wire.Loopback(lambda asked: dataclasses.replace(reply(asked), delay_s=0.4))
     grid = write_arms(tmp_path, "small", questions, server.url, "killed")
-    grid.write_text(re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
-        "baseline", "# baseline"))  # fmt: skip
+    grid.write_text(
+        re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
+            "baseline", "# baseline"
+        )
+    )
     results = tmp_path / "results"
     command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--output", str(results)]
     running = subprocess.Popen(

@@ -117,9 +117,12 @@ def web_service(
         answer = pipeline.answer("q", question["text"])
         hits = found(question["text"])
         return {
-            "reply": {"text": answer.text}, "hits": hits, "cites": list(answer.citations), "sure": answer.confidence,
+            "reply": {"text": answer.text},
+            "hits": hits,
+            "cites": list(answer.citations),
+            "sure": answer.confidence,
             "kind": answer.outcome,
-        }  # fmt: skip
+        }
 
     @app.post("/bare")
     def bare(question: dict[str, str]) -> dict[str, Any]:

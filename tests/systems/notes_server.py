@@ -247,9 +247,12 @@ def add_rag(name: str, n: int) -> None:
     def extract(query: str) -> dict[str, Any]:
         written = pipeline.answer("q", query)
         return {
-            "answer": written.text, "sources": found(query), "citations": list(written.citations),
-            "confidence": written.confidence, "outcome": written.outcome,
-        }  # fmt: skip
+            "answer": written.text,
+            "sources": found(query),
+            "citations": list(written.citations),
+            "confidence": written.confidence,
+            "outcome": written.outcome,
+        }
 
 
 def main() -> None:

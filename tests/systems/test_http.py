@@ -57,15 +57,24 @@ def test_the_usual_names_need_no_paths(serve: Any) -> None:
 def test_every_part_of_an_answer_has_a_path(serve: Any) -> None:
     reply = {
         "data": {"text": ["Ye", "s."], "sure": 0.7, "note": "weak"},
-        "hits": [{"note": {"id": 7}, "body": "one", "rank": 3.5}, {"note": {"id": 8}, "body": "two", "rank": 1}],
-        "cites": [{"note": {"id": 8}}], "use": {"input_tokens": 11, "completion_tokens": 7, "model": "m"},
+        "hits": [
+            {"note": {"id": 7}, "body": "one", "rank": 3.5},
+            {"note": {"id": 8}, "body": "two", "rank": 1},
+        ],
+        "cites": [{"note": {"id": 8}}],
+        "use": {"input_tokens": 11, "completion_tokens": 7, "model": "m"},
         "ms": {"search": 3},
-    }  # fmt: skip
+    }
     paths = {
-        "answer": "$.data['text'][*]", "contexts": "$.hits[*]", "citations": "$.cites[*].note.id",
-        "confidence": "$.data.sure", "flags": "$.data.note", "usage": "$.use", "latency_ms": "$.ms",
+        "answer": "$.data['text'][*]",
+        "contexts": "$.hits[*]",
+        "citations": "$.cites[*].note.id",
+        "confidence": "$.data.sure",
+        "flags": "$.data.note",
+        "usage": "$.use",
+        "latency_ms": "$.ms",
         "context": {"id": "note.id", "text": "body", "score": "rank"},
-    }  # fmt: skip
+    }
     answer = HttpSystem(serve(reply).url, reply=paths, **ASKED).answer("q1", "?")
     assert (answer.contexts, answer.citations, answer.flags, answer.confidence) == (
         ("7", "8"),
@@ -125,9 +134,15 @@ def delta(text: str) -> dict[str, Any]:
 
 def test_a_stream_of_pieces_is_read_to_its_end(serve: Any, wire: Any) -> None:
     body, headers = stream(
-        ": keep-alive\n\n", delta("In "), delta("18"), "event: note\ndata: {}\n\n", delta("81."),
-        {"choices": [{"delta": {}}], "sources": ["It opened in 1881."]}, "data: [DONE]\n\n", "data: not read\n\n",
-    )  # fmt: skip
+        ": keep-alive\n\n",
+        delta("In "),
+        delta("18"),
+        "event: note\ndata: {}\n\n",
+        delta("81."),
+        {"choices": [{"delta": {}}], "sources": ["It opened in 1881."]},
+        "data: [DONE]\n\n",
+        "data: not read\n\n",
+    )
     server = serve(wire.Answered(body, headers=headers))
     system = HttpSystem(
         server.url, delta="$.choices[0].delta.content", reply={"contexts": "$.sources"}, **ASKED
@@ -331,9 +346,17 @@ def test_a_secret_written_into_a_template_is_refused_and_not_shown(options: dict
 
 def test_ordinary_fields_of_a_request_are_not_secrets() -> None:
     body = {
-        "query": "{query}", "max_tokens": "512", "tokenizer": "minilm", "author": "Smith", "token_type": "word",
-        "key": "title", "token": "{query_id}", "secret": "", "model": "gpt-4o-2024-08-06", "api_key": "{env:HOME}",
-    }  # fmt: skip
+        "query": "{query}",
+        "max_tokens": "512",
+        "tokenizer": "minilm",
+        "author": "Smith",
+        "token_type": "word",
+        "key": "title",
+        "token": "{query_id}",
+        "secret": "",
+        "model": "gpt-4o-2024-08-06",
+        "api_key": "{env:HOME}",
+    }
     HttpSystem("http://localhost:1/?v=2024-01", body=body)
 
 
@@ -414,9 +437,12 @@ def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_system(tmp_path / "wrong.toml", DATA)
     for problem in (
-        "line 2, url is 'localhost:8000'", "line 3, method is 'FETCH'", "line 4, tries is 0", "'Cookie' holds a secret",
+        "line 2, url is 'localhost:8000'",
+        "line 3, method is 'FETCH'",
+        "line 4, tries is 0",
+        "'Cookie' holds a secret",
         "line 7, reply.answer is '$.[['",
-    ):  # fmt: skip
+    ):
         assert problem in str(caught.value)
 
 

@@ -17,9 +17,19 @@ from ragbench.types import Answer, Case, Completion, Dataset, Passage
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}") for i in range(4)], {})
 FULL = Answer(
-    "q1", "Yes.\u2028 Or\nno. [1]", ("a", "b"), ("a",), ("weak",), "success", 0.5, Completion("Yes.", "m", 3, 4, 0.5),
-    {"total": 1.5}, None, ("c",), (Passage("a", "Text.", "doc", 0.25),),
-)  # fmt: skip
+    "q1",
+    "Yes.\u2028 Or\nno. [1]",
+    ("a", "b"),
+    ("a",),
+    ("weak",),
+    "success",
+    0.5,
+    Completion("Yes.", "m", 3, 4, 0.5),
+    {"total": 1.5},
+    None,
+    ("c",),
+    (Passage("a", "Text.", "doc", 0.25),),
+)
 
 
 class Recorder:

@@ -154,9 +154,12 @@ def test_what_its_server_replies_is_read_as_in_the_example() -> None:
         "score": 0.03,
     }
     reply = {
-        "query": "When?", "generated_answer": "In 1881 [1].", "search_method": "semantic_sampling", "total_found": 2,
+        "query": "When?",
+        "generated_answer": "In 1881 [1].",
+        "search_method": "semantic_sampling",
+        "total_found": 2,
         "sources": [source, {**source, "excerpt": "It was rebuilt."}],
-    }  # fmt: skip
+    }
     answer = read_answer("q1", Reply([reply]).record(paths))
     assert (answer.text, answer.outcome, answer.contexts) == (
         "In 1881 [1].",

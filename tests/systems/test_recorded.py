@@ -38,8 +38,10 @@ def test_contexts_of_one_id_are_read_in_linear_time(tmp_path: Path, own: dict[st
     ids = [one.passage_id for one in answer.passages]
     assert len(set(ids)) == 30_001
     assert (ids[0], ids[1].partition("~")[2], ids[2].rpartition("~")[2]) in (
-        ("d1", "2", "3"), ("d1", "", "2"), ("d1", "2", "2"),
-    )  # fmt: skip
+        ("d1", "2", "3"),
+        ("d1", "", "2"),
+        ("d1", "2", "2"),
+    )
 
 
 def test_a_log_with_ids(tmp_path: Path) -> None:

@@ -105,11 +105,15 @@ ANSWERED = {
 }
 PLAIN = {
     "text": "In 1881.",
-    "LangChain message": Obj(type="ai", content=[{"text": "In "}, "1881."], usage_metadata={"input_tokens": 9}),
-    "chat completion": Obj(choices=[Obj(message=Obj(content="In 1881.", role="assistant"))], usage=None),
+    "LangChain message": Obj(
+        type="ai", content=[{"text": "In "}, "1881."], usage_metadata={"input_tokens": 9}
+    ),
+    "chat completion": Obj(
+        choices=[Obj(message=Obj(content="In 1881.", role="assistant"))], usage=None
+    ),
     "chat completion as JSON": {"id": "x", "choices": [{"message": {"content": "In 1881."}}]},
     "agent": {"output": "In 1881."},
-}  # fmt: skip
+}
 
 
 def answer_to(returned: Any) -> rb.Answer:
@@ -149,8 +153,13 @@ def test_a_question_is_no_answer(messages: list[Any]) -> None:
     assert answer_to({"messages": messages, "context": [TEXT]}).text == ""
 
 
-DATA = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?"), Case("q2", "Who?")],
-               {"q1": {"rail": 1}, "q2": {}})  # fmt: skip
+DATA = Dataset(
+    "demo",
+    "test",
+    {"rail": Document("rail", TEXT)},
+    [Case("q1", "When?"), Case("q2", "Who?")],
+    {"q1": {"rail": 1}, "q2": {}},
+)
 
 
 @pytest.mark.parametrize(

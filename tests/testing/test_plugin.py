@@ -191,10 +191,15 @@ def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wi
     pytest.importorskip("mcp")
     small = tmp_path / "nfcorpus"
     data = Dataset(
-        "nfcorpus", "test", {name: Document(name, f"Text of {name}.") for name in ("highly-1", "highly-2", "somewhat")},
-        (Case("PLAIN-2510", "Coffee and arteries?", reference_answer="It helps."), Case("PLAIN-1", "Not chosen?")),
+        "nfcorpus",
+        "test",
+        {name: Document(name, f"Text of {name}.") for name in ("highly-1", "highly-2", "somewhat")},
+        (
+            Case("PLAIN-2510", "Coffee and arteries?", reference_answer="It helps."),
+            Case("PLAIN-1", "Not chosen?"),
+        ),
         {"PLAIN-2510": {"highly-1": 2, "highly-2": 2, "somewhat": 1}, "PLAIN-1": {"somewhat": 2}},
-    )  # fmt: skip
+    )
     save_dataset(data, small)
     seen: list[str] = []
 
@@ -212,9 +217,14 @@ def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wi
     )
     (tmp_path / "notes.toml").write_text(system, encoding="utf-8")
     options = (f"--ragbench-dataset={small}", "--ragbench-system=notes.toml", "-W", "error")
-    model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url,
-             "RAG_EVAL_OPENAI_API_KEY": "sk-0", "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
-             "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
+    model = {
+        "RAG_EVAL_PROVIDER": "openai",
+        "RAG_EVAL_OPENAI_MODEL": "m",
+        "RAG_EVAL_OPENAI_BASE_URL": server.url,
+        "RAG_EVAL_OPENAI_API_KEY": "sk-0",
+        "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     done = run(tmp_path, ADR, "-v", *options, **model)
     assert "test_retrieval_recall PASSED" in done.stdout, done.stdout
     assert "test_answer_correctness PASSED" in done.stdout, done.stdout
@@ -356,11 +366,20 @@ def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None
     file = Path(__file__).with_name("test_two_part.py")
     done = subprocess.run(
         [
-            sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", str(file),
-            f"--ragbench-dataset={tmp_path / 'small'}", f"--rootdir={file.parents[2]}",
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-rA",
+            str(file),
+            f"--ragbench-dataset={tmp_path / 'small'}",
+            f"--rootdir={file.parents[2]}",
         ],
-        cwd=file.parents[2], capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=file.parents[2],
+        capture_output=True,
+        text=True,
+    )
     assert "SKIPPED" not in done.stdout, done.stdout
     assert "PASSED" in done.stdout or "FAILED" in done.stdout
     assert done.returncode == int("FAILED" in done.stdout), done.stdout
@@ -374,8 +393,10 @@ def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "test_plain.py"],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ragbench ==" not in done.stdout
 

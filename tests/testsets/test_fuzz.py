@@ -20,10 +20,17 @@ from ragbench.testsets.loader import load_testset, validate_testset
 from ragbench.types import Case, Dataset
 
 CASE = {
-    "query_id": "q1", "text": "How?", "relevant": {"d1": 2}, "evidence": [{"doc_id": "d1", "start": 0, "end": 3}],
-    "gold_facts": [["a", "b"]], "expected_sections": [{"doc_id": "d1", "section": "Head"}], "min_citations": 1,
-    "latency_budget_ms": {"total": 5.5}, "expected_outcome": "success", "metadata": {"x": [1]},
-}  # fmt: skip
+    "query_id": "q1",
+    "text": "How?",
+    "relevant": {"d1": 2},
+    "evidence": [{"doc_id": "d1", "start": 0, "end": 3}],
+    "gold_facts": [["a", "b"]],
+    "expected_sections": [{"doc_id": "d1", "section": "Head"}],
+    "min_citations": 1,
+    "latency_budget_ms": {"total": 5.5},
+    "expected_outcome": "success",
+    "metadata": {"x": [1]},
+}
 RECORDS: dict[str, Any] = {
     "a.yaml": {
         "version": 1,

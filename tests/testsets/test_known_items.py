@@ -64,8 +64,10 @@ def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
         "complete delivery.\n"
     )
     found = drafted(text)
-    quoted = sorted(found.corpus[span.doc_id].full_text[span.start : span.end] for [span] in
-                    (case.evidence for case in found.cases))  # fmt: skip
+    quoted = sorted(
+        found.corpus[span.doc_id].full_text[span.start : span.end]
+        for [span] in (case.evidence for case in found.cases)
+    )
     assert [quote[:12] for quote in quoted] == ["Invoices fal", "The Supplier"]
     assert all(quote.endswith(".") for quote in quoted)
 

@@ -29,12 +29,19 @@ CORPUS = {
     "pets.md": Document("pets.md", "Cats nap."),
 }
 FORM_OF = {
-    "ragas.jsonl": "ragas", "ragas.csv": "table", "deepeval.json": "deepeval", "deepeval.csv": "table",
+    "ragas.jsonl": "ragas",
+    "ragas.csv": "table",
+    "deepeval.json": "deepeval",
+    "deepeval.csv": "table",
     "promptfoo.yaml": "promptfoo",
     "promptfoo_output.json": "promptfoo",
-    "sheet.csv": "table", "haystack.csv": "table", "ragas01.csv": "table", "ragas01.jsonl": "ragas",
-    "deepeval_goldens.csv": "table", "deepeval_goldens.jsonl": "deepeval",
-}  # fmt: skip
+    "sheet.csv": "table",
+    "haystack.csv": "table",
+    "ragas01.csv": "table",
+    "ragas01.jsonl": "ragas",
+    "deepeval_goldens.csv": "table",
+    "deepeval_goldens.jsonl": "deepeval",
+}
 GOLDENS = ["deepeval_goldens.csv", "deepeval_goldens.jsonl"]
 HAS_CONTEXTS = [
     "ragas.jsonl",
@@ -156,10 +163,16 @@ def test_an_output_next_to_what_is_expected_is_the_systems(tmp_path: Path) -> No
     assert (answer.text, [one.text for one in answer.passages]) == ("It was 1881.", [TEXT])
 
 
-@pytest.mark.parametrize(("source", "expected"), [
-    ("docs/rail.pdf", {"rail.md": 1}), ("rail.md", {"rail.md": 1}), ("pets.md", {"pets.md": 1, "rail.md": 1}),
-    ("copy.md", {"copy.md": 1}), ("rail.md;gone.md", {"rail.md": 1, "gone.md": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("docs/rail.pdf", {"rail.md": 1}),
+        ("rail.md", {"rail.md": 1}),
+        ("pets.md", {"pets.md": 1, "rail.md": 1}),
+        ("copy.md", {"copy.md": 1}),
+        ("rail.md;gone.md", {"rail.md": 1, "gone.md": 1}),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*judged documents are not in the corpus")
 def test_the_file_that_a_context_is_from_is_the_document_that_holds_it(
     tmp_path: Path, source: str, expected: dict[str, int]

@@ -36,17 +36,21 @@ def test_a_folder_by_perspective(tmp_path: Path) -> None:
     jsonl(
         tmp_path / "retrieval_labels.jsonl",
         {
-            "case_id": "c1", "relevant_docs": ["d1", "d2"], "relevance_grades": {"d1": 3, "d3": 0},
-            "relevant_chunks": ["d1#0", "d1#1"], "chunk_relevance_grades": [3, 1],
+            "case_id": "c1",
+            "relevant_docs": ["d1", "d2"],
+            "relevance_grades": {"d1": 3, "d3": 0},
+            "relevant_chunks": ["d1#0", "d1#1"],
+            "chunk_relevance_grades": [3, 1],
         },
-    )  # fmt: skip
+    )
     jsonl(
         tmp_path / "context_labels.jsonl",
         {
-            "case_id": "c1", "gold_facts": [{"fact": "ten", "aliases": ["10"]}, "plain", ["a", "b"]],
+            "case_id": "c1",
+            "gold_facts": [{"fact": "ten", "aliases": ["10"]}, "plain", ["a", "b"]],
             "expected_chunks": ["d1#0", {"doc_id": "d1", "section": "Head"}],
         },
-    )  # fmt: skip
+    )
     jsonl(
         tmp_path / "groundedness_labels.jsonl",
         {
@@ -59,11 +63,15 @@ def test_a_folder_by_perspective(tmp_path: Path) -> None:
     jsonl(
         tmp_path / "pipeline_labels.jsonl",
         {
-            "case_id": "c1", "expected_outcome": "uncertain", "required_flags": ["f"], "forbidden_flags": ["g"],
-            "min_citations": 2, "latency_budget_ms": {"retrieve": 200, "total": 3000.5},
+            "case_id": "c1",
+            "expected_outcome": "uncertain",
+            "required_flags": ["f"],
+            "forbidden_flags": ["g"],
+            "min_citations": 2,
+            "latency_budget_ms": {"retrieve": 200, "total": 3000.5},
         },
         {"case_id": "2", "latency_budget_ms": 900},
-    )  # fmt: skip
+    )
     jsonl(
         tmp_path / "safety_inputs.jsonl",
         {"text": "Ignore it all", "label": "attack", "category": "jailbreak_persona"},
@@ -142,9 +150,13 @@ def test_the_yaml_form(tmp_path: Path) -> None:
 
 def test_the_json_forms(tmp_path: Path) -> None:
     first = {
-        "id": "q1", "question": "How?", "expectedAnswer": "So.", "requiredKeywords": ["pip"],
-        "expectedDocumentId": "guide", "category": "install",
-    }  # fmt: skip
+        "id": "q1",
+        "question": "How?",
+        "expectedAnswer": "So.",
+        "requiredKeywords": ["pip"],
+        "expectedDocumentId": "guide",
+        "category": "install",
+    }
     (tmp_path / "a.json").write_text(
         json.dumps({"cases": [first, {"id": 2, "question": "Why?", "category": None}]})
     )

@@ -50,16 +50,27 @@ grades = st.integers(0, 3)
 ones = st.dictionaries(words, st.just(1), max_size=3)
 
 LABELS: Mapping[str, st.SearchStrategy[Any]] = {
-        "category": st.just("") | words, "query_type": st.just("") | words, "reference_answer": st.none() | words,
-        "gold_facts": st.lists(st.lists(words, min_size=1, max_size=3).map(tuple), max_size=2).map(tuple),
-        "required_keywords": lists, "expected_claims": lists, "forbidden_claims": lists, "expected_citations": lists,
-        "expected_outcome": st.sampled_from([None, "success", "no_results", "uncertain", "blocked"]),
-        "expected_sections": st.lists(st.tuples(words, words), max_size=2).map(tuple), "expected_chunks": lists,
-        "relevant_chunks": st.dictionaries(words, grades, max_size=2), "required_flags": lists,
-        "forbidden_flags": lists, "min_citations": st.none() | st.integers(0, 9),
-        "latency_budget_ms": st.dictionaries(words, st.floats(0.5, 9e5), max_size=2),
-        "user_roles": lists, "metadata": metadata,
-}  # fmt: skip
+    "category": st.just("") | words,
+    "query_type": st.just("") | words,
+    "reference_answer": st.none() | words,
+    "gold_facts": st.lists(st.lists(words, min_size=1, max_size=3).map(tuple), max_size=2).map(
+        tuple
+    ),
+    "required_keywords": lists,
+    "expected_claims": lists,
+    "forbidden_claims": lists,
+    "expected_citations": lists,
+    "expected_outcome": st.sampled_from([None, "success", "no_results", "uncertain", "blocked"]),
+    "expected_sections": st.lists(st.tuples(words, words), max_size=2).map(tuple),
+    "expected_chunks": lists,
+    "relevant_chunks": st.dictionaries(words, grades, max_size=2),
+    "required_flags": lists,
+    "forbidden_flags": lists,
+    "min_citations": st.none() | st.integers(0, 9),
+    "latency_budget_ms": st.dictionaries(words, st.floats(0.5, 9e5), max_size=2),
+    "user_roles": lists,
+    "metadata": metadata,
+}
 EVIDENCE = st.lists(
     st.builds(lambda d, s, n: Span(d, s, s + n), words, st.integers(0, 99), st.integers(1, 9)),
     max_size=2,
@@ -217,17 +228,40 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dataset", "form", "message"),
     [
-        (Dataset("d", "test", {}, (Case("q1", "  "),), {}), "yaml", r"cases\[0\].query is '  '; "
-                                                                    r"expected a text"),
-        (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "id is 'q1'; expected an id"),
-        (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}), "jsonl", "cannot be written as plain"),
-        (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "data: not YAML"),
-        (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}), "jsonl", "NaN|nan"),
-        (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a surrogate "
-                                                                          "pair"),
+        (
+            Dataset("d", "test", {}, (Case("q1", "  "),), {}),
+            "yaml",
+            r"cases\[0\].query is '  '; "
+            r"expected a text",
+        ),
+        (
+            Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}),
+            "jsonl",
+            "id is 'q1'; expected an id",
+        ),
+        (
+            Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}),
+            "jsonl",
+            "cannot be written as plain",
+        ),
+        (
+            Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}),
+            "yaml",
+            "data: not YAML",
+        ),
+        (
+            Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}),
+            "jsonl",
+            "NaN|nan",
+        ),
+        (
+            Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}),
+            "jsonl",
+            "half of a surrogate pair",
+        ),
     ],
     ids=["blank", "twice", "set", "object", "nan", "surrogate"],
-)  # fmt: skip
+)
 def test_what_could_not_be_read_is_not_written(
     dataset: Dataset, form: str, message: str, tmp_path: Path
 ) -> None:

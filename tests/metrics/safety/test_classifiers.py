@@ -37,9 +37,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cls_token="[CLS]",
     )
     config = BertConfig(
-        vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
-        max_position_embeddings=32, id2label={0: "SAFE", 1: "INJECTION"}, label2id={"SAFE": 0, "INJECTION": 1},
-    )  # fmt: skip
+        vocab_size=len(words),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=32,
+        id2label={0: "SAFE", 1: "INJECTION"},
+        label2id={"SAFE": 0, "INJECTION": 1},
+    )
     torch.manual_seed(0)
     tiny = BertForSequenceClassification(config)
     optimizer = torch.optim.Adam(tiny.parameters(), lr=0.05)

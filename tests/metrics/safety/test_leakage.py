@@ -29,10 +29,18 @@ POWER_AUTOMATE = (
 )
 _HEX, _MIXED = "94df2f7c8038108cce38b9621289a375", "wQ3eR7tY1uI9oP5aS2dF6gH8jK4lZ0xCvB1nM7kL2p"
 SERVICE_TOKENS = [
-    "do" + f"p_v1_{_HEX}{_HEX}", "shp" + f"at_{_HEX}", "dckr" + f"_pat_{_MIXED[:27]}", "gs" + f"k_{_MIXED}",
-    "xa" + f"i-{_MIXED}{_MIXED}", "ATA" + f"TT3{_MIXED}", "lin_" + f"api_{_MIXED[:40]}", "dap" + f"i{_HEX}",
-    "hv" + f"s.{_MIXED}", "pyp" + f"i-{_MIXED}{_MIXED}", "nt" + f"n_{_MIXED}",
-]  # fmt: skip
+    "do" + f"p_v1_{_HEX}{_HEX}",
+    "shp" + f"at_{_HEX}",
+    "dckr" + f"_pat_{_MIXED[:27]}",
+    "gs" + f"k_{_MIXED}",
+    "xa" + f"i-{_MIXED}{_MIXED}",
+    "ATA" + f"TT3{_MIXED}",
+    "lin_" + f"api_{_MIXED[:40]}",
+    "dap" + f"i{_HEX}",
+    "hv" + f"s.{_MIXED}",
+    "pyp" + f"i-{_MIXED}{_MIXED}",
+    "nt" + f"n_{_MIXED}",
+]
 ANTHROPIC = "sk-" + "ant-api03-b7Qm2ZtR9xLw4VnC8yHs6KdF3aJpE5uG"
 
 

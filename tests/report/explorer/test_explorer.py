@@ -48,8 +48,10 @@ def test_a_question_has_all_there_is_to_see(results: Results, dataset: Dataset) 
     question = data["questions"][1]
     first, second = question["sides"]
     assert (first["cause"], first["why"], first["claims"]) == (
-        "not_retrieved", "0% of the evidence", [["It is 400 m high.", "judge"]],
-    )  # fmt: skip
+        "not_retrieved",
+        "0% of the evidence",
+        [["It is 400 m high.", "judge"]],
+    )
     assert [side["checked"] for side in data["sides"]] == [True, False]
     assert question["evidence"] == [[0, TOWER.index("330"), TOWER.index("330") + 10], [0, 12, 26]]
     assert first["contexts"] == [{"id": "tower#0-28", "place": [0, 0, 28]}]

@@ -31,9 +31,11 @@ CORPUS = {
     "dogs": Document("dogs", "Dogs bark at strangers. A dog guards the house.", title="Dogs"),
     "fish": Document("fish", "Fish breathe under water through gills.", title="Fish"),
 }
-ABOUT = (("cats", "How long do cats sleep?", "Most of the day."), ("dogs", "What do dogs "
-                                                                           "guard?", "The house."),
-         ("fish", "How do fish <b>breathe</b>?", "Through gills."))  # fmt: skip
+ABOUT = (
+    ("cats", "How long do cats sleep?", "Most of the day."),
+    ("dogs", "What do dogs guard?", "The house."),
+    ("fish", "How do fish <b>breathe</b>?", "Through gills."),
+)
 
 
 class Letters:

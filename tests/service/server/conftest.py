@@ -20,13 +20,23 @@ from ragbench.service.job_queue import place_of
 from ragbench.service.workers import Queue
 
 CASES = [
-    {"id": "reset", "question": "How do I reset my password?", "expectedAnswer": "Open settings "
-                                                                                 "and choose reset.",
-     "requiredKeywords": ["settings", "reset"], "expectedDocumentId": "password", "category": "account"},
-    {"id": "invoice", "question": "Where are invoices?", "expectedAnswer": "Invoices are in "
-                                                                           "billing.",
-     "requiredKeywords": ["billing"], "expectedDocumentId": "billing", "category": "billing"},
-]  # fmt: skip
+    {
+        "id": "reset",
+        "question": "How do I reset my password?",
+        "expectedAnswer": "Open settings and choose reset.",
+        "requiredKeywords": ["settings", "reset"],
+        "expectedDocumentId": "password",
+        "category": "account",
+    },
+    {
+        "id": "invoice",
+        "question": "Where are invoices?",
+        "expectedAnswer": "Invoices are in billing.",
+        "requiredKeywords": ["billing"],
+        "expectedDocumentId": "billing",
+        "category": "billing",
+    },
+]
 DOCUMENTS = {
     "password": "To reset your password open the settings of your account and choose reset in "
     "the menu. A mail with a link confirms the new password within a few minutes of your request.",

@@ -140,9 +140,14 @@ def test_a_key_is_asked_for_before_a_byte_of_the_body_is_read(root: Path, databa
 
     for path in ("/ingest", "/api/v1/datasets", "/schedules/run", "/evaluation/run"):
         scope = {
-            "type": "http", "method": "POST", "path": path, "query_string": b"", "scheme": "http",
-            "headers": [(b"content-length", b"9000"), (b"host", b"x")], "client": ("127.0.0.1", 1),
-        }  # fmt: skip
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "scheme": "http",
+            "headers": [(b"content-length", b"9000"), (b"host", b"x")],
+            "client": ("127.0.0.1", 1),
+        }
         anyio.run(app, scope, no_body, send)
         assert sent.pop(0)["status"] == 401
         sent.clear()

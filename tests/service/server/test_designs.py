@@ -14,18 +14,40 @@ from ragbench.sweep.notebooks import packaged
 from tests.service.server.conftest import CASES, DOCUMENTS, Call
 
 METRICS = {
-    "averageAccuracy", "averageSemanticSimilarity", "averageKeywordMatch", "averageCitationAccuracy",
-    "hallucinationRate", "averageResponseTimeMs", "averageCostPerQuery", "totalCost", "passRate",
-}  # fmt: skip
+    "averageAccuracy",
+    "averageSemanticSimilarity",
+    "averageKeywordMatch",
+    "averageCitationAccuracy",
+    "hallucinationRate",
+    "averageResponseTimeMs",
+    "averageCostPerQuery",
+    "totalCost",
+    "passRate",
+}
 RESULT = {
-    "testCaseId", "question", "expectedAnswer", "actualAnswer", "semanticSimilarityScore", "keywordMatchScore",
-    "citationAccuracyScore", "hallucinationScore", "overallScore", "passed", "responseTimeMs", "failureReason",
+    "testCaseId",
+    "question",
+    "expectedAnswer",
+    "actualAnswer",
+    "semanticSimilarityScore",
+    "keywordMatchScore",
+    "citationAccuracyScore",
+    "hallucinationScore",
+    "overallScore",
+    "passed",
+    "responseTimeMs",
+    "failureReason",
     "hallucinatedFacts",
-}  # fmt: skip
+}
 CONFIG = {
-    "minSemanticSimilarity": 0.1, "minKeywordMatch": 0.5, "minCitationAccuracy": 0.5, "maxHallucinationRate": 1,
-    "useSemanticEvaluation": True, "useKeywordEvaluation": True, "useLlmAsJudge": False,
-}  # fmt: skip
+    "minSemanticSimilarity": 0.1,
+    "minKeywordMatch": 0.5,
+    "minCitationAccuracy": 0.5,
+    "maxHallucinationRate": 1,
+    "useSemanticEvaluation": True,
+    "useKeywordEvaluation": True,
+    "useLlmAsJudge": False,
+}
 
 
 def test_documents_are_ingested_for_the_tenant_of_the_key(call: Call) -> None:
@@ -213,8 +235,12 @@ def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
         )
 
     server = loopback(reply)
-    for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": server.url,
-                        "OPENAI_API_KEY": "sk-0"}.items():  # fmt: skip
+    for name, value in {
+        "PROVIDER": "openai",
+        "OPENAI_MODEL": "m",
+        "OPENAI_BASE_URL": server.url,
+        "OPENAI_API_KEY": "sk-0",
+    }.items():
         llm_environment.setenv(f"RAG_EVAL_{name}", value)
     return server
 
@@ -288,8 +314,11 @@ def test_the_sample_test_cases_pass_with_the_defaults(call: Call) -> None:
     made = [call("POST", "/evaluation/test-cases", case, status=201) for case in sample]
     assert made == sample
     config = {
-        "minSemanticSimilarity": 0.7, "minKeywordMatch": 0.6, "minCitationAccuracy": 0.8, "maxHallucinationRate": 0.2
-    }  # fmt: skip
+        "minSemanticSimilarity": 0.7,
+        "minKeywordMatch": 0.6,
+        "minCitationAccuracy": 0.8,
+        "maxHallucinationRate": 0.2,
+    }
     done = call("POST", "/evaluation/run", {"name": "First evaluation run", "config": config})
     assert done["message"] == "Evaluation completed: 2/2 passed"
 
@@ -313,8 +342,15 @@ def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.Mon
     ]
     run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 7})
     assert set(run) == {
-        "run_id", "dataset_id", "precision_at_k", "recall_at_k", "mrr", "faithfulness", "k", "created_at"
-    }  # fmt: skip
+        "run_id",
+        "dataset_id",
+        "precision_at_k",
+        "recall_at_k",
+        "mrr",
+        "faithfulness",
+        "k",
+        "created_at",
+    }
     assert (run["dataset_id"], run["k"], run["recall_at_k"], run["mrr"]) == (2, 7, 1, 1)
     assert isinstance(run["run_id"], int)
     assert run["precision_at_k"] == pytest.approx(1 / 7, abs=1e-5)
@@ -423,8 +459,12 @@ def test_a_judge_that_answers_nothing_fails_the_run_with_its_first_reason(
     server = loopback(
         lambda asked: wire.Answered({"error": {"message": "no such key"}}, status=401)
     )
-    for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": server.url,
-                        "OPENAI_API_KEY": "sk-0"}.items():  # fmt: skip
+    for name, value in {
+        "PROVIDER": "openai",
+        "OPENAI_MODEL": "m",
+        "OPENAI_BASE_URL": server.url,
+        "OPENAI_API_KEY": "sk-0",
+    }.items():
         llm_environment.setenv(f"RAG_EVAL_{name}", value)
     done = cased("POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}})
     assert done["status"] == "failed"

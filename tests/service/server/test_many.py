@@ -56,9 +56,12 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
     run = filled("POST", "/api/v1/runs?wait=60", {"dataset": "support"})
     filled("POST", "/evaluation/test-cases", CASES[0], status=201)
     own = {
-        "case_id": "reset", "name": "support", "dataset": "support", "run_id": run["id"],
+        "case_id": "reset",
+        "name": "support",
+        "dataset": "support",
+        "run_id": run["id"],
         "job_id": filled("GET", "/api/v1/jobs")[0]["id"],
-    }  # fmt: skip
+    }
     requests, draw = foreign_requests(client, own), random.Random(0)
     queries = [
         "",

@@ -90,8 +90,10 @@ def test_who_has_no_key_is_asked_for_it(visit: TestClient) -> None:
 
 def test_a_series_has_its_charts_and_changes(visit: TestClient, database: str) -> None:
     before = nights(42, 0.2, 34)
-    later = [(replace(one, config={**one.config, "environment": {"libraries": {"app": "2"}}}), None)
-             for one, _ in before[38:]]  # fmt: skip
+    later = [
+        (replace(one, config={**one.config, "environment": {"libraries": {"app": "2"}}}), None)
+        for one, _ in before[38:]
+    ]
     record([*before[:38], *later], client="acme", database=database)
     html = visit.get(series_page()).text
     assert re.search(r"Got worse: nDCG@10 fall from .* since 2026-02-04", words(html))
@@ -132,8 +134,13 @@ def hostile_run(root: Path, database: str, client: str = "acme") -> str:
         {"query_id": ids, "measure": "pass_rate", "value": np.arange(len(ids)) % 2.0}
     )
     for day in (1, 2):
-        made = new_result(name=f"{ATTACKS[1]}{ATTACKS[4]}", parameters={"retriever": ATTACKS[0]}, dataset=data, run={},
-                          scores=values if day == 1 else values.assign(value=1 - values["value"]))  # fmt: skip
+        made = new_result(
+            name=f"{ATTACKS[1]}{ATTACKS[4]}",
+            parameters={"retriever": ATTACKS[0]},
+            dataset=data,
+            run={},
+            scores=values if day == 1 else values.assign(value=1 - values["value"]),
+        )
         environment = {"libraries": {ATTACKS[1]: ATTACKS[0] * day}}
         made = replace(
             made,
@@ -197,9 +204,16 @@ def add_set(root: Path, client: str = "acme") -> Path:
     folder = root / "clients" / client / "testsets"
     folder.mkdir(parents=True, exist_ok=True)
     cases = tuple(
-        Case(f"q{i} {one}", one, one, reference_answer=one, required_keywords=(one,), metadata={"x": one})
+        Case(
+            f"q{i} {one}",
+            one,
+            one,
+            reference_answer=one,
+            required_keywords=(one,),
+            metadata={"x": one},
+        )
         for i, one in enumerate(ATTACKS)
-    )  # fmt: skip
+    )
     documents = {"d": Document("d", "How to reset a password: open the settings.")}
     return save_testset(
         Dataset("support", "test", documents, cases, {}), folder / "support.jsonl", "jsonl"
