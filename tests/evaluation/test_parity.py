@@ -54,15 +54,15 @@ def notebook_scores(**parameters: Any) -> pd.DataFrame:
 
 
 def differences(one: pd.DataFrame, other: pd.DataFrame) -> tuple[list[str], int]:
-    """The measures of which any shared value differs by more than two in the sixth decimal, and how
+    """The measures of which any shared value differs by more than one in the fifth decimal, and how
     many values are shared.
 
-    Embeddings in float32 differ in their last bits with the threads that a process may use, which
-    may move a value that is rounded to six decimals by one in the last.
+    Embeddings in float32 differ in their last bits with the threads of a process and the texts of a
+    batch, which was seen to move a claim's support by 0.000004.
     """
     both = one.merge(other, on=["query_id", "measure"], validate="one_to_one")
     gaps = (both["value_x"] - both["value_y"]).abs()
-    same = (gaps <= 2e-6) | (both["value_x"].isna() & both["value_y"].isna())
+    same = (gaps <= 1e-5) | (both["value_x"].isna() & both["value_y"].isna())
     return sorted(set(both.loc[~same, "measure"])), len(both)
 
 
