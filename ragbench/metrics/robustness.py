@@ -9,10 +9,10 @@ from dataclasses import replace
 import pandas as pd
 
 from ragbench.generation.interventions import expectation
-from ragbench.metrics.answers import score_answers, score_judgements
+from ragbench.metrics.answers import gold_fact_coverage, score_judgements, token_f1
+from ragbench.metrics.tidy import answered_cases, wording
 from ragbench.types import Answer, Case, Dataset, Judgement
 
-_DECIDING = ("llm_correctness", "gold_fact_coverage", "token_f1")  # the first that is known
 _RIGHT = 0.5
 
 
@@ -109,13 +109,15 @@ def _correct(
     """Return query_id -> True where the answer is correct, as far as that is known; an abstention on
     an answerable question is not.
     """
-    free = score_answers(dataset, answers, embedder="wordllama")
-    parts = [part for part in (free, score_judgements(judgements)) if len(part)]
     correct: dict[str, bool] = {}
-    for frame in parts:
-        for name in reversed(_DECIDING):
-            scored = frame[frame["measure"] == name].dropna()
-            correct |= dict(zip(scored["query_id"], scored["value"] >= _RIGHT, strict=True))
+    for query_id, (case, answer) in answered_cases(dataset, answers).items():
+        text, reference = wording(answer), case.reference_answer or ""
+        if case.gold_facts:
+            correct[query_id] = gold_fact_coverage(text, case.gold_facts) >= _RIGHT
+        elif reference.strip():
+            correct[query_id] = token_f1(text, reference) >= _RIGHT
+    judged = score_judgements(judgements).query("measure == 'llm_correctness'").dropna()
+    correct |= dict(zip(judged["query_id"], judged["value"] >= _RIGHT, strict=True))
     abstained = {answer.query_id for answer in answers if answer.abstained}
     labelled = {case.query_id for case in dataset.cases if case.answerable and any(_facts(case))}
     return correct | dict.fromkeys(abstained & labelled, False)
