@@ -151,9 +151,11 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
     rows = []
     for result in results:
         scores = result.scores.dropna()
-        wide = scores.pivot(index="query_id", columns="measure", values="value")
         robust = scores[scores["measure"].str.startswith("robust:")]
-        for row in summarise(robust).to_dict("records") if len(robust) else ():
+        if robust.empty:
+            continue
+        wide = scores.pivot(index="query_id", columns="measure", values="value")
+        for row in summarise(robust).to_dict("records"):
             name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
