@@ -17,7 +17,6 @@ from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book, fill
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
-from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
@@ -198,34 +197,30 @@ class Pipeline:
         """Answer questions from contexts that no retriever chose, all of them; from none, the
         language model answers closed-book.
         """
-        with_contexts = [case for case in cases if contexts[case.query_id]]
         run = {
-            case.query_id: {
-                chunk.chunk_id: 1 / rank for rank, chunk in enumerate(contexts[case.query_id], 1)
-            }
-            for case in with_contexts
+            query_id: {chunk.chunk_id: 1 / rank for rank, chunk in enumerate(chunks, 1)}
+            for query_id, chunks in contexts.items()
         }
         texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
-        dataset = replace(self._dataset, cases=with_contexts, qrels={})
-        options = {**self._generation, "k": max(map(len, run.values()), default=1)}
+        dataset = replace(self._dataset, cases=cases, qrels={})
+        options = {**self._generation, "k": max([1, *map(len, run.values())])}
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
-        by_id = {answer.query_id: answer for answer in answers}
-        others = [case for case in cases if case.query_id not in by_id]
-        if self.llm == "extractive":  # which has nothing to extract from
-            for case in others:
-                by_id[case.query_id] = Answer(case.query_id, NO_ANSWER, outcome="no_results")
-        else:
-            replies = generate_many(
-                load_llm(self.llm),
-                [closed_book(case.text) for case in others],
-                system=GENERATION_SYSTEM,
-                max_tokens=options["max_tokens"],
-                temperature=options["temperature"],
-                label="answers without documents",
-            )
-            for case, reply in zip(others, replies, strict=True):
-                by_id[case.query_id] = read_reply(case.query_id, reply, ())
-        return [by_id[case.query_id] for case in cases]
+        if self.llm == "extractive":  # without contexts it has nothing to extract from
+            return answers
+        others = [case for case in cases if not contexts[case.query_id]]
+        replies = generate_many(
+            load_llm(self.llm),
+            [closed_book(case.text) for case in others],
+            system=GENERATION_SYSTEM,
+            max_tokens=options["max_tokens"],
+            temperature=options["temperature"],
+            label="answers without documents",
+        )
+        by_memory = {
+            case.query_id: read_reply(case.query_id, reply, ())
+            for case, reply in zip(others, replies, strict=True)
+        }
+        return [by_memory.get(answer.query_id, answer) for answer in answers]
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
         """Return the same pipeline, its index shared, with another writer of answers; nothing is
