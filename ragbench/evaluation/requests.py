@@ -150,7 +150,8 @@ def ask_all(
         of the evaluation. criteria: what the judge is asked; () = what the spec names. journal: a
         file or folder in which the answers of a service are kept as they come, so that the same
         call
-            continues after an interruption; "" keeps nothing.
+            continues after an interruption; "" keeps nothing. Recorded answers and those of the
+            built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
     judge = check_llm(spec.judge) if spec.judge else None
     if journal and not Path(journal).suffix:
@@ -158,26 +159,20 @@ def ask_all(
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
         check_interventions(spec.interventions, opened)
-        digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
-        output = answer_all(
-            dataset,
-            opened,
-            concurrency=spec.concurrency,
-            attacks=attacks,
-            journal=journal,
-            digest=digest,
-        )
+        if journal and not isinstance(opened, Pipeline | RecordedSystem | Sequence):
+            digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
+            opened = JournaledSystem(opened, journal, f"{opened.name} {digest}".strip())
+            opened.check({**_safety_queries(dataset), **dataset.queries})
+        output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks)
         if spec.interventions and isinstance(opened, System):
             start = time.perf_counter()
             variations = answer_variations(
-                output,
-                _journaled(opened, journal, digest),
-                spec.interventions,
-                seed=spec.seed,
-                concurrency=spec.concurrency,
+                output, opened, spec.interventions, seed=spec.seed, concurrency=spec.concurrency
             )
             seconds = {**output.seconds, "interventions": time.perf_counter() - start}
             output = replace(output, variations=variations, seconds=seconds)
+        if isinstance(opened, JournaledSystem):
+            opened.check_written()
         return judge_output(output, spec, judge, criteria)
 
 
@@ -257,8 +252,6 @@ def answer_all(
     concurrency: int = 8,
     timed: int = _TIMED,
     attacks: bool = False,
-    journal: str | Path = "",
-    digest: str = "",
 ) -> SystemOutput:
     """Ask a system every question of the dataset.
 
@@ -271,10 +264,7 @@ def answer_all(
             queue. No question is asked twice, but for the pipeline without a language model, which
             answers all questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
-        answers questions. journal: a file to which the answers of a system (`digest` is that of its
-        description) are appended as they come, and from which those that it holds
-            already are taken, so that a run that was stopped continues. Recorded answers and those
-            of the built-in pipeline (whose paid replies are in the reply store) are not kept.
+        answers questions.
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
@@ -282,23 +272,12 @@ def answer_all(
     else:
         about = {"name": "recorded answers", "kind": "answers"}
         if isinstance(system, System):
-            about = {"name": system.name, "kind": type(system).__name__}
-            system = _journaled(system, journal, digest)
-            if isinstance(system, JournaledSystem):
-                system.check({**_safety_queries(dataset), **dataset.queries})
+            asked = system.system if isinstance(system, JournaledSystem) else system
+            about = {"name": system.name, "kind": type(asked).__name__}
         output = _answers(dataset, system, about, concurrency, timed)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
-    if isinstance(system, JournaledSystem):
-        system.check_written()
     return output
-
-
-def _journaled(system: System, journal: str | Path, digest: str) -> System:
-    """Return the system, its answers kept in the journal unless they are on the disk anyway."""
-    if not str(journal) or isinstance(system, Pipeline | RecordedSystem):
-        return system
-    return JournaledSystem(system, journal, f"{system.name} {digest}".strip())
 
 
 def _answers(

@@ -164,7 +164,7 @@ class JournaledSystem:
     """
 
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
-        self._system, self._path, self._identity = system, Path(path), identity or system.name
+        self.system, self._path, self._identity = system, Path(path), identity or system.name
         self._kept: dict[str, tuple[str, Answer]] = {}
         self._problem = ""
         try:
@@ -179,10 +179,10 @@ class JournaledSystem:
     @property
     def name(self) -> str:
         """Return the system's name."""
-        return self._system.name
+        return self.system.name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._system, name)
+        return getattr(self.system, name)
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return the kept answer, or that of the system."""
@@ -190,7 +190,7 @@ class JournaledSystem:
         if query_id in self._kept:
             return self._kept[query_id][1]
         self.check_written()
-        answer = ask_one(self._system, query_id, query, user_roles)
+        answer = ask_one(self.system, query_id, query, user_roles)
         if not answer.failed:
             fields = {
                 key: each for key, each in asdict(answer).items() if each not in (None, (), {})
