@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.console import print_table
+from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def compare_command(
     if not as_json:
         print_decision(loaded, measure, len(loaded))
         return
-    print_table(loaded.compare(measures=[measure] if measure else ()), {}, as_json=True)
+    print_json(loaded.compare(measures=[measure] if measure else ()))
 
 
 def print_decision(results: Results, measure: str = "", n_rows: int = 3) -> None:

@@ -51,12 +51,12 @@ def _check_environment() -> None:
 
 def print_table(frame: pd.DataFrame, columns: Mapping[str, str], *, as_json: bool = False) -> None:
     """Print columns of a frame under their headings, one line per row; times to the minute. As
-    JSON: a list of all its rows, with every column.
+    JSON: `print_json`.
 
     Columns are as wide as what they hold; the last one is cut by no terminal.
     """
     if as_json:
-        typer.echo(frame.to_json(orient="records", date_format="iso"))
+        print_json(frame)
         return
     cells = {
         heading: [
@@ -71,6 +71,11 @@ def print_table(frame: pd.DataFrame, columns: Mapping[str, str], *, as_json: boo
     padded = [[text.ljust(max(map(len, texts))) for text in texts] for texts in cells.values()]
     for line in zip(*padded, strict=True):
         typer.echo("  ".join(line).rstrip())
+
+
+def print_json(frame: pd.DataFrame) -> None:
+    """Print all rows of a frame as a JSON list, with every column."""
+    typer.echo(frame.to_json(orient="records", date_format="iso"))
 
 
 def command(name: str) -> str:

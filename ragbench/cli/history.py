@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragbench.cli.console import clean_errors, print_table
+from ragbench.cli.console import clean_errors, print_json, print_table
 from ragbench.cli.help import Commands, with_options
 from ragbench.cli.options import AtLeast0, Database, Json
 from ragbench.errors import printable
@@ -47,17 +47,19 @@ def _newest(
         from ragbench.service import history
 
         runs = history(series=series, client=client, limit=limit, database=database)
-    if runs.empty and not as_json:
+    if as_json:
+        print_json(runs)
+        return
+    if runs.empty:
         typer.echo("No run is recorded yet. `ragbench history import results/` adds earlier ones.")
         return
-    shown = runs.assign(
+    runs = runs.assign(
         run=runs["run"].str[:10],
         configuration=runs["configuration"].mask(runs["configuration"] == runs["series"], ""),
         passed=runs.apply(_passed, axis=1),
     )
     headings = {name: name for name in ("series", "configuration", "passed", "changed")}
-    columns = {"run": "run", "made_at": "made (UTC)", **headings}
-    print_table(runs if as_json else shown, columns, as_json=as_json)
+    print_table(runs, {"run": "run", "made_at": "made (UTC)", **headings})
 
 
 history_app.callback()(with_options(_newest))
@@ -75,13 +77,16 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
     from ragbench.service import WATCHED, run_of
 
     row, scores, _ = run_of(run, database)
-    hidden = "versions parameters categories case_set epoch content".split()
-    for name, value in row.items() if not as_json else ():
-        if name not in hidden and value not in (None, ""):
-            typer.echo(f"{name + ':':18}{value}")
     first = {name: rank for rank, name in enumerate(WATCHED)}
     scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
-    _print_means(scores, {"measure": "measure"}, as_json=as_json)
+    if as_json:
+        print_json(scores)
+        return
+    hidden = "versions parameters categories case_set epoch content".split()
+    for name, value in row.items():
+        if name not in hidden and value not in (None, ""):
+            typer.echo(f"{name + ':':18}{value}")
+    _print_means(scores, {"measure": "measure"})
 
 
 @history_app.register()
@@ -105,7 +110,10 @@ def compare(
     from ragbench.service import compare_runs
 
     table = compare_runs(before, after, measures=measure or (), database=database)
-    typer.echo(table.to_json(orient="records") if as_json else table.to_string(index=False))
+    if as_json:
+        print_json(table)
+    else:
+        typer.echo(table.to_string(index=False))
 
 
 @history_app.register()
@@ -139,7 +147,7 @@ def trend(
     ]
     runs["made_at"] = runs["made_at"].map(str)
     if as_json:
-        print_table(runs, {}, as_json=True)
+        print_json(runs)
         return
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
@@ -184,13 +192,8 @@ def _passed(run: pd.Series) -> str:
     return f"{word} {counts}".strip()
 
 
-def _print_means(
-    scores: pd.DataFrame, first: dict[str, str], *, as_json: bool = False, **others: str
-) -> None:
+def _print_means(scores: pd.DataFrame, first: dict[str, str], **others: str) -> None:
     """Print means with their intervals, between other columns."""
-    if as_json:
-        print_table(scores, {}, as_json=True)
-        return
     from ragbench.statistics.frames import with_interval
 
     means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
