@@ -80,7 +80,7 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
     first = {name: rank for rank, name in enumerate(WATCHED)}
     scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
     if as_json:
-        print_json(scores)
+        print_json(scores.drop(columns=["rank", "case_values"]))  # packed values of questions
         return
     hidden = "versions parameters categories case_set epoch content".split()
     for name, value in row.items():

@@ -94,3 +94,15 @@ def test_every_table_is_printed_as_json_too(
     rows = json.loads(done.stdout)
     assert isinstance(rows, list)
     assert len(rows) == {"history": 12, "key list": 1, "history trend nDCG@10": 12}.get(command, 0)
+
+
+def test_runs_are_shown_and_compared_as_json(tmp_path: Path) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    results = Path(__file__).parents[2] / "results" / "quickstart"
+    runner.invoke(app, ["history", "import", str(results), "--database", database])
+    listed_runs = runner.invoke(app, ["history", "--json", "--database", database])
+    ids = [row["run"] for row in json.loads(listed_runs.stdout)[:2]]
+    for command in (["show", ids[0]], ["compare", *ids]):
+        done = runner.invoke(app, ["history", *command, "--json", "--database", database])
+        assert done.exit_code == 0, done.output
+        assert "nDCG@10" in {row["measure"] for row in json.loads(done.stdout)}
