@@ -646,6 +646,11 @@ def test_a_maximum_cost_with_an_unpriced_judge_names_the_next_step(
     assert "no price for openai:mine" in shown
 
 
+SERVICE_OPTIONS = (
+    "--test-set tests.json --docs docs service.toml --output mine --perspective retrieval,answer"
+).split()
+
+
 def write_service(place: Path, url: str) -> None:
     body = '[http]\nurl = "{}/ask"\nbody = {{question = "{{query}}"}}\n'
     (place / "service.toml").write_text(body.format(url))
@@ -677,16 +682,7 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
 
     server = loopback(reply)
     write_service(place, server.url)
-    options = [
-        "--test-set",
-        "tests.json",
-        "--docs",
-        "docs",
-        "service.toml",
-        "--output",
-        "mine",
-    ]
-    options += ["--perspective", "retrieval,answer"]
+    options = SERVICE_OPTIONS
     process = subprocess.Popen([sys.executable, "-m", "ragbench", "eval", *options], cwd=place)
     kept = place / "results" / "eval" / "mine" / "journal.jsonl"
     until = time.monotonic() + 60
@@ -740,17 +736,7 @@ def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_k
 ) -> None:
     server = loopback(lambda request: wire.Answered({"answer": "x" * 3_000, "contexts": []}))
     write_service(place, server.url)
-    options = [
-        "--test-set",
-        "tests.json",
-        "--docs",
-        "docs",
-        "service.toml",
-        "--output",
-        "mine",
-        "--perspective",
-        "retrieval,answer",
-    ]
+    options = SERVICE_OPTIONS
     full = limited(place, 5_000, *options)
     assert full.returncode == 2, full.stderr
     assert "Traceback" not in full.stderr

@@ -205,6 +205,16 @@ def test_a_part_that_is_switched_off_leaves_the_overall(cased: Call, root: Path)
     assert without == pytest.approx((40 * semantic + 20 + 20 * grounded) / 80, abs=1e-6)
 
 
+def judge_at(url: str, llm_environment: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "PROVIDER": "openai",
+        "OPENAI_MODEL": "m",
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_KEY": "sk-0",
+    }.items():
+        llm_environment.setenv(f"RAG_EVAL_{name}", value)
+
+
 @pytest.fixture
 def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
     """A judge that finds two claims in every answer; the second is supported where the answer does
@@ -235,13 +245,7 @@ def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
         )
 
     server = loopback(reply)
-    for name, value in {
-        "PROVIDER": "openai",
-        "OPENAI_MODEL": "m",
-        "OPENAI_BASE_URL": server.url,
-        "OPENAI_API_KEY": "sk-0",
-    }.items():
-        llm_environment.setenv(f"RAG_EVAL_{name}", value)
+    judge_at(server.url, llm_environment)
     return server
 
 
@@ -459,13 +463,7 @@ def test_a_judge_that_answers_nothing_fails_the_run_with_its_first_reason(
     server = loopback(
         lambda asked: wire.Answered({"error": {"message": "no such key"}}, status=401)
     )
-    for name, value in {
-        "PROVIDER": "openai",
-        "OPENAI_MODEL": "m",
-        "OPENAI_BASE_URL": server.url,
-        "OPENAI_API_KEY": "sk-0",
-    }.items():
-        llm_environment.setenv(f"RAG_EVAL_{name}", value)
+    judge_at(server.url, llm_environment)
     done = cased("POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}})
     assert done["status"] == "failed"
     assert "401" in done["message"]
