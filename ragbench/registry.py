@@ -295,8 +295,10 @@ def find_measure(name: str) -> Measure | None:
         if match := pattern.fullmatch(text):
             part = re.search(r"\{\w+\}", family.name)
             assert part is not None
+            # a function of a user, package.module:Attribute, keeps its capitals
+            member = match[1] if ":" in match[1] else match[1].lower()
             named, meaning = (
-                words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning)
+                words.replace(part[0], member) for words in (family.name, family.meaning)
             )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
     return next(

@@ -131,3 +131,8 @@ def test_statistics_take_a_measure_in_any_case_and_report_its_name() -> None:
     assert within.table["mean"].notna().all()
     with pytest.raises(ConfigError, match="unknown measure 'nDCG@1'; did you mean 'nDCG@10'"):
         rb.compare(frame, other, measures=["nDCG@1"])
+
+
+def test_the_name_of_a_users_function_keeps_its_capitals_and_a_built_in_name_any_case() -> None:
+    assert measure_of("Robust:NO-GOLD").name == "robust:no-gold"
+    assert measure_of("robust:mine.words:Shout").name == "robust:mine.words:Shout"
