@@ -51,6 +51,7 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
         error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
     atexit._run_exitfuncs()  # which processes of multiprocessing leave out
     outcome.send((error, failure))
+    _end(0)  # with what the notebook has started: the sweep may have been killed meanwhile
 
 
 def _end_in_time(job: Job, managers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
@@ -62,9 +63,13 @@ def _end_in_time(job: Job, managers: list[Any], outcome: connection.Connection[A
                 manager.save()
         limit = f"{job.run_timeout:g} s (run_timeout under [sweep])"
         outcome.send((f"the run did not end within {limit} and was stopped", None))
+    _end(75)
+
+
+def _end(status: int) -> None:
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
-    os._exit(75)
+    os._exit(status)
 
 
 def load_papermill() -> Any:

@@ -294,6 +294,23 @@ def test_a_run_past_its_time_is_killed_and_its_notebook_has_what_it_printed(
     assert notebook.cells[-1].outputs[-1].ename == "RunStopped"
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for a process in /proc")
+def test_a_run_that_has_ended_leaves_nothing_alive_where_the_sweep_can_no_longer_kill_it(
+    tmp_path: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        sys.modules[LocalExecutor.__module__], "_kill", lambda process: process.join()
+    )
+    begin = "import subprocess\nprint('pid', subprocess.Popen(['sleep', '900']).pid)"
+    assert run(LocalExecutor([], side_by_side=1), "a", begin).error == ""
+    printed = nbformat.read(tmp_path / "a" / "a.ipynb", as_version=4).cells[-1].outputs[0].text
+    process = Path("/proc") / printed.split()[1]
+    until = time.monotonic() + 60
+    while process.is_dir() and ") Z" not in (process / "stat").read_text():
+        assert time.monotonic() < until, "what the notebook has started lives on"
+        time.sleep(0.02)
+
+
 def test_the_end_of_a_process_is_reported_with_its_cause(
     tmp_path: Path, run: Callable[..., Outcome]
 ) -> None:
