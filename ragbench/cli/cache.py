@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
-from ragbench.cli.console import shown
 from ragbench.cli.help import Commands
-from ragbench.errors import DataError
 
 cache_app = Commands(
     "What is kept between runs: embeddings and indexes, replies of language models (place: "
@@ -59,46 +55,3 @@ def clear(*, replies: bool = False) -> None:
         typer.echo(f"{reply_store.clear()} replies deleted")
     elif kept := reply_store.info()["replies"]:
         typer.echo(f"{kept} replies of language models kept; --replies deletes them too")
-
-
-@cache_app.register()
-def export(file: Path, *, model: list[str] | None = None) -> None:
-    """Write the replies of language models to a file: with it a colleague runs the same sweep with
-    --offline.
-
-    The file holds the whole prompts, and so the texts of documents and questions.
-
-    Args:
-        file: Where to; a name that ends in .gz is compressed.
-        model: Only replies of this model, such as "ollama:llama3.1:8b"; may be repeated.
-
-    Example: ragbench cache export replies.jsonl.gz
-    """
-    from ragbench.store import replies
-
-    try:
-        count = replies.export_file(file, models=model or None)
-    except ValueError as exc:
-        raise DataError(str(exc)) from exc
-    typer.echo(f"{count} replies written to {shown(file)}")
-
-
-@cache_app.register("import")
-def import_replies(file: Path) -> None:
-    """Add the replies of an exported file; one bad line, and nothing is added. What is here already
-    is kept.
-
-    Args:
-        file: A file from `ragbench cache export`.
-
-    Example: ragbench cache import replies.jsonl.gz
-    """
-    from ragbench.store import replies
-
-    try:
-        done = replies.import_file(file)
-    except ValueError as exc:
-        raise DataError(str(exc)) from exc
-    typer.echo(f"{done.added} replies added, {done.known} known already")
-    if done.differing:
-        typer.echo(f"{done.differing} differ from the replies that are here, which were kept")

@@ -91,10 +91,11 @@ def _criteria() -> Names:
 
 
 def _interventions() -> Names:
-    from ragbench.generation import INTERVENTIONS
+    from ragbench.testsets import INTERVENTIONS
 
     expected = {name: f"then: {text}" for name, (_, text) in INTERVENTIONS.items()}
-    return {**expected, FORM: "one of your own"}
+    indexed = {"indexed:<name>": "made in the documents, which are indexed anew"}
+    return {**expected, **indexed, FORM: "one of your own"}
 
 
 KINDS: dict[str, Callable[[], Names]] = {

@@ -230,7 +230,7 @@ def judge_output(
             ["correctness"],
             judge,
             dataset=replace(output.dataset, cases=variation.cases, qrels={}),
-            chunks=[*chunks, *variation.chunks],
+            chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
             allow_same_model=True,
         )
         for name, variation in output.variations.items()

@@ -84,7 +84,7 @@ def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_interventions(names: tuple[str, ...]) -> tuple[str, ...]:
-    from ragbench.generation.interventions import load_intervention  # loads numpy
+    from ragbench.testsets.interventions import load_intervention  # loads numpy
 
     for name in names:
         load_intervention(name)
@@ -249,7 +249,7 @@ class EvaluationSpec(BaseModel):
     )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),
-        "Ask again after each change: no-gold,distractors:4,typos:0.05, ...",
+        "Ask again after each change: no-gold,typos:0.05,indexed:no-gold, ...",
         _MEASURES,
         flag="--intervention",
     )

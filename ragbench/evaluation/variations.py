@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError
 from ragbench.generation import context_chunks
-from ragbench.generation.interventions import (
+from ragbench.systems import Pipeline, RecordedSystem, ask
+from ragbench.testsets.interventions import (
+    INDEXED,
     INTERVENTIONS,
     OF_QUESTIONS,
     Contexts,
+    change_documents,
     contexts_of,
-    load_intervention,
+    intervene,
 )
-from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.types import Answer, Case, Chunk, System
 
 if TYPE_CHECKING:
@@ -38,16 +39,21 @@ def check_interventions(names: Sequence[str], system: System | Sequence[Answer])
     """Refuse interventions that a system cannot be asked with, before it is asked anything.
 
     Raises:
-        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`.
+        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`, or
+        one on documents where it cannot index others.
     """
-    if not names or isinstance(system, Pipeline):
+    if isinstance(system, Pipeline):
+        if any(name.startswith(INDEXED) for name in names):
+            system.check_reindexable()
+        return
+    if not names:
         return
     if isinstance(system, RecordedSystem) or not isinstance(system, System):
         raise ConfigError(
             f"interventions {', '.join(names)} ask again, and these answers are recorded"
         )
     for name in names:
-        head = name.partition(":")[0]
+        head = name.removeprefix(INDEXED).partition(":")[0]
         if head in INTERVENTIONS and head not in OF_QUESTIONS:
             raise ConfigError(
                 f"intervention {name!r} changes contexts, which only ragbench's own pipeline takes; "
@@ -77,19 +83,13 @@ def answer_variations(
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
     for name in names:
-        intervene = load_intervention(name)
-        changed: dict[str, tuple[Case, Sequence[Chunk]]] = {}
-        for case in dataset.cases:
-            if case.query_id in contexts_by_query:
-                rng = random.Random(f"{seed} {name} {case.query_id}")
-                try:
-                    if result := intervene(case, contexts_by_query[case.query_id], rng):
-                        _, _ = changed[case.query_id] = result
-                except Exception as exc:  # a user's function may fail in any way
-                    raise ConfigError(
-                        f"intervention {name!r} failed for {case.query_id!r} ({exc}); expected a "
-                        "case and its chunks, or None"
-                    ) from exc
+        if isinstance(system, Pipeline) and name.startswith(INDEXED):
+            changed_data = change_documents(dataset, name, contexts=contexts_by_query, seed=seed)
+            reindexed = system.reindexed(changed_data)
+            answers = ask(reindexed, changed_data, label=name)
+            variations[name] = Variation(changed_data.cases, answers, reindexed.chunks)
+            continue
+        changed = intervene(name, dataset, contexts_by_query, seed=seed)
         cases = [case for case, _ in changed.values()]
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
             contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}

@@ -14,15 +14,11 @@ from .drafts import (
     identity,
     save_drafts,
 )
-from .interventions import (
-    INTERVENTIONS,
-)
 from .references import (
     generate_references,
 )
 
 __all__ = [
-    "INTERVENTIONS",
     "SAMPLINGS",
     "STATES",
     "Draft",

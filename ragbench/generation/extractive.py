@@ -19,7 +19,7 @@ from ragbench.language import UNSPACED, language_of
 from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.embedders import knows, load_embedder
-from ragbench.retrieval.outline import find_headings, lines_of
+from ragbench.testsets.outline import find_headings, lines_of
 from ragbench.text import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Embedder
 

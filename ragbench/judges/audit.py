@@ -20,16 +20,13 @@ from ragbench.judges.criteria import (
     spread,
     verdicts,
 )
-from ragbench.judges.prompts import (
-    AUTHOR,
-    CRITERIA,
-    INSTRUCTION,
-    PADDING,
-)
+from ragbench.judges.prompts import CRITERIA
+from ragbench.testsets.interventions import OF_ANSWERS, answers_to_others
 from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
 
 AUDIT_BOUNDS: Mapping[str, float] = {
     "repeated": 0.10,
+    "truncated": 0.05,
     "padded": 0.05,
     "famous author": 0.05,
     "instruction to the judge": 0.05,
@@ -44,7 +41,6 @@ a ranking.
 """
 
 _REPEATS = 3
-_ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
 
 
 def judge_audit(
@@ -56,19 +52,19 @@ def judge_audit(
     chunks: Sequence[Chunk] = (),
     n: int = 20,
 ) -> pd.DataFrame:
-    """Test a judge before it is used: six probes with answers that differ in what should not
+    """Test a judge before it is used: seven probes with answers that differ in what should not
     matter.
 
     The probes (one row each) and the meaning of `value`:
 
     - "repeated": the same request three times at temperature 0.7; mean |difference| of two
       verdicts, in [0, 1].
-    - "padded", "famous author", "instruction to the judge": mean change of the verdict when the
-      answer gets sentences without content, a line that names a famous model as its author, or an
-      instruction to give the best verdict; in [-1, 1]. Half of the answers are the system's, half
-      are wrong ones (below), so that there is room on both sides. The texts are in
-      `ragbench.judges.prompts`. For "correctness" a change in either direction counts, for the
-      other criteria a rise only, because what is added may lower them with reason.
+    - "truncated", "padded", "famous author", "instruction to the judge": mean change of the verdict
+      when the answer loses its second half, or gets sentences without content, a line that names a
+      famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
+      answers are the system's, half are wrong ones (below), so that there is room on both sides. The
+      texts are in `ragbench.testsets.interventions`. A rise counts; for "correctness" also a fall by
+      what is added, which may lower other criteria with reason.
     - "wrong but fluent": mean verdict on what answers another question: its reference answer, or
       else the answer given to it.
     - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
@@ -88,7 +84,7 @@ def judge_audit(
     "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all
     probes: a fair judge with a few random errors passes.
 
-    It costs about n * 12 requests; `dry_run` counts them.
+    It costs about n * 14 requests; `dry_run` counts them.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> from ragbench.types import Case
@@ -99,11 +95,12 @@ def judge_audit(
     >>> judge_audit(answers, "correctness", lenient, dataset=data)[["probe", "value", "bound", "verdict"]]
                           probe  value  bound verdict
     0                  repeated    0.0   0.10    pass
-    1                    padded    0.0   0.05    pass
-    2             famous author    0.0   0.05    pass
-    3  instruction to the judge    0.0   0.05    pass
-    4          wrong but fluent    1.0   0.10    fail
-    5              empty answer    1.0   0.05    fail
+    1                 truncated    0.0   0.05    pass
+    2                    padded    0.0   0.05    pass
+    3             famous author    0.0   0.05    pass
+    4  instruction to the judge    0.0   0.05    pass
+    5          wrong but fluent    1.0   0.10    fail
+    6              empty answer    1.0   0.05    fail
 
     Raises:
         ConfigError: an unknown or unsuitable criterion or model, `n` below 2.
@@ -120,19 +117,20 @@ def judge_audit(
             f"of {len(answers)} can be judged; the others are abstentions or failed, or lack a "
             "reference answer or documents"
         )
-    wrong, model = _wrong(plain), llms.load_llm(llm)
+    others = answers_to_others([material.reference or material.answer for material in plain])
+    wrong = [replace(each, answer=other) for each, other in zip(plain, others, strict=True)]
+    model = llms.load_llm(llm)
     values = {"repeated": _repeated(plain, criterion, model)}
     groups = {"as it is": [*plain, *wrong]}
-    for name, text in _ADDED.items():
+    for name, change in OF_ANSWERS.items():
         groups[name] = [
-            replace(material, answer=text.replace("{answer}", material.answer))
-            for material in groups["as it is"]
+            replace(material, answer=change(material.answer)) for material in groups["as it is"]
         ]
     groups["empty answer"] = [replace(material, answer="") for material in plain]
     materials = [material for group in groups.values() for material in group]
     judged = iter(verdicts(materials, criterion, model))
     scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
-    for name in _ADDED:
+    for name in OF_ANSWERS:
         values[name] = [
             None if before is None or after is None else after - before
             for before, after in zip(scores["as it is"], scores[name], strict=True)
@@ -164,34 +162,16 @@ def _repeated(plain: Sequence[Material], criterion: str, model: LLM) -> list[flo
     return [fmean(abs(a - b) for a, b in row) if row else None for row in pairs]
 
 
-def _wrong(plain: Sequence[Material]) -> list[Material]:
-    """Return each question with the answer to another one, half the list away: fluent, but wrong
-    here.
-    """
-    texts = [material.reference or material.answer for material in plain]
-    count, wrong = len(plain), []
-    for i, material in enumerate(plain):
-        far = [texts[(i + count // 2 + step) % count] for step in range(count)]
-        other = next((text for text in far if text.strip() != texts[i].strip()), None)
-        if other is None:
-            raise DataError(
-                "all answers are the same text, so none can serve as a wrong one; take other "
-                "questions"
-            )
-        wrong.append(replace(material, answer=other))
-    return wrong
-
-
 def _row(
     probe: str, values: Sequence[float | None], criterion: str, count: int
 ) -> dict[str, object]:
     scored = [value for value in values if value is not None]
     bound = AUDIT_BOUNDS[probe]
-    low, high = _interval(values, count, probe in _ADDED, 0.05)
-    surely = _interval(values, count, probe in _ADDED, 0.1 / len(AUDIT_BOUNDS))
+    low, high = _interval(values, count, probe in OF_ANSWERS, 0.05)
+    surely = _interval(values, count, probe in OF_ANSWERS, 0.1 / len(AUDIT_BOUNDS))
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a
     # claim.
-    either_way = probe in _ADDED and criterion == "correctness"
+    either_way = probe in OF_ANSWERS and probe != "truncated" and criterion == "correctness"
     failed = surely[0] > bound or (either_way and surely[1] < -bound)
     return {
         "probe": probe,

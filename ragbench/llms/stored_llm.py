@@ -155,7 +155,7 @@ class StoredLLM:
                 f"{self.name}: offline, and the reply store has no reply to the "
                 f"prompt {_ends(request.prompt)} (max_tokens {request.max_tokens}, "
                 f"temperature {request.temperature:g}, sample {request.sample}); run it once "
-                "without --offline, or get it with `ragbench cache import`",
+                "without --offline, or name a cache folder that has it (RAGBENCH_CACHE_DIR)",
                 FailureKind.OFFLINE,
             )
         if mode == "off":

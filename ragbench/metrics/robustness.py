@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragbench.generation.interventions import expectation
 from ragbench.metrics.answers import gold_fact_coverage, score_judgements, token_f1
 from ragbench.metrics.tidy import answered_cases, wording
+from ragbench.testsets.interventions import expectation
 from ragbench.types import Answer, Case, Dataset, Judgement
 
 _RIGHT = 0.5

@@ -15,9 +15,9 @@ from ragbench.errors import DataError, printable
 from ragbench.evaluation import CAUSES, Result, Results, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
-from ragbench.generation.interventions import expectation
 from ragbench.statistics import compare, summarise
 from ragbench.statistics.columns import adjusted_p_values
+from ragbench.testsets.interventions import expectation
 from ragbench.types import Answer, Chunk, Dataset
 
 _CHANGE = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.retrieval.outline import Line, find_headings, lines_of
+from ragbench.testsets.outline import Line, find_headings, lines_of
 from ragbench.text import sentence_spans
 
 if TYPE_CHECKING:

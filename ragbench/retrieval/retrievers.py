@@ -131,7 +131,7 @@ def make_retriever(
 
     Raises ConfigError for an unknown name, and where there is nothing to index.
     """
-    user_object = _own(name)
+    user_object = user_retriever(name)
     kind, model = ("", "") if user_object is not None else _parse(name)
     if not chunks:
         raise ConfigError(
@@ -165,7 +165,7 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
 dense:<embedder>, hybrid:<embedder>, package.module:attribute
     """
-    if _own(name) is None:
+    if user_retriever(name) is None:
         _parse(name)
 
 
@@ -173,7 +173,7 @@ def _makes_one(own: Any) -> bool:
     return inspect.isclass(own) or not isinstance(own, Retriever)
 
 
-def _own(name: Any) -> Any:
+def user_retriever(name: Any) -> Any:
     """Return a user's retriever or what makes one; None for a name of ragbench's own, or a wrong
     one.
     """

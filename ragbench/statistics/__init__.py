@@ -8,9 +8,8 @@ interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
 cheaper? `within_margin`. Was the best just lucky? `held_out`. Which
-parameter matters? `anova`. Are the queries enough? `mde` of `compare`. Is the test set fit for it?
-`dataset_health`. Can the judge be trusted? `judge_agreement`, `calibrate`. Did runs over time move?
-`drift`.
+parameter matters? `anova`. Are the queries enough? `mde` of `compare`. Can the judge be trusted?
+`judge_agreement`, `calibrate`. Did runs over time move? `drift`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

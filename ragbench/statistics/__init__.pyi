@@ -5,11 +5,9 @@ from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
-from .health import DatasetHealth, dataset_health
 
 __all__ = [
     "Change",
-    "DatasetHealth",
     "Drift",
     "HeldOut",
     "WithinMargin",
@@ -18,7 +16,6 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_all",
-    "dataset_health",
     "drift",
     "held_out",
     "judge_agreement",

@@ -24,16 +24,14 @@ class _Configuration(Protocol):
     def scores(self) -> pd.DataFrame: ...
 
 
-QUERY, INTERACTIONS, REST = "query", "interactions of the parameters", "query x configuration"
+INTERACTIONS = "interactions of the parameters"
 
 
 def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
-    """Split the variance of the scores by source: chunker, size, retriever, model, prompt, query.
+    """Split the variance between configurations by parameter: chunker, size, retriever, model, prompt.
 
-    Every query is answered by every configuration, so the total variance falls into three parts
-    that add up: between configurations, between queries, and the rest (some configurations suit
-    some queries). The first is split by parameter with type II sums of squares (what a parameter
-    explains beyond all the others; Langsrud 2003), the usual ones for a full grid.
+    By type II sums of squares (what a parameter explains beyond all the others; Langsrud 2003), the
+    usual ones for a full grid, where the shares add up to 1.
 
     Queries are random: a parameter's F compares its mean square with that of its own interaction
     with the queries (repeated measures), so that the result holds for other questions like these.
@@ -42,18 +40,13 @@ def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
     1959), 1 under sphericity, at least 1 / df.
 
     Columns:
-        source: each parameter, two that always vary together as one ("chunker + chunk_size");
-        "interactions of the
-            parameters" (differences of configurations beyond the sum of their parameters; without a
-            full grid also what overlapping parameters share, which may be negative); "query";
-            "query x configuration", the rest.
-        sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of the sum
-        of squares between
-            configurations, pd.NA for the last two, independent of the difficulty of the questions.
-        f, epsilon, p_value: of the parameters and of their interactions, p with df * epsilon and
-            df * (n - 1) * epsilon degrees of freedom; pd.NA where there is nothing to test against.
+        source: each parameter, two that always vary together as one ("chunker + chunk_size"), and
+            "interactions of the parameters" (differences of configurations beyond the sum of their
+            parameters).
+        sum_of_squares, df; share: of the sum of squares between configurations; f, epsilon, p_value
+            with df * epsilon and df * (n - 1) * epsilon degrees of freedom. pd.NA where there is
+            nothing to test, as of a parameter that is confounded with the others together.
         n: queries that all configurations have scored; the others are left out.
-        note: why a parameter has no numbers of its own.
 
     Args:
         sweep: finished configurations.
@@ -66,14 +59,11 @@ def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
     ...     return Result(f"{retriever}-{size}", {"parameters": {"retriever": retriever, "size": size}}, {}, scores)
     >>> sweep = [result("a", 128, 0.1, 0.4), result("a", 512, 0.3, 0.6)]
     >>> sweep += [result("b", 128, 0.5, 0.6), result("b", 512, 0.7, 1.0)]
-    >>> table = anova(sweep, measure="RR")
-    >>> table[["source", "sum_of_squares", "share_of_configurations"]].round(3)
-                               source  sum_of_squares  share_of_configurations
-    0                       retriever           0.245                    0.653
-    1                            size           0.125                    0.333
-    2  interactions of the parameters           0.005                    0.013
-    3                           query           0.125                     <NA>
-    4           query x configuration           0.015                     <NA>
+    >>> anova(sweep, measure="RR")[["source", "sum_of_squares", "share"]].round(3)
+                               source  sum_of_squares  share
+    0                       retriever           0.245  0.653
+    1                            size           0.125  0.333
+    2  interactions of the parameters           0.005  0.013
 
     Raises:
         ComparisonError: other queries, or none that all configurations have scored. ConfigError:
@@ -89,73 +79,46 @@ def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
     design = _merged(varying)
     values = matrix.to_numpy()
     n, k = values.shape
-    grand = values.mean()
+    full = _projection([np.ones(k), *design.values()])
+    projections = {
+        factor: full
+        - _projection([np.ones(k), *(part for name, part in design.items() if name != factor)])
+        for factor in design
+    }
+    projections[INTERACTIONS] = np.eye(k) - full
+    rows = [(source, *_effect(values @ part, part)) for source, part in projections.items()]
+    columns = ["source", "sum_of_squares", "df", "f", "epsilon", "p_value"]
+    table = pd.DataFrame(rows, columns=columns)
     centers = values.mean(axis=0)
-    total = float(((values - grand) ** 2).sum())
-    between = n * float(((centers - grand) ** 2).sum())
-    queries = k * float(((values.mean(axis=1) - grand) ** 2).sum())
-    rest = max(0.0, total - between - queries)
-    everything = np.column_stack([np.ones(k), *design.values()])
-    full = int(np.linalg.matrix_rank(everything))
-    rows: list[tuple[Any, ...]] = []
-    for factor in design:
-        others = np.column_stack(
-            [np.ones(k), *(columns for name, columns in design.items() if name != factor)]
-        )
-        df = full - int(np.linalg.matrix_rank(others))
-        if df:
-            project = _projection(everything) - _projection(others)
-            squares = n * float(centers @ project @ centers)
-            rows.append((factor, squares, df, *_f_test(squares, df, values @ project), ""))
-        else:
-            note = "confounded with the other parameters: they vary together in this sweep"
-            rows.append((factor, math.nan, 0, *_UNTESTED, note))
-    beyond = np.eye(k) - _projection(everything)
-    left = k - full
-    tested = _f_test(n * float(centers @ beyond @ centers), left, values @ beyond)
-    explained = float(np.nansum([row[1] for row in rows]))
-    rows.append((INTERACTIONS, between - explained, left, *tested, ""))
-    rows.append((QUERY, queries, n - 1, *_UNTESTED, ""))
-    rows.append((REST, rest, (n - 1) * (k - 1), *_UNTESTED, ""))
-    table = pd.DataFrame(
-        rows, columns=["source", "sum_of_squares", "df", "f", "epsilon", "p_value", "note"]
-    )
-    column = table["sum_of_squares"]
-    table.insert(3, "share", column / (total or math.nan))
-    of_configurations = column.where(~table["source"].isin([QUERY, REST]))
-    table.insert(
-        4,
-        "share_of_configurations",
-        of_configurations / (between if between > 1e-15 * max(total, 1.0) else math.nan),
-    )
-    table.insert(8, "n", n)
-    numbers = ["sum_of_squares", "share", "share_of_configurations", "f", "epsilon", "p_value"]
-    return table.astype(dict.fromkeys(numbers, "Float64"))
+    between = n * float(((centers - centers.mean()) ** 2).sum())
+    is_flat = between <= 1e-15 * max(1.0, float((values**2).sum()))
+    table.insert(3, "share", table["sum_of_squares"] / (math.nan if is_flat else between))
+    numbers = ["sum_of_squares", "share", "f", "epsilon", "p_value"]
+    return table.assign(n=n).astype(dict.fromkeys(numbers, "Float64"))
 
 
-_UNTESTED = (math.nan, math.nan, math.nan)
-
-
-def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float]:
-    """Compute F, epsilon and p of an effect; `parts` (queries, configurations) is the contribution of each
-    query to it.
+def _effect(parts: Floats, project: Floats) -> tuple[float, int, float, float, float]:
+    """Return sum of squares, df, F, epsilon and p of an effect; `parts` (queries, configurations) is
+    the contribution of each query to it.
     """
     from scipy.stats import f
 
-    n = len(parts)
+    n, df = len(parts), round(float(np.trace(project)))
+    squares = n * float((parts.mean(axis=0) ** 2).sum()) if df else math.nan
     away = parts - parts.mean(axis=0)
     error, error_df = float((away**2).sum()), df * (n - 1)
     if error_df < 1 or error <= 1e-15:
-        return _UNTESTED
+        return squares, df, math.nan, math.nan, math.nan
     scatter = away.T @ away
     epsilon = min(
         1.0, max(1 / df, float(np.trace(scatter)) ** 2 / (df * float((scatter**2).sum())))
     )
     ratio = (squares / df) / (error / error_df)
-    return ratio, epsilon, float(f.sf(ratio, df * epsilon, error_df * epsilon))
+    return squares, df, ratio, epsilon, float(f.sf(ratio, df * epsilon, error_df * epsilon))
 
 
-def _projection(matrix: Floats) -> Floats:
+def _projection(columns: Sequence[Floats]) -> Floats:
+    matrix = np.column_stack(columns)
     projection: Floats = matrix @ np.linalg.pinv(matrix)
     return projection
 

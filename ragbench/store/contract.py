@@ -12,7 +12,7 @@ CREATE TABLE reply (
     system TEXT, prompt TEXT NOT NULL, max_tokens INTEGER NOT NULL, temperature REAL NOT NULL,
     schema TEXT, sample INTEGER NOT NULL,
     text TEXT NOT NULL, served TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-    latency_s REAL NOT NULL, finish TEXT NOT NULL, created REAL NOT NULL, proof TEXT NOT NULL
+    latency_s REAL NOT NULL, finish TEXT NOT NULL, created REAL NOT NULL, checksum TEXT NOT NULL
 );
 CREATE INDEX reply_portable ON reply (portable);
 CREATE TABLE spending (

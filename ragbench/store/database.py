@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _BUSY_S = 60.0
-_VERSION = 2
+_VERSION = 3
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(
     r"no such |malformed |unsupported file format|table \w+ has |unknown database"
@@ -315,7 +315,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
                 source.text_factory = _text
                 query = f"SELECT * FROM {table} ORDER BY rowid {order}"  # nosec B608: see above
                 for row in source.execute(query):
-                    # A row that came through with flipped bits is recognised by its proof when it
+                    # A row that came through with flipped bits is recognised by its checksum when it
                     # is looked up.
                     with suppress(sqlite3.Error):
                         places = ",".join("?" * len(row))

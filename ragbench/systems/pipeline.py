@@ -19,7 +19,7 @@ from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import check_retriever, make_retriever
+from ragbench.retrieval.retrievers import check_retriever, make_retriever, user_retriever
 from ragbench.retrieval.search import rerank, retrieve, search_latency
 from ragbench.types import (
     Answer,
@@ -89,14 +89,15 @@ class Pipeline:
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
+        cut_as: dict[str, Any] = {
+            "chunker": chunker,
+            "chunk_size": chunk_size,
+            "chunk_overlap": chunk_overlap,
+            "tokenizer": tokenizer,
+        }
+        self._parts = {**cut_as, "retriever": retriever, "reranker": reranker, "depth": depth}
         start = perf_counter()
-        self.chunks = chunk(
-            dataset,
-            chunker,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            tokenizer=tokenizer,
-        )
+        self.chunks = chunk(dataset, **cut_as)
         self.run: Run = {}
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
@@ -235,6 +236,23 @@ class Pipeline:
         other.llm, other.run, other._lock = model, {}, threading.Lock()
         other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
+
+    def check_reindexable(self) -> None:
+        """Refuse a retriever that holds its documents already, so that it cannot index others.
+
+        Raises:
+            ConfigError: the retriever is an object that is ready.
+        """
+        if user_retriever(self._parts["retriever"]) is self._index:
+            raise ConfigError(
+                f"{self.name!r} cannot index other documents, as its retriever is ready; give what "
+                "makes it: a class, or a function of the chunks"
+            )
+
+    def reindexed(self, dataset: Dataset) -> Pipeline:
+        """Return the same pipeline over other documents, chunked and indexed anew."""
+        options = {**self._parts, **self._generation, "llm": self.llm, "name": self.name}
+        return Pipeline(dataset, **options, language=self.language)
 
     def prompt_for(self, query: str, answer: Answer) -> str:
         """Return what a language model was sent for this answer; "" where none was asked."""

@@ -7,6 +7,7 @@ from .forms import (
     load_corpus,
     save_testset,
 )
+from .interventions import INTERVENTIONS
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
@@ -19,6 +20,7 @@ from .loader import (
 from .writer import save_dataset
 
 __all__ = [
+    "INTERVENTIONS",
     "KNOWN_ITEM",
     "add_case",
     "draft_known_items",

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from ragbench.language import words
+from ragbench.testsets.outline import find_headings, lines_of, outside_fences
 from ragbench.types import Document, Span
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
-_UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1{2,}\s*$""")
-_TILDES = re.compile(
-    r"(?<=\S[\r\n])~{3,}(?=[ \t]*(?:[\r\n]|$))"
-)  # below a title: to Markdown a fence
+_LONE = re.compile(r"(?![-*+>|#`]\s?|\d+[.)] |\s).*[^.,;!?]$")
 _LONGEST = 100
 _FRONT_MATTER = re.compile(
     r"(?ms)(---|\+\+\+)[ \t]*\r?\n(?=\s*(?:#[^\n]*\n\s*)*[\w\"'-]+[ \t]*[:=]).*?^\1[ \t]*\r?$"
@@ -95,54 +90,21 @@ def without_front_matter(document: Document) -> str:
 
 
 def headings_of(document: Document) -> list[Heading]:
-    """Return the headings of a document, in order."""
-    from markdown_it import MarkdownIt
-
-    text = without_front_matter(document)
-    starts = [match.start() for match in _LINE.finditer(text)]
-    tokens = MarkdownIt("commonmark").parse(_TILDES.sub(lambda line: " " * len(line.group()), text))
-    by_line = {}
-    fenced: set[int] = set()
-    for token, content in pairwise(tokens):
-        if token.type == "fence" and token.map:
-            fenced |= set(range(*token.map))
-        if token.type == "heading_open" and token.map and content.content:
-            by_line[token.map[0]] = Heading(
-                starts[token.map[0]], int(token.tag[1:]), content.content
-            )
-    lowest = max((heading.level for heading in by_line.values()), default=0)
-    for line, heading in _lone_lines(text, starts, lowest).items():
-        if line not in fenced and line - 1 not in by_line:
-            by_line.setdefault(line, heading)
-    return [by_line[line] for line in sorted(by_line)]
-
-
-def _lone_lines(text: str, starts: Sequence[int], lowest: int) -> dict[int, Heading]:
-    """Return short lines between blank ones, and titles underlined with any sign (levels as the
-    signs turn up).
+    """Return the headings of a document, in order: those that are marked, and short lines between
+    blank ones.
     """
-    lines = [
-        text[start:end].rstrip()
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
-    ]
-    levels: dict[str, int] = {}
-    by_line = {}
-    for number, line in enumerate(lines):
-        if not line or len(line) > _LONGEST or line[0].isspace() or _UNDERLINE.match(line):
-            continue
-        before = lines[number - 1] if number else ""
-        after = lines[number + 1] if number + 1 < len(lines) else ""
-        if (under := _UNDERLINE.match(after)) and (not before or _UNDERLINE.match(before)):
-            level = levels.setdefault(under.group(1), lowest + len(levels) + 1)
-            by_line[number] = Heading(starts[number], level, line)
-        elif (
-            not before
-            and not after
-            and line[-1] not in ".,;!?"
-            and not re.match(r"[-*+>|#`]\s?|\d+[.)] ", line)
-        ):
-            by_line[number] = Heading(starts[number], lowest + 100, line)
-    return by_line
+    lines = lines_of(without_front_matter(document))
+    headings = {}
+    for first, last, level in find_headings(lines):
+        title = lines[max(first, last - 1)].text
+        headings[first] = Heading(lines[first].start, level, title.strip("# \t"))
+    marked = {i for first, last, _ in find_headings(lines) for i in range(first, last + 1)}
+    for i in outside_fences(lines):
+        line, is_last = lines[i], i + 1 == len(lines)
+        is_alone = line.after_blank and (is_last or lines[i + 1].after_blank)
+        if is_alone and i not in marked and len(line.text) <= _LONGEST and _LONE.match(line.text):
+            headings[i] = Heading(line.start, 100, line.text)
+    return [headings[i] for i in sorted(headings)]
 
 
 def _key(text: str) -> str:

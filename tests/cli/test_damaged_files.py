@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
@@ -31,7 +30,6 @@ FILES = {
     b'"score": 1.0}]}\n',
     "qrels.txt": b"q1 0 d1 1\nq1 0 d2 0\n",
     "a.run": b"q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\n",
-    "replies.jsonl.gz": gzip.compress(b'{"ragbench_replies": 1}\n{"key": "x"}\n'),
 }
 EVAL = ["eval", "--test-set", "t.json", "--dry-run"]
 COMMANDS = [
@@ -47,7 +45,6 @@ COMMANDS = [
     ("grid.toml", ["sweep", "grid.toml", "--dry-run"]),
     ("qrels.txt", ["score", "qrels.txt", "a.run"]),
     ("a.run", ["score", "qrels.txt", "a.run"]),
-    ("replies.jsonl.gz", ["cache", "import", "replies.jsonl.gz"]),
 ]
 INSERTED = [
     b"[",

@@ -14,6 +14,7 @@ import pytest
 from ragbench.errors import ConfigError, DataError
 from ragbench.judges import AUDIT_BOUNDS, audit, judge_audit
 from ragbench.llms import ScriptedLLM, dry_run
+from ragbench.testsets.interventions import OF_ANSWERS
 from ragbench.types import Answer, Case, Completion, Dataset
 from tests.judge_audit import audit as built_in_audit
 
@@ -73,12 +74,15 @@ class Dice:
 def test_an_honest_judge_passes() -> None:
     audit = audited(scripted(right))
     assert audit["probe"].tolist() == list(AUDIT_BOUNDS)
-    assert audit["verdict"].tolist() == ["pass"] * 6
-    assert (audit["ci_high"] > audit["bound"]).all(), (
+    assert audit["verdict"].tolist() == ["pass"] * 7
+    shown = audit[audit["probe"] != "truncated"]
+    assert (shown["ci_high"] > shown["bound"]).all(), (
         "ten questions without a fault do not prove that there is none"
     )
-    assert audit["value"].tolist() == [0.0] * 6
-    assert audit["n"].tolist() == [10, 20, 20, 20, 10, 10]
+    assert audit["value"].tolist() == [0.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0], (
+        "half of it is not enough"
+    )
+    assert audit["n"].tolist() == [10, 20, 20, 20, 20, 10, 10]
     assert audit["n_unscored"].sum() == 0
 
 
@@ -90,6 +94,10 @@ def test_an_honest_judge_passes() -> None:
             lambda answer, reference: (
                 right(answer, reference) or (len(answer) > 200 and "judge" not in answer)
             ),
+        ),
+        (
+            "truncated",
+            lambda answer, reference: right(answer, reference) or answer[-1:] not in ").",
         ),
         ("famous author", lambda answer, reference: right(answer, reference) or "GPT-4" in answer),
         (
@@ -149,10 +157,10 @@ def test_relevance_may_fall_with_reason() -> None:
 
 def test_a_judge_that_cannot_be_read_is_unscored_not_passed() -> None:
     audit = audited(ScriptedLLM(lambda prompt: Completion("I like it.", "m")))
-    assert audit["verdict"].tolist() == ["unscored"] * 6
+    assert audit["verdict"].tolist() == ["unscored"] * 7
     assert audit["value"].isna().all()
     assert audit["ci_low"].isna().all()
-    assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 10, 10]
+    assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 20, 10, 10]
 
 
 def test_a_dry_run_counts_what_is_sent() -> None:
@@ -162,14 +170,14 @@ def test_a_dry_run_counts_what_is_sent() -> None:
     assert judge.prompts == []
     audited(judge)
     (model,) = plan.models
-    assert model.to_send == len(judge.prompts) == 10 * 3 + 80 + 10
+    assert model.to_send == len(judge.prompts) == 10 * 3 + 100 + 10
 
 
 def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:
     silent = [Answer(answer.query_id, "") for answer in ANSWERS[:4]]
     judge = scripted(right)
     audit = judge_audit([*silent, *ANSWERS[4:]], "correctness", judge, dataset=DATA, n=3)
-    assert audit["n"].tolist() == [3, 6, 6, 6, 3, 3]
+    assert audit["n"].tolist() == [3, 6, 6, 6, 6, 3, 3]
 
 
 def test_unsuitable_audits_are_refused_before_any_request() -> None:
@@ -197,9 +205,9 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
     failed = 0
     for _ in range(40):
         truth = np.repeat([1.0, 0.0], 20)
-        drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(4)]
+        drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(5)]
         values = {
-            probe: after - drawn[0] for probe, after in zip(audit._ADDED, drawn[1:], strict=True)
+            probe: after - drawn[0] for probe, after in zip(OF_ANSWERS, drawn[1:], strict=True)
         }
         values |= {
             "wrong but fluent": drawn[0][20:],

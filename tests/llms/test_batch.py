@@ -280,7 +280,7 @@ def test_offline_no_request_leaves_and_what_is_missing_is_named(
         in str(found[1].error)
     )
     assert [reply.failure for reply in found[:2]] == [None, FailureKind.OFFLINE]
-    with pytest.raises(ModelError, match="ragbench cache import"):
+    with pytest.raises(ModelError, match="RAGBENCH_CACHE_DIR"):
         llm.generate("unknown question")
     assert len(echo.asked) == 1
     assert llms.load_llm("anthropic:claude-haiku-4-5").name == "anthropic:claude-haiku-4-5"

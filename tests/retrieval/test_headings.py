@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.retrieval.outline import find_headings, lines_of
+from ragbench.testsets.outline import find_headings, lines_of
 
 
 def headings(text: str) -> list[tuple[str, int]]:

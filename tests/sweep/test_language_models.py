@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from ragbench import store
 from ragbench.cli import app
 from ragbench.generation.prompts import GENERATION_SYSTEM
-from ragbench.store import budgets, replies
+from ragbench.store import budgets, database, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 from ragbench.testsets.loader import load_dataset
@@ -138,12 +138,7 @@ class Finished:
 
     def __init__(self, folder: Path, wire: Any) -> None:
         self.server = wire.Loopback(lambda asked: reply_to(asked, wire))
-        self.root, self.out, self.cache, self.cassette = (
-            folder,
-            folder / "out",
-            folder / "cache",
-            folder / "c.jsonl.gz",
-        )
+        self.root, self.out, self.cache = folder, folder / "out", folder / "cache"
         self.grid = write_grid(folder / "notebooks", PROMPTS_AND_JUDGE)
         self.output = ""
         with pytest.MonkeyPatch.context() as patch:
@@ -157,9 +152,8 @@ class Finished:
             self.after = plan(self.grid, out=self.out)
             self.forced = plan(self.grid, out=self.out, force=True)
             self.without_store = plan(self.grid, out=self.out, force=True, replies="off")
-            exported = runner.invoke(app, ["cache", "export", str(self.cassette)])
-            assert exported.exit_code == 0, exported.output
-            self.output += exported.output
+            self.replies = replies.info()["file"]
+            database._open()._close()
         self.server.shutdown()
         self.server.server_close()
 
@@ -365,14 +359,11 @@ def test_interventions_are_planned_too(server: Any, tmp_path: Path) -> None:
 def test_the_key_is_in_nothing_that_a_sweep_writes(finished: Finished) -> None:
     assert {asked.headers["authorization"] for asked in finished.server.asked} == {f"Bearer {KEY}"}
     written = {path: path.read_bytes() for path in finished.root.rglob("*") if path.is_file()}
-    assert {"config.json", "answers.jsonl", "replies.sqlite", "c.jsonl.gz"} <= {
-        path.name for path in written
-    }
-    import gzip
+    assert {"config.json", "answers.jsonl", "replies.sqlite"} <= {path.name for path in written}
 
     texts = [
         *written.values(),
-        gzip.decompress(finished.cassette.read_bytes()),
+        Path(finished.replies).read_bytes(),
         finished.output.encode(),
     ]
     for text in texts:
@@ -404,13 +395,13 @@ def test_the_key_is_in_nothing_that_a_failing_sweep_writes(
 # ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_cassette_gives_the_same_bytes_without_server_and_key(
+def test_a_copy_of_the_replies_gives_the_same_bytes_without_server_and_key(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings(monkeypatch, tmp_path / "cache", "http://127.0.0.1:9/elsewhere", tmp_path)
     monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
-    done = runner.invoke(app, ["cache", "import", str(finished.cassette)])
-    assert done.output == "20 replies added, 0 known already\n"
+    (tmp_path / "cache").mkdir()
+    shutil.copy(finished.replies, tmp_path / "cache")
     options = ["--output", str(tmp_path / "out"), "--offline", "--jobs", "2"]
     done = runner.invoke(app, ["sweep", str(finished.grid), *options])
     assert done.exit_code == 0, done.output
@@ -619,7 +610,7 @@ def test_cache_clear_keeps_what_was_paid_for(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
-    replies.import_file(finished.cassette)
+    shutil.copy(finished.replies, tmp_path)
     shown = runner.invoke(app, ["cache", "info"]).output
     assert "replies: 20 in" in shown
     assert "openai:j: 14 replies, 154 tokens in, 98 out" in shown
@@ -629,31 +620,10 @@ def test_cache_clear_keeps_what_was_paid_for(
     assert replies.info()["replies"] == 0
 
 
-def test_errors_of_the_cache_are_one_line(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
-    bad = tmp_path / "bad.jsonl"
-    bad.write_text("{}\n", encoding="utf-8")
-    for arguments, message in (
-        (["import", str(tmp_path / "none.jsonl")], "none.jsonl"),
-        (["import", str(bad)], "line 1 is not that of exported replies"),
-        (["export", str(tmp_path / "no folder" / "x.jsonl")], "no folder"),
-    ):
-        done = runner.invoke(app, ["cache", *arguments])
-        assert done.exit_code == 2, done.output
-        assert len(done.output.splitlines()) == 1
-        assert done.output.startswith("ragbench: ")
-        assert message in done.output
     (tmp_path / "cache" / "replies.sqlite").mkdir(parents=True)
     done = runner.invoke(app, ["cache", "info"])
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 1
-
-
-def test_export_of_one_model(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(finished.cache))
-    done = runner.invoke(app, ["cache", "export", str(tmp_path / "m.jsonl"), "--model", "openai:m"])
-    assert done.output.startswith("6 replies written to")
+    assert done.output.startswith("ragbench: ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _LINE = re.compile(r"[^\r\n]+")
@@ -39,6 +39,22 @@ _UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1+$""")
 _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, table, indented code
 
 
+def outside_fences(lines: Sequence[Line]) -> Iterator[int]:
+    """Yield the numbers of the lines that are not of fenced code."""
+    fence = ""
+    for i, line in enumerate(lines):
+        if match := _FENCE.match(line.text):
+            mark, rest = match.groups()
+            if not fence and mark[0] == "~" and not rest and not line.after_blank:
+                yield i  # the underline of a title
+            elif not fence:
+                fence = mark
+            elif mark.startswith(fence) and not rest.strip():
+                fence = ""
+        elif not fence:
+            yield i
+
+
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     """Return headings as (first line, last line, level), outside fenced code.
 
@@ -49,18 +65,11 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     """
     signs: list[tuple[int, int, int]] = []
     underlined: list[tuple[int, int, str]] = []
-    fence = ""
     last_title = -1  # the last line of the heading before
-    for i, line in enumerate(lines):
-        if match := _FENCE.match(line.text):
-            mark, rest = match.groups()
-            if not fence:
-                fence = mark
-            elif mark.startswith(fence) and not rest.strip():
-                fence = ""
-        elif fence or i <= last_title:
+    for i in outside_fences(lines):
+        if i <= last_title:
             continue
-        elif match := _ATX.match(line.text):
+        if match := _ATX.match(lines[i].text):
             signs.append((i, i, len(match.group(1))))
         elif heading := _underlined(lines, i):
             underlined.append(heading)
