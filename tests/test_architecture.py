@@ -206,23 +206,23 @@ def test_files_import_each_other_in_no_circle() -> None:
 
 BUDGET = {  # thousands of code tokens of each room; they may only fall
     "(root)": 12.7,
-    "cli": 14.3,
+    "cli": 14.2,
     "datasets": 13.3,
     "evaluation": 34.6,
-    "generation": 11.6,
+    "generation": 8.5,
     "judges": 6.0,
     "labelling": 6.7,
     "llms": 12.8,
     "metrics": 34.9,
     "report": 18.8,
-    "retrieval": 18.1,
+    "retrieval": 17.6,
     "service": 31.5,  # cases and documents in the database, sessions, the guard
-    "statistics": 13.8,
-    "store": 8.1,
+    "statistics": 13.2,
+    "store": 7.1,
     "sweep": 18.2,
     "systems": 21.5,
     "testing": 4.7,
-    "testsets": 19.0,
+    "testsets": 23.6,  # with interventions and outlines, which rooms above share
 }
 _NOT_CODE = {
     tokenize.COMMENT,

@@ -180,7 +180,7 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_dataset", 7),
         ("rb.load_dataset('pydoc')", 9),
         ("rb.compare", 15),
-        ("rb.chunk", 20),
+        ("rb.chunk", 21),
         ("rb.retrieve", 23),
         ("rb.load_llm", 26),
     ],

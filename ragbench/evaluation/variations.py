@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataWarning
 from ragbench.generation import context_chunks
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.testsets.interventions import (
@@ -105,5 +106,12 @@ def answer_variations(
         pairs = zip(cases, answers, strict=True)
         variations[name] = Variation(
             cases, [replace(answer, query_id=case.query_id) for case, answer in pairs]
+        )
+    if unused := [name for name, variation in variations.items() if not variation.cases]:
+        warnings.warn(
+            f"{', '.join(unused)}: applies to no question; a swap, for example, needs gold facts that "
+            "are numbers or names",
+            DataWarning,
+            stacklevel=2,
         )
     return variations

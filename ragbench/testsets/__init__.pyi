@@ -7,7 +7,7 @@ from .forms import (
     load_corpus,
     save_testset,
 )
-from .interventions import INTERVENTIONS
+from .interventions import INTERVENTIONS, change_documents
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
@@ -23,6 +23,7 @@ __all__ = [
     "INTERVENTIONS",
     "KNOWN_ITEM",
     "add_case",
+    "change_documents",
     "draft_known_items",
     "load_corpus",
     "load_dataset",

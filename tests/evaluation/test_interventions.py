@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ragbench as rb
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.llms import ScriptedLLM
 from ragbench.llms.reply_text import NO_ANSWER
@@ -294,4 +294,15 @@ def test_an_index_that_is_ready_cannot_take_other_documents() -> None:
             FunctionSystem(faultless_answer),
             perspectives="answer",
             interventions="indexed:no-gold",
+        )
+
+
+def test_an_intervention_that_applies_to_no_question_is_named() -> None:
+    data = dataclasses.replace(
+        dataset(), cases=[Case("q", "Why?", evidence=(Span("h0", 0, 10),))], qrels={}
+    )
+    pipeline = Pipeline(data, "bm25", chunker="document")
+    with pytest.warns(DataWarning, match="indexed:swap-number: applies to no question"):
+        rb.evaluate(
+            data, pipeline, perspectives="answer", interventions="no-gold,indexed:swap-number"
         )
