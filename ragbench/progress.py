@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import shutil
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -95,6 +97,8 @@ class Progress:
 
     def _show(self, line: str) -> None:
         self._is_shown = True
+        if file := os.environ.get("RAGBENCH_PROGRESS"):
+            Path(file).write_text(line, encoding="utf-8")
         if _in_jupyter():
             from IPython.display import display
 
@@ -116,7 +120,8 @@ def progress_bar(
     """Show a line after two seconds, which leaves nothing behind; a log and a notebook that papermill
     runs have none.
 
-    It shows on a terminal and in Jupyter. None as the total is one that is not known.
+    It shows on a terminal and in Jupyter, and is the content of the file that RAGBENCH_PROGRESS names
+    (a job's, which a server shows). None as the total is one that is not known.
 
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)

@@ -369,9 +369,7 @@ def test_the_notebook_makes_a_test_set(
 def test_the_notebook_writes_reference_answers(
     server: Any, unanswered: Path, tmp_path: Path, executed: Executed
 ) -> None:
-    shown, figures = executed(
-        "reference_answers", tmp_path, dataset="set", llm="openai:m", max_queries=5
-    )
+    shown, figures = executed("reference_answers", tmp_path, dataset="set", llm="openai:m", limit=5)
     assert figures == 1
     assert "**5 of 5** reference answers were written by `openai:m`" in shown
     path = unanswered / "answers.jsonl"

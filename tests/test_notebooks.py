@@ -167,7 +167,7 @@ def execute(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]
 def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """evaluate.ipynb run by papermill from a folder that is not the project, with its files kept."""
     folder = tmp_path_factory.mktemp("by hand")
-    options = ["-p", "chunk_size", "128", "-p", "retriever", "bm25", "-p", "max_queries", "12"]
+    options = ["-p", "chunk_size", "128", "-p", "retriever", "bm25", "-p", "limit", "12"]
     words = (
         "def answer_words(case, answer, contexts):\n    return min(1.0, "
         "len(answer.text.split()) / 100)\n"
@@ -267,7 +267,7 @@ def test_evaluate_shows_no_nan_and_no_path_of_the_machine(by_hand: Path) -> None
 def test_evaluate_without_a_results_dir_writes_nothing(
     tmp_path: Path, execute_notebook: Execute
 ) -> None:
-    parameters = {"retriever": "bm25", "chunker": "document", "max_queries": 3}
+    parameters = {"retriever": "bm25", "chunker": "document", "limit": 3}
     execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
     outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
     assert outputs

@@ -48,7 +48,7 @@ def answers_command(
         data, folder = labelled_folder(dataset, split, output or "", create=not requests.dry_run)
         written_by = ("none", "model") if replace else ("none",)
         queries = references.choose_queries(
-            data, query_ids=query or (), max_queries=limit, written_by=written_by
+            data, query_ids=query or (), limit=limit, written_by=written_by
         )
         typer.echo(
             f"{len(queries)} of {len(data.cases)} queries get a reference answer by {model.name}."

@@ -250,7 +250,7 @@ def load_results(folder: str | Path) -> Results:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same "
                 f"questions: {len(difference)} are in one of them only "
-                f"({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
+                f"({', '.join(sorted(difference)[:3])}); use the same limit and split for all"
             )
     return results
 

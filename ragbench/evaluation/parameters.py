@@ -58,7 +58,6 @@ _MINIMUM = {
     "chunk_overlap": 0,
     "depth": 1,
     "k": 1,
-    "max_queries": 0,
     "max_context_tokens": 0,
     "max_tokens": 1,
     "temperature": 0,

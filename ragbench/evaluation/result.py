@@ -297,6 +297,8 @@ class Result(Decisions):
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         return self.questions[_QUESTION].join(wide, on="query_id")
 
+    to_pandas = to_frame
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.to_frame().to_dict("records"))
 

@@ -28,7 +28,7 @@ def choose_queries(
     dataset: Dataset,
     *,
     query_ids: Sequence[str] = (),
-    max_queries: int = 0,
+    limit: int = 0,
     written_by: Sequence[str] = ("none",),
 ) -> list[str]:
     """Return the queries that a reference answer can be written for, in the order of the dataset.
@@ -36,7 +36,7 @@ def choose_queries(
     Unanswerable queries and those without a relevant document in the corpus are always left out.
 
     Args:
-        query_ids: only these; empty means all. max_queries: only the first N of them; 0 means all.
+        query_ids: only these; empty means all. limit: only the first N of them; 0 means all.
         written_by: origins of the present reference answer to include: "none" (there is none),
         "model", "person".
 
@@ -52,7 +52,7 @@ def choose_queries(
         and reference_origin(case) in written_by
         and _relevant(dataset, case)
     ]
-    return chosen[:max_queries] if max_queries else chosen
+    return chosen[:limit] if limit else chosen
 
 
 def reference_sources(

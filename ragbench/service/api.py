@@ -105,6 +105,8 @@ def delete_dataset(session: Runner, name: str) -> None:
         items.export(session)
     else:
         path = session.folder.testset(name)
+        if path.parent == session.folder.path:
+            raise HTTPException(409, f"{path.name} is not removed by requests; delete the file")
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, unknown
 from ragbench.files import write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.testsets.cases import case_line, entry_of_case
@@ -57,8 +57,9 @@ class Folder:
         return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Return name -> path, by name."""
+        """Return name -> path, by name; the test set that `ragbench init` wrote is one of them."""
         paths = [*sorted((self.path / "testsets").glob("*")), *self.sent.glob(f"{CASES}.jsonl")]
+        paths += self.path.glob("tests.yaml")
         return {
             testset_name(path): path
             for path in paths
@@ -69,8 +70,8 @@ class Folder:
 
     def testset(self, name: str) -> Path:
         """Return the path of a test set; 404 without one of this name."""
-        if (path := self.testsets().get(name)) is None:
-            raise HTTPException(404, f"there is no dataset {name!r}")
+        if (path := (paths := self.testsets()).get(name)) is None:
+            raise HTTPException(404, unknown("dataset", name, paths))
         return path
 
     def new_testset(self, name: str) -> Path:
@@ -90,15 +91,18 @@ class Folder:
         """Return what `ragbench eval` takes: a file of systems/, or a retriever of
         ragbench's own pipeline.
         """
-        for folder in (self.path, self.root):
-            for suffix in (".toml", ".jsonl"):
-                path = folder / "systems" / f"{name or 'default'}{suffix}"
-                if re.fullmatch(NAME, name or "default") and path.is_file() and self.holds(path):
-                    return str(path)
+        paths = {
+            path.stem: path
+            for suffix in (".jsonl", ".toml")
+            for folder in (self.root, self.path)
+            for path in sorted((folder / "systems").glob(f"*{suffix}"))
+            if re.fullmatch(NAME, path.name) and self.holds(path)
+        }
+        if path := paths.get(name or "default"):
+            return str(path)
         if name and name not in RETRIEVERS:
-            raise HTTPException(
-                404, f"there is no system {name!r}; expected a file systems/{name}.toml or .jsonl"
-            )
+            text = unknown("system", name, [*paths, *RETRIEVERS])
+            raise HTTPException(404, f"{text}; expected a file systems/{name}.toml or .jsonl")
         return name or "bm25"
 
     def holds(self, path: Path) -> bool:

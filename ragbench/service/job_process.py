@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.service.job_queue import place_of
+from ragbench.service.job_queue import place_of, progress_of
 from ragbench.service.tables import series_of
 
 
@@ -54,6 +54,7 @@ def run_command(
         result.parent.mkdir(parents=True, exist_ok=True)
         command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+        environment["RAGBENCH_PROGRESS"] = str(progress_of(result))
     ours, theirs = os.pipe()
     end, killed = time.monotonic() + (timeout_s or float("inf")), ""
     with tempfile.TemporaryFile() as printed:
@@ -78,6 +79,8 @@ def run_command(
                 child.wait()
             os.close(ours)
             os.close(theirs)
+            if result:
+                progress_of(result).unlink(missing_ok=True)
         printed.seek(0)
         output = printed.read().decode(errors="replace")
     if killed and stop is not None and stop.is_set():

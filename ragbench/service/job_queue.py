@@ -15,7 +15,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,8 +121,9 @@ def jobs(
     """Return the newest jobs, or one.
 
     Each has id, client_id, state, due_at, ended_at, attempts, exit_code, output, series, command,
-    run. `state` is waiting, running, done, failed or cancelled; `run` is the id of the run that it
-    recorded, or "".
+    run, progress. `state` is waiting, running, done, failed or cancelled; `run` is the id of the run
+    that it recorded, or ""; `progress` is how far a running evaluation is ("asking: 12 of 48
+    questions").
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -144,6 +145,7 @@ def jobs(
             "series": series_of(row),
             "command": json.loads(row["command"]),
             "run": runs.get(places.get(row["job_id"], ""), ""),
+            "progress": _progress(row),
         }
         for row in rows
     ]
@@ -264,6 +266,18 @@ def place_of(claimed: Mapping[Any, Any]) -> Path:
     owners = filter(None, (claimed["client_id"], series_of(claimed)))
     folders = [re.sub(r"^\.+|[^\w .+-]", _escaped, owner) for owner in owners]  # none leads out
     return Path(claimed["folder"], "results", "eval", *folders, name)
+
+
+def progress_of(result: Path) -> Path:
+    """Return the file in which a running evaluation states how far it is."""
+    return result.with_name(f"{result.name}.progress")
+
+
+def _progress(row: Mapping[Any, Any]) -> str:
+    if row["state"] == "running":
+        with suppress(OSError):
+            return progress_of(place_of(row)).read_text(encoding="utf-8")
+    return ""
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -26,7 +26,7 @@ _RUN = (
     "id client_id series configuration dataset fingerprint made_at passed questions "
     "questions_passed cost_usd seconds"
 ).split()
-_JOB = "id client_id series state due_at ended_at attempts exit_code run".split()
+_JOB = "id client_id series state due_at ended_at attempts exit_code run progress".split()
 
 
 def records(frame: pd.DataFrame) -> list[Json]:

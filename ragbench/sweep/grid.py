@@ -35,7 +35,7 @@ class _Sweep(BaseModel):
     run_timeout: float = Field(default=3600.0, ge=0, allow_inf_nan=False, strict=True)
 
 
-class _File(BaseModel):
+class GridFile(BaseModel):
     """The sections of a grid file."""
 
     model_config = ConfigDict(extra="forbid")
@@ -111,9 +111,9 @@ def _grid_path(path: Path) -> Path:
     return built_in if path.parent == Path() and not path.exists() and built_in.is_file() else path
 
 
-def _checked(path: Path, table: _Table) -> _File:
+def _checked(path: Path, table: _Table) -> GridFile:
     try:
-        return _File.model_validate(table)
+        return GridFile.model_validate(table)
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         keys = error["loc"]
@@ -121,7 +121,7 @@ def _checked(path: Path, table: _Table) -> _File:
         expected = _EXPECTED.get(str(keys[0])) or _EXPECTED.get(str(keys[-1])) or message
         problem = f"{'.'.join(map(str, keys))} is {error['input']!r}: {expected}"
         if error["type"] == "extra_forbidden":
-            names = _File.model_fields if len(keys) == 1 else _Sweep.model_fields
+            names = GridFile.model_fields if len(keys) == 1 else _Sweep.model_fields
             problem = unknown("key", keys[-1], names)
         if path.is_file():
             line = toml_line(path.read_text(encoding="utf-8-sig"), keys)
@@ -129,7 +129,7 @@ def _checked(path: Path, table: _Table) -> _File:
         raise ConfigError(problem) from exc
 
 
-def _grid(path: Path, file: _File) -> Grid:
+def _grid(path: Path, file: GridFile) -> Grid:
     folder, notes = path.resolve().parent, list[str]()
     neighbour = folder / (file.sweep.notebook or "evaluate.ipynb")
     named = file.sweep.notebook or neighbour.is_file()
@@ -153,7 +153,7 @@ def _grid(path: Path, file: _File) -> Grid:
     )
 
 
-def _combinations(file: _File, notebook: Notebook, notes: list[str]) -> list[_Table]:
+def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[_Table]:
     """Return every configuration as the file specifies it, before defaults: the cross product of
     axes, then explicit runs.
     """
@@ -192,7 +192,7 @@ def _combinations(file: _File, notebook: Notebook, notes: list[str]) -> list[_Ta
 
 
 def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
-    if name in _File.model_fields:
+    if name in GridFile.model_fields:
         raise ConfigError(
             f"[axes] holds {name!r}, which is a section; write [[{name}]], or put it above [axes]"
         )
@@ -256,7 +256,7 @@ def _named(
             except (ConfigError, DataError) as exc:
                 raise ConfigError(f"configuration {name}: {exc}") from exc
             runs[name] = parameters
-    for key in ("dataset", "corpus", "split", "max_queries"):
+    for key in ("dataset", "corpus", "split", "limit"):
         values = sorted({str(run[key]) for run in runs.values() if key in run})
         if len(values) > 1:
             raise ConfigError(

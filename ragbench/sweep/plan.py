@@ -122,8 +122,6 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
         for parameters in sorted(asking, key=_retrieval):
             if _retrieval(parameters) != built:
                 built, data = _retrieval(parameters), load_named(parameters, folder)
-                if parameters.get("max_queries"):
-                    data = data.select(list(data.queries)[: parameters["max_queries"]])
                 system = system_of(
                     {name: _from_here(name, parameters[name], folder) for name in parameters}, data
                 )

@@ -44,7 +44,7 @@ RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 
 
 @lru_cache(maxsize=1)
-def _pipeline_options() -> type[BaseModel]:
+def pipeline_options() -> type[BaseModel]:
     """Return the model of a table [pipeline]: the arguments of `Pipeline`, by name."""
     fields: dict[str, Any] = {
         name: (
@@ -202,7 +202,7 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
             system = McpSystem(**options)
             check_llm(options.get("sampling") or "extractive")
         else:
-            pipeline = _pipeline_options()(**options).model_dump()
+            pipeline = pipeline_options()(**options).model_dump()
             check_llm(pipeline["llm"])
             return lambda dataset: Pipeline(dataset, **pipeline)
     except (OptionsError, ValidationError) as exc:

@@ -124,7 +124,7 @@ def test_parameters_that_are_not_plain_data_are_refused(value: object) -> None:
         ({"chunk_size": 64, "chunk_overlap": 64}, "chunk_overlap is 64 with chunk_size 64"),
         ({"chunk_overlap": -1}, "chunk_overlap is -1"),
         ({"k": 10, "depth": 5}, "k is 10 with depth 5"),
-        ({"max_queries": -1}, "max_queries is -1"),
+        ({"limit": -1}, "limit is -1"),
         ({"prompt": "conzise"}, "did you mean 'concise'"),
         ({"prompt": "Say {question}."}, "expected {question} and {context}"),
         ({"llm": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),

@@ -25,13 +25,13 @@ from ragbench.types import Dataset
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
 CONFIGURATIONS = [
-    {"retriever": "bm25", "chunker": "recursive", "chunk_size": 256, "max_queries": 20},
+    {"retriever": "bm25", "chunker": "recursive", "chunk_size": 256, "limit": 20},
     {
         "retriever": "dense:wordllama",
         "chunker": "fixed",
         "chunk_size": 128,
         "k": 3,
-        "max_queries": 10,
+        "limit": 10,
     },
     pytest.param({"retriever": "bm25"}, marks=pytest.mark.simulation, id="whole set"),
 ]
@@ -81,7 +81,8 @@ def test_a_configuration_has_the_same_numbers_everywhere(
 ) -> None:
     notebook = notebook_scores(**configuration)
     own = configuration.copy()
-    data = data.select(list(data.queries)[: own.pop("max_queries", None)])
+    limit = own.pop("limit", 0)
+    data = data.sample(limit) if limit else data
     evaluated = rb.evaluate(data, Pipeline(data, own.pop("retriever"), **own)).scores
     assert differences(notebook, evaluated) == ([], len(notebook)), (
         "evaluate has every number of the notebook"
@@ -126,7 +127,7 @@ def test_every_surface_gives_the_same_numbers(
 def test_a_system_by_http_has_the_same_numbers(
     data: Dataset, loopback: Callable[..., Any], wire: Any, tmp_path: Path
 ) -> None:
-    data = data.select(list(data.queries)[:10])
+    data = data.sample(10)
     pipeline = Pipeline(data, "bm25", k=5)
     text_of = {chunk.chunk_id: chunk for chunk in pipeline.chunks}
 
@@ -145,7 +146,7 @@ def test_a_system_by_http_has_the_same_numbers(
         f'[http]\nurl = "{url}"\nbody = {{ query = "{{query}}" }}\n'
     )
     evaluated = rb.evaluate(data, HttpSystem(url, body={"query": "{query}"})).scores
-    notebook = notebook_scores(system=str(tmp_path / "service.toml"), max_queries=10)
+    notebook = notebook_scores(system=str(tmp_path / "service.toml"), limit=10)
     assert differences(notebook, evaluated) == ([], len(notebook))
 
 

@@ -94,7 +94,7 @@ def test_who_gets_an_answer() -> None:
     )
     assert references.choose_queries(data) == ["none"]
     assert references.choose_queries(data, written_by=["person", "none"]) == ["none", "person"]
-    assert references.choose_queries(data, written_by=["person", "none"], max_queries=1) == ["none"]
+    assert references.choose_queries(data, written_by=["person", "none"], limit=1) == ["none"]
     assert references.choose_queries(data, query_ids=["person"]) == []
     with pytest.raises(ConfigError, match="did you mean 'none'"):
         references.choose_queries(data, query_ids=["nonee"])

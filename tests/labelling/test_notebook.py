@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         parameters = {
             "dataset": "pydoc",
             "split": "test",
-            "max_queries": 8,
+            "limit": 8,
             "chunker": "fixed",
             "chunk_size": size,
         }

@@ -17,6 +17,8 @@ from ragbench.service.job_queue import (
     claim_job,
     complete_job,
     jobs,
+    place_of,
+    progress_of,
     request_job,
 )
 
@@ -89,3 +91,25 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     stop.set()
     with pytest.raises(InterruptedError):
         ran(stop=stop)
+
+
+def test_a_running_evaluation_states_how_far_it_is(tmp_path: Path, database: str) -> None:
+    request_job(COMMAND, series="nightly", folder=tmp_path, database=database)
+    assert [row["progress"] for row in jobs(database=database)] == [""]
+    claimed = claim_job(database, "one", 60)
+    assert claimed is not None
+    [row] = jobs(database=database)
+    assert (row["state"], row["progress"]) == ("running", "")
+    code = (
+        "import os; from pathlib import Path; from ragbench.progress import Progress; "
+        "Progress(48, 'asking', 'questions', 12)._show('asking: 12 of 48 questions'); "
+        "print(Path(os.environ['RAGBENCH_PROGRESS']).read_text())"
+    )
+    program = (sys.executable, "-c", code)
+    _, output, result = run_command(claimed, threading.Event(), program=program)
+    assert output == "asking: 12 of 48 questions\n"
+    assert result == place_of(claimed)
+    file = progress_of(place_of(claimed))
+    assert not file.exists(), "it ends with the process"
+    file.write_text("asking: 13 of 48 questions", encoding="utf-8")
+    assert [row["progress"] for row in jobs(database=database)] == ["asking: 13 of 48 questions"]

@@ -26,7 +26,7 @@ from ragbench.service import add_key
 from ragbench.testsets.loader import load_dataset
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
-GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 15\njudge = "openai:j"\n[axes]\nprompt = {}'
+GRID = '[sweep]\nname = "{}"\n[fixed]\nlimit = 15\njudge = "openai:j"\n[axes]\nprompt = {}'
 KILLING_S, LIMIT_S = (
     40.0,
     150.0,

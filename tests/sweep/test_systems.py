@@ -54,7 +54,7 @@ baseline = {{ system = "my_{tag}_rag:answer" }}
 
 [fixed]
 dataset = {dataset}
-max_queries = {questions}
+limit = {questions}
 chunk_size = 64
 k = 3
 support_model = "lexical"

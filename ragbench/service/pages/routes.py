@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -155,6 +157,18 @@ def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     Following, it is loaded again every few seconds while a job is under way, and has no form that
     this would empty.
     """
+    return _schedules(who, follow=follow)
+
+
+def _schedules(
+    who: Visitor,
+    *,
+    follow: bool = False,
+    status: int = 200,
+    problem: str = "",
+    form: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
+    """Show the schedules, with the form as it was sent and what is wrong with it."""
     jobs, rules = api.list_jobs(who), api.list_alerts(who)
     alerts = raised_alerts(limit=200, database=who.database)
     if who.client is not None:
@@ -163,6 +177,9 @@ def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
     return page(
         who.request,
         "schedules",
+        status,
+        problem=problem,
+        form={**form},
         client=who.client,
         follow=follow,
         busy=busy,
@@ -181,8 +198,10 @@ def start_run(who: Runner, form: FormFields) -> Response:
         body = RunBody.model_validate(
             {name: form.get(name, "") for name in ("dataset", "system", "series")}
         )
+        api.start_run(who, body)
     except ValidationError as exc:
-        problems = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
-        raise HTTPException(422, f"the form cannot be used: {problems}") from exc
-    api.start_run(who, body)
+        problem = "; ".join(f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors())
+        return _schedules(who, status=422, problem=problem, form=form)
+    except HTTPException as exc:
+        return _schedules(who, status=exc.status_code, problem=exc.detail, form=form)
     return RedirectResponse(f"/schedules?{urlencode({'follow': 1, 'client': who.owner})}", 303)

@@ -192,3 +192,16 @@ def test_more_waiting_jobs_than_allowed_are_429(client: TestClient, filled: Call
     filled("POST", f"{API}/runs", {"dataset": "support"}, status=429)
     assert filled("DELETE", f"{API}/jobs/{made[0]['id']}")["state"] == "cancelled"
     filled("POST", f"{API}/runs", {"dataset": "support"}, status=202)
+
+
+def test_the_test_set_of_an_initialised_folder_is_served_and_stays(
+    client: TestClient, root: Path, keys: dict[str, str], call: Call
+) -> None:
+    (root / "tests.yaml").write_text("cases:\n- {id: q1, query: Why?}\n")
+    (root / "clients" / "acme").mkdir(parents=True)
+    [mine] = call("GET", f"{API}/datasets?client=", key="*")
+    assert (mine["name"], mine["questions"]) == ("tests", 1)
+    assert call("GET", f"{API}/datasets") == [], "it is that of the commands"
+    refused = call("DELETE", f"{API}/datasets/tests?client=", key="*", status=409)
+    assert "delete the file" in refused["detail"]
+    assert (root / "tests.yaml").is_file()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
@@ -250,9 +251,27 @@ def test_jobs_are_started_and_schedules_shown(visit: TestClient, root: Path, dat
     assert "Loaded again every 5 seconds" in started
     assert "Start now" not in started
     assert "Europe/Vienna" in started
-    answer = visit.post("/schedules/run", data={"dataset": "../x"})
-    assert answer.status_code == 422
-    assert "The form cannot be used: dataset" in words(answer.text)
+
+
+def test_a_form_that_cannot_be_used_keeps_what_was_typed(visit: TestClient, root: Path) -> None:
+    add_set(root)
+    (folder := root / "clients" / "acme" / "systems").mkdir(parents=True, exist_ok=True)
+    (folder / "chatbot.toml").write_text('[pipeline]\nretriever = "bm25"\n')
+    typed = {"dataset": "support", "system": "chatbott", "series": "my <first> try"}
+    answer = visit.post("/schedules/run", data=typed)
+    assert answer.status_code == 404
+    assert "Unknown system 'chatbott'; did you mean 'chatbot'?" in words(unescape(answer.text))
+    assert 'value="chatbott"' in answer.text
+    assert 'value="my &lt;first&gt; try"' in answer.text
+    assert "<option selected>support</option>" in answer.text
+    for dataset, status, text in (
+        ("suport", 404, "did you mean 'support'"),
+        ("../x", 422, "Dataset:"),
+    ):
+        answer = visit.post("/schedules/run", data={"dataset": dataset})
+        assert answer.status_code == status
+        assert text in words(unescape(answer.text))
+    assert "Nothing runs." in words(visit.get("/schedules").text)
 
 
 def test_an_axis_passes_over_means_that_are_missing() -> None:
