@@ -2,14 +2,15 @@
 
 A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`,
 `scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made,
-`diagnosis.jsonl`, `verdicts.json` and reports for readers. `scores.csv` and `run.trec` have the
-same bytes whenever the numbers are the same.
+`diagnosis.jsonl`, `verdicts.json` and reports for readers. Every time and latency is in
+`timings.json`, so that the others have the same bytes whenever the numbers are the same.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -67,6 +68,8 @@ was stopped.
 SWEEP = "sweep.json"
 """In the folder of a sweep: which result is the baseline."""
 
+_SEARCH = "search_ms"  # the fact that is a time
+
 ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
 
@@ -95,21 +98,29 @@ def save(
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
     found_nothing = sorted(query_id for query_id, ranked in result.run.items() if not ranked)
-    config = {**result.config, "counts": counts, "found_nothing": found_nothing}
+    facts = {**result.facts}
+    config = {**result.config, "facts": facts, "counts": counts, "found_nothing": found_nothing}
+    decided = plain(result.decisions)
+    times = {
+        "seconds": shortened(result.timings),
+        "made_at": config.pop("made_at", ""),
+        _SEARCH: facts.pop(_SEARCH, None),
+        "latency": decided.pop("latency"),
+        "answers": {answer.query_id: dict(answer.latency_ms) for answer in result.answers},
+    }
     texts = {
         "config.json": _json(config),
         "run.trec": run_to_trec(result.run),
-        "answers.jsonl": json_lines(result.answers),
+        "answers.jsonl": json_lines([replace(each, latency_ms={}) for each in result.answers]),
         "judgements.jsonl": json_lines(result.judgements),
         "scores.csv": scores_to_csv(result.scores),
-        "timings.json": _json({"seconds": shortened(result.timings)}),
+        "timings.json": _json(times),
         **views,
     }
     if result.diagnosis is not None:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
     if result.rows:
-        decisions = json.dumps(plain(result.decisions), ensure_ascii=False, allow_nan=False)
-        texts[VERDICTS] = f"{decisions}\n"
+        texts[VERDICTS] = json.dumps(decided, ensure_ascii=False, allow_nan=False) + "\n"
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
         texts[JOURNAL] = (folder / JOURNAL).read_text(
@@ -191,15 +202,29 @@ def load_result(path: str | Path) -> Result:
     diagnosis = None
     if "diagnosis" in counts:
         diagnosis = _diagnosis(path / DIAGNOSIS, config["questions"], counts["diagnosis"])
-    decisions = _read(path / VERDICTS, _DECISIONS.validate_json) if counts.get("rows") else None
+    times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
+    config["made_at"] = times["made_at"]
+    if times[_SEARCH] is not None:
+        config["facts"][_SEARCH] = times[_SEARCH]
+    decisions = None
+    if counts.get("rows"):
+        decisions = _read(
+            path / VERDICTS,
+            lambda text: _DECISIONS.validate_python(
+                {**parse_json(text), "latency": times["latency"]}
+            ),
+        )
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
-        answers=_read(path / "answers.jsonl", lambda text: records_of(text, Answer)),
+        answers=[
+            replace(answer, latency_ms=times["answers"].get(answer.query_id, {}))
+            for answer in _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
+        ],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
-        timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
+        timings=times["seconds"],
         diagnosis=diagnosis,
         **(decisions.decisions if decisions else {}),
     )
@@ -213,6 +238,11 @@ def load_result(path: str | Path) -> Result:
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
+
+
+def _times(times: Any) -> dict[str, Any]:
+    tables = {name: dict(times[name]) for name in ("seconds", "answers")}
+    return {**times, **tables}
 
 
 def load_results(folder: str | Path) -> Results:

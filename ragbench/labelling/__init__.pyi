@@ -3,7 +3,6 @@ from .questions import QuestionWidget
 from .sheet import (
     label_sheet,
     load_labels,
-    progress_table,
     read_sheet,
     save_label,
 )
@@ -17,7 +16,6 @@ __all__ = [
     "choose_items",
     "label_sheet",
     "load_labels",
-    "progress_table",
     "read_sheet",
     "save_label",
 ]

@@ -194,16 +194,6 @@ def _normal(text: str) -> str:
     return " ".join(text.replace("\x00", "").split())[: MAX_CELL // 2]
 
 
-def progress_table(path: str | Path) -> pd.DataFrame:
-    """Count labels by annotator: annotator, picked ("random" or "informative"), labelled, of."""
-    sheet = read_sheet(path)
-    groups = sheet.assign(labelled=sheet["value"].notna()).groupby(
-        ["annotator", "picked"], sort=False
-    )["labelled"]
-    table = groups.agg(labelled="sum", of="size").reset_index()
-    return table.astype({"labelled": int, "of": int})
-
-
 def source_code(name: str) -> str:
     """Return the code of a configuration in a sheet, so that the labeller does not know which it
     is.

@@ -286,6 +286,6 @@ def _made_at(result: Result, folder: Path | None) -> str:
         raise DataError(
             f"{folder.name if folder else result.name}: when it was made is not known, made_at "
             f"is {text!r}; expected "
-            'ISO 8601 such as "made_at": "2026-01-31T02:00:00+00:00" in its config.json'
+            'ISO 8601 such as "made_at": "2026-01-31T02:00:00+00:00" in its timings.json'
         ) from exc
     return timestamp(at if at.tzinfo else at.astimezone())

@@ -118,16 +118,14 @@ def joined_labels(judgements: Judgements, human: Human) -> tuple[pd.DataFrame, p
 
 SCALES = {
     "nominal": ("accuracy", "kappa", "ac1"),
-    "ordinal": ("accuracy", "kappa", "kappa_quadratic", "spearman", "ac1"),
-    "interval": ("spearman",),
+    "ordinal": ("accuracy", "kappa", "kappa_quadratic", "ac1"),
 }
-"""The statistics of each scale of measurement: categories; ordered levels; numbers."""
+"""The statistics of each scale of measurement: categories; ordered levels."""
 
 LEVELS = {"nominal": (0.0, 1.0), "ordinal": (0.0, 0.25, 0.5, 0.75, 1.0)}
 """The labels of a scale."""
 
 N_RESAMPLES = 2000
-_BLOCK = 4_000_000  # numbers held at once; 32 MB
 
 
 class _Pairs(NamedTuple):
@@ -149,10 +147,8 @@ def judge_agreement(
       the fraction of equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance
       agreement; `ac1` of Gwet (2008), which does not collapse where nearly all labels are the same,
       as kappa does.
-    - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these,
-      `kappa_quadratic` (Cohen 1968, disagreement weighted by the squared distance), and `spearman`
-      of the values as they are.
-    - "interval" (any number): `spearman`.
+    - "ordinal" (all others; a value counts as the nearest of 0, 0.25, ..., 1): these, and
+      `kappa_quadratic` (Cohen 1968, disagreement weighted by the squared distance).
 
     All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds
     (`between`): "judge-human" pairs the judge with each label of each person; "human-human" pairs
@@ -196,7 +192,7 @@ def judge_agreement(
     _, labels = joined_labels(judgements, human)
     rows = []
     for criterion, part in labels.groupby("criterion", sort=False):
-        scales = [name for name, levels in LEVELS.items() if part["human"].isin(levels).all()]
+        is_binary = part["human"].isin(LEVELS["nominal"]).all()
         both = part[part["judge"].notna()]
         sides = {"judge-human": both[["judge", "human", "query_id"]].to_numpy(dtype=object)}
         answers = part.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
@@ -209,7 +205,7 @@ def judge_agreement(
                 about = {
                     "criterion": criterion,
                     "between": between,
-                    "scale": [*scales, "interval"][0],
+                    "scale": "nominal" if is_binary else "ordinal",
                 }
                 first, second, queries = values.T
                 pairs = _Pairs(first.astype(float), second.astype(float), pd.factorize(queries)[0])
@@ -257,8 +253,6 @@ def _note(name: str, value: float, n: int, n_queries: int, defined: float) -> st
     if not n:
         return "no answer has both values"
     if not math.isfinite(value):
-        if name == "spearman":
-            return "one side gives every answer the same value, so there is no order to agree on"
         return (
             "both sides give every answer the same value, so agreement is undefined beyond chance"
         )
@@ -282,24 +276,14 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
     cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
     per_query = np.zeros((draws.shape[1], k * k))
     np.add.at(per_query, (pairs.query, cell), 1.0)
-    blocks = []
-    step = max(1, _BLOCK // max(k * k, len(first)))
-    for start in range(0, len(draws), step):
-        part = draws[start : start + step]
-        block = {}
-        if scale != "interval":
-            tables = (part @ per_query).reshape(-1, k, k)
-            rates = tables / tables.sum(axis=(1, 2), keepdims=True)
-            squares = (values[:, None] - values[None, :]) ** 2
-            block["accuracy"] = np.trace(rates, axis1=1, axis2=2)
-            block["kappa"] = _kappa(rates, 1.0 - np.eye(k))
-            block["kappa_quadratic"] = _kappa(rates, squares)
-            block["ac1"] = _ac1(rates, len(LEVELS[scale]))
-        if scale != "nominal":
-            weights = part[:, pairs.query]
-            block["spearman"] = _spearman(pairs, weights)
-        blocks.append(block)
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    tables = (draws @ per_query).reshape(-1, k, k)
+    rates = tables / tables.sum(axis=(1, 2), keepdims=True)
+    return {
+        "accuracy": np.trace(rates, axis1=1, axis2=2),
+        "kappa": _kappa(rates, 1.0 - np.eye(k)),
+        "kappa_quadratic": _kappa(rates, (values[:, None] - values[None, :]) ** 2),
+        "ac1": _ac1(rates, len(LEVELS[scale])),
+    }
 
 
 def _on_scale(pairs: _Pairs, scale: str) -> tuple[Floats, Floats]:
@@ -307,9 +291,7 @@ def _on_scale(pairs: _Pairs, scale: str) -> tuple[Floats, Floats]:
     first, second = pairs[:2]
     if scale == "nominal":
         return np.floor(first + 0.5), np.floor(second + 0.5)
-    if scale == "ordinal":
-        return np.ceil(4 * first - 0.5) / 4, np.ceil(4 * second - 0.5) / 4
-    return first, second
+    return np.ceil(4 * first - 0.5) / 4, np.ceil(4 * second - 0.5) / 4
 
 
 def _right(pairs: _Pairs, scale: str) -> Floats | None:
@@ -339,21 +321,3 @@ def _ac1(rates: Floats, categories: int) -> Floats:
     by_chance = (q * (1 - q)).sum(axis=1) / (categories - 1)
     agreement: Floats = (np.trace(rates, axis1=1, axis2=2) - by_chance) / (1 - by_chance)
     return agreement
-
-
-def _spearman(pairs: _Pairs, weights: Floats) -> Floats:
-    ranks = []
-    for side in (pairs.first, pairs.second):
-        values, member = np.unique(side, return_inverse=True)
-        counts = np.zeros((len(weights), len(values)))
-        np.add.at(counts.T, member, weights.T)
-        # of tied values the middle one
-        ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, member])
-    total = weights.sum(axis=1, keepdims=True)
-    x, y = (rank - (weights * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
-    return _correlation(*((weights * product).sum(axis=1) for product in (x * y, x * x, y * y)))
-
-
-def _correlation(joint: Floats, a: Floats, b: Floats) -> Floats:
-    a, b = (np.where(side > 1e-9, side, math.nan) for side in (a, b))
-    return np.asarray(joint / np.sqrt(a * b))

@@ -237,11 +237,16 @@ def tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
+            cell |= {"id": tags[0]} if "id" in cell else {}
         if {*tags} & {"injected-parameters", "parameters"}:  # results are on the first screen
             cell["metadata"] |= {
                 "jupyter": {"source_hidden": True},
                 "transient": {"remove_source": True},
             }
+    for part in (notebook, *notebook["cells"]):  # times are in timings.json alone
+        part["metadata"].pop("execution", None)
+        for name in ("start_time", "end_time", "duration"):
+            part["metadata"].get("papermill", {}).pop(name, None)
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:

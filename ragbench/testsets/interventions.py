@@ -69,7 +69,8 @@ class Contexts:
 Changed = tuple[Case, Sequence[Chunk]]
 Intervention = Callable[[Case, Contexts, random.Random], "Changed | None"]
 _STALE = "~stale"
-_Edits = dict[tuple[str, int, int], str]  # document and characters -> the text in their place
+_Edit = tuple[tuple[str, int, int], str]  # document and characters, and the text in their place
+_Edits = dict[tuple[str, int, int], str]
 
 
 def gold_only(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -248,10 +249,11 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
     Raises:
         DataError: all are the same text.
     """
-    n, others = len(texts), []
+    others = []
     for i, text in enumerate(texts):
-        far = [texts[(i + n // 2 + step) % n] for step in range(n)]
-        other = next((other for other in far if other.strip() != text.strip()), None)
+        far = (i + len(texts) // 2) % len(texts)
+        rotated = (*texts[far:], *texts[:far])
+        other = next((other for other in rotated if other.strip() != text.strip()), None)
         if other is None:
             raise DataError(
                 "all answers are the same text, so none can serve as a wrong one; take other "
@@ -366,11 +368,9 @@ def change_documents(
         ConfigError: an intervention that changes no document, or leaves none.
     """
     if contexts is None:
-        gold = {case.query_id: _gold(dataset, case, 1) for case in dataset.cases if case.answerable}
-        contexts = {
-            query_id: Contexts(chunks, gold=chunks, others=dataset.cases)
-            for query_id, chunks in gold.items()
-        }
+        k = len(dataset.corpus)
+        gold = {case.query_id: _gold(dataset, case, k) for case in dataset.cases}
+        contexts = contexts_of(dataset, gold, (), k)
     name = INDEXED + name.removeprefix(INDEXED)
     edits: _Edits = {}
     more: dict[str, Document] = {}
@@ -413,7 +413,7 @@ def _edits(dataset: Dataset, case: Case, chunks: Sequence[Chunk], contexts: Cont
     return edits
 
 
-def _clash(one: tuple[tuple[str, int, int], str], two: tuple[tuple[str, int, int], str]) -> bool:
+def _clash(one: _Edit, two: _Edit) -> bool:
     """Return True if two edits change the same characters in different ways."""
     ((doc_id, start, end), text), ((other, first, last), new) = one, two
     overlap = doc_id == other and ((start < last and first < end) or (start, end) == (first, last))

@@ -361,17 +361,13 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     assert load_result(saved(tmp_path / "other")).diagnosis is None
 
 
-def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_numbers_give_the_same_bytes_but_for_the_times(tmp_path: Path) -> None:
     for name, run in (
         ("a", {"q1": {"x": 1.0, "y": 2.0}, "q2": {}}),
         ("b", {"q2": {}, "q1": {"y": 2.0, "x": 1.0}}),
     ):
         saved(tmp_path / name, run=run)
-        config = tmp_path / name / "config.json"
-        config.write_text(
-            "".join(line for line in config.read_text().splitlines(True) if '"made_at"' not in line)
-        )
-    for file in FILES:
+    for file in {*FILES} - {"timings.json"}:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 

@@ -105,9 +105,9 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
 
 
 def test_scores_come_back_as_they_were(database: str) -> None:
-    import_results(QUICKSTART / "bm25-fixed-512-fb993ed2", database=database)
+    import_results(QUICKSTART / "bm25-fixed-512-09944a26", database=database)
     [run] = history(database=database)["run"]
-    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-fb993ed2")
+    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-09944a26")
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
@@ -124,17 +124,15 @@ def test_scores_come_back_as_they_were(database: str) -> None:
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
-    name = "bm25-fixed-512-fb993ed2"
+    name = "bm25-fixed-512-09944a26"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
-    config = tmp_path / "sweep" / name / "config.json"
-    fields = json.loads(config.read_text())
-    fields.pop("made_at", None)
-    config.write_text(json.dumps(fields))
+    times = tmp_path / "sweep" / name / "timings.json"
+    times.write_text(json.dumps({**json.loads(times.read_text()), "made_at": ""}))
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
-    config.write_text(
-        json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"})
+    times.write_text(
+        json.dumps({**json.loads(times.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"})
     )
     assert import_results(tmp_path, database=database).added == 1
     assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
