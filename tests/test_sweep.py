@@ -562,7 +562,7 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     metadata = json.loads(text)["metadata"]["papermill"]
     assert metadata["input_path"] == "../../notebooks/evaluate.ipynb"
     assert metadata["output_path"] == f"{result.finished[0]}.ipynb"
-    assert metadata["duration"] > 0
+    assert "duration" not in metadata, "times are in timings.json"
     baseline = next(
         name
         for name in result.finished

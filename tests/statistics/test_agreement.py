@@ -79,9 +79,10 @@ def test_shares_count_as_the_nearest_level() -> None:
     rng = np.random.default_rng(0)
     human = rng.random(30)
     judge = np.clip(human + rng.normal(0, 0.1, 30), 0, 1)
-    sides = [judged(list(judge), "faithfulness"), people(list(human), "faithfulness")]
     nearest = [np.round(4 * values) / 4 for values in (judge, human)]
-    table = judge_agreement(*sides)
+    table = judge_agreement(
+        judged(list(judge), "faithfulness"), people(list(human), "faithfulness")
+    )
     assert table["scale"].unique().tolist() == ["ordinal"]
     assert value_of(table, "accuracy") == pytest.approx(np.mean(np.equal(*nearest)))
     assert value_of(table, "kappa_quadratic") > 0.8
