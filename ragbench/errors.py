@@ -179,10 +179,12 @@ def require(module: str, extra: str) -> ModuleType:
 def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known name that is most like a value; "" where none reaches the similarity `cutoff`.
 
-    >>> nearest("recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
+    >>> nearest("Recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
     ('recursive', '')
     """
-    return next(iter(difflib.get_close_matches(str(value), list(known), n=1, cutoff=cutoff)), "")
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(str(value).casefold(), names, n=1, cutoff=cutoff)
+    return names[near[0]] if near else ""
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

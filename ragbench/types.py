@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -283,6 +283,13 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.cases)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    def head(self, n: int = 5) -> Dataset:
+        """Return the first `n` questions."""
+        return self[:n]  # type: ignore[no-any-return]
 
     def __getitem__(self, at: Any) -> Any:
         """Return a case by its number; of a slice the dataset of these."""

@@ -133,7 +133,24 @@ def answer(question: str) -> dict[str, Any]:
 
 Qrel = namedtuple("Qrel", "query_id doc_id relevance iteration")
 
+
+def evaluated() -> rb.Result:
+    return rb.evaluate(data(), retriever="bm25", perspectives="retrieval")
+
+
 WORKS: dict[str, Callable[[], Any]] = {
+    "a retriever by keyword": lambda: "bm25" in evaluated().name,
+    "to_pandas": lambda: list(evaluated().to_pandas()["query_id"]) == ["q1", "q2"],
+    "the length of a result": lambda: len(evaluated()) == 2,
+    "head of a dataset": lambda: len(data().head(1)) == 1,
+    "a loop over cases": lambda: [case.query_id for case in data()] == ["q1", "q2"],
+    "a frame of cases": lambda: list(pd.DataFrame(data())["text"]) == list(QUERIES.values()),
+    "one measure by name": lambda: (
+        set(rb.score_run(QRELS, run(), "nDCG@10")["measure"]) == {"nDCG@10"}
+    ),
+    "compare by one measure": lambda: (
+        len(rb.compare(frame(0.5), frame(0.9), measures="nDCG@10")) == 1
+    ),
     # documents and chunks
     "chunk a dict": lambda: rb.chunk(CORPUS)[0].doc_id == "cats",
     "chunk a list": lambda: rb.chunk(["One text.", "Another."])[1].doc_id == "1",
@@ -342,6 +359,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "unknown key 'retriever'. Known: sweep, fixed, axes",
     ),
     "k of one's own system": (lambda: rb.evaluate(data(), answer, k=3), "set it in your system"),
+    "a retriever in capitals": (lambda: rb.evaluate(data(), "BM25"), "did you mean 'bm25'?"),
+    "texts to index": (
+        lambda: rb.make_retriever("bm25", list(CORPUS.values())),  # type: ignore[arg-type]
+        "expected what `rb.chunk` gives",
+    ),
     "an embedder of one row": (
         lambda: rb.retrieval.Dense(chunks(), lambda texts: [1.0]),
         "one row of numbers",

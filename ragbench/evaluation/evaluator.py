@@ -133,7 +133,11 @@ def evaluate(
     )
     output = ask_all(
         plan.dataset,
-        _system_of("bm25" if system == "" else system, plan.dataset, of_pipeline),
+        _system_of(
+            of_pipeline.pop("retriever", "bm25") if system == "" else system,
+            plan.dataset,
+            of_pipeline,
+        ),
         plan.spec,
         criteria=plan.criteria,
         journal=journal,

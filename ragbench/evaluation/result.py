@@ -299,6 +299,9 @@ class Result(Decisions):
 
     to_pandas = to_frame
 
+    def __len__(self) -> int:
+        return len(self.queries)
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.to_frame().to_dict("records"))
 

@@ -118,8 +118,11 @@ def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
 
     >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
     ['RR', 'P@1']
+    >>> parse_measures("nDCG@10") == parse_measures(["nDCG@10"])
+    True
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, Iterable):
         raise ConfigError(f"measures is a list of names such as ['nDCG@10', 'RR'], not {texts!r}")
     measures = list(dict.fromkeys(parse_measure(text) for text in texts))
     if not measures:

@@ -37,7 +37,7 @@ _SHARED = 0.5
 def score_run(
     qrels: Qrels | pd.DataFrame | str | Path,
     run: Run | pd.DataFrame | str | Path,
-    measures: Sequence[str] = DEFAULT_MEASURES,
+    measures: str | Sequence[str] = DEFAULT_MEASURES,
 ) -> pd.DataFrame:
     """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in
     the order of qrels.

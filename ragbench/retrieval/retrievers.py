@@ -137,6 +137,10 @@ def make_retriever(
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
         )
+    if not isinstance(chunks[0], Chunk):
+        raise ConfigError(
+            f"chunks begin with {chunks[0]!r:.60}; expected what `rb.chunk` gives for the documents"
+        )
     if is_beir_model(user_object):
         return BeirRetriever(chunks, user_object)
     if user_object is not None:

@@ -145,7 +145,8 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
                 stacklevel=3,
             )
         return shared
-    if isinstance(measures, str) or not list(measures):
+    measures = [measures] if isinstance(measures, str) else measures
+    if not any(measures):
         raise ConfigError(
             f"measures is a list of names such as ['nDCG@10', 'RR'], not {measures!r}"
         )

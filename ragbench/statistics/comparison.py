@@ -97,7 +97,7 @@ def compare(
     baseline: Scores,
     contender: Scores,
     *,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
     """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One
@@ -158,7 +158,7 @@ def compare_all(
     scores_by_name: Mapping[str, Scores],
     baseline: str,
     *,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
     """Compare each configuration with the one named `baseline`: the columns of `compare` after

@@ -201,7 +201,6 @@ def test_no_measure_in_common_is_refused() -> None:
             r"scores of 'baseline': unknown measure 'nDCG@1'; did you mean 'nDCG@10'",
         ),
         ({"measures": []}, "list of names"),
-        ({"measures": "nDCG@10"}, "list of names"),
         ({"alpha": 0.0}, "alpha is 0.0"),
     ],
 )

@@ -154,7 +154,9 @@ def test_an_evaluation_is_started_and_followed_to_its_report(
     assert "Loaded again every 5 seconds" in page.locator(".conclusion").inner_text()
     page.wait_for_selector(".chip.done, .chip.failed", timeout=120_000)
     assert page.locator(".chip.failed").count() == 0, page.locator("table").first.inner_text()
-    assert page.locator("table a", has_text="report").get_attribute("href").endswith("/report.html")
+    link = page.locator("table a", has_text="report").get_attribute("href")
+    assert link is not None
+    assert link.endswith("/report.html")
     page.click("table a[href^='/runs/']")
     assert page.locator("text=report").first.is_visible()
     page.click("text=tried here")
