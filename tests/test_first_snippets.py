@@ -144,9 +144,10 @@ WORKS: dict[str, Callable[[], Any]] = {
     "the length of a result": lambda: len(evaluated()) == 2,
     "head of a dataset": lambda: len(data().head(1)) == 1,
     "a loop over cases": lambda: [case.query_id for case in data()] == ["q1", "q2"],
-    "a frame of cases": lambda: list(pd.DataFrame(data())["text"]) == list(QUERIES.values()),
+    "a frame of cases": lambda: list(pd.DataFrame(list(data()))["text"]) == list(QUERIES.values()),
     "one measure by name": lambda: (
-        set(rb.score_run(QRELS, run(), "nDCG@10")["measure"]) == {"nDCG@10"}
+        set(rb.score_run(QRELS, {"q1": {"cats": 1.0}, "q2": {"dogs": 1.0}}, "nDCG@10")["measure"])
+        == {"nDCG@10"}
     ),
     "compare by one measure": lambda: (
         len(rb.compare(frame(0.5), frame(0.9), measures="nDCG@10")) == 1

@@ -101,12 +101,13 @@ def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list
     return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
 
 
-def write(work: Callable[[Connection], Result]) -> Result:
-    """Return what `work` returns, as `read`, in a transaction that holds the right to write from
-    its start: all of `work` is done, or nothing.
+def write(work: Callable[[Connection], Result], *, in_turn: bool = True) -> Result:
+    """Return what `work` returns, as `read`, in a transaction: all of `work` is done, or nothing.
+
+    It holds the right to write from its start; in the shared database only if it is `in_turn`.
     """
     if is_shared():
-        return _shared_database().run(work, write=True)
+        return _shared_database().run(work, write=in_turn)
 
     def in_transaction(connection: sqlite3.Connection) -> Result:
         connection.execute("BEGIN IMMEDIATE")

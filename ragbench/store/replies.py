@@ -15,13 +15,15 @@ Keys for the providers are never given to this module and so never in its file.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from ragbench.files import locked
@@ -137,19 +139,56 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
 def store(request: Request, reply: Reply) -> Reply:
     """Keep the reply and give the one that is in the store: the first, when another process was
     faster.
-    """
 
-    def work(connection: Connection) -> Reply:
-        row = connection.execute(
-            f"SELECT key, {_REPLY}, checksum FROM reply WHERE key = ?",  # nosec B608: our columns
+    It is durable when this returns. Those of other threads that come while one is written share
+    the next transaction.
+    """
+    batch, outcome = _batch(os.getpid()), Future[Reply]()
+    with batch.joining:
+        batch.waiting.append((request, reply, outcome))
+    with batch.writing:
+        if not outcome.done():
+            with batch.joining:
+                # in one order, or two processes would wait for each other's rows
+                together = sorted(batch.waiting, key=lambda each: each[0].key)
+                batch.waiting.clear()
+            try:
+                kept = database.write(
+                    lambda connection: [_kept(connection, *each[:2]) for each in together],
+                    in_turn=False,
+                )
+                for (*_, one), stored in zip(together, kept, strict=True):
+                    one.set_result(stored)
+            except BaseException as exc:
+                for *_, one in together:
+                    one.set_exception(exc)
+    return outcome.result()
+
+
+class _Batch(NamedTuple):
+    """Replies of one process that wait to be written."""
+
+    waiting: list[tuple[Request, Reply, Future[Reply]]]
+    joining: threading.Lock
+    writing: threading.Lock
+
+
+@lru_cache(maxsize=2)
+def _batch(process: int) -> _Batch:
+    return _Batch([], threading.Lock(), threading.Lock())
+
+
+def _kept(connection: Connection, request: Request, reply: Reply) -> Reply:
+    """Insert a reply unless there is one, or in place of one that is damaged."""
+    while not _insert(connection, request, reply, time.time()):
+        *fields, checksum = connection.execute(
+            f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?",  # nosec B608: our columns
             (request.key,),
         ).fetchone()
-        if row is not None and row[-1] == _checksum(row[0], Reply(*row[1:-1])):
-            return Reply(*row[1:-1])
-        _insert(connection, request, reply, time.time())
-        return reply
-
-    return database.write(work)
+        if checksum == _checksum(request.key, Reply(*fields)):
+            return Reply(*fields)
+        connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
+    return reply
 
 
 @contextmanager
@@ -257,7 +296,7 @@ def _checksum(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(connection: Connection, request: Request, reply: Reply, created: float) -> None:
+def _insert(connection: Connection, request: Request, reply: Reply, created: float) -> int:
     row = (
         request.key,
         request.portable,
@@ -274,8 +313,9 @@ def _insert(connection: Connection, request: Request, reply: Reply, created: flo
         created,
         _checksum(request.key, reply),
     )
-    connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    connection.execute(f"INSERT INTO reply VALUES ({','.join('?' * len(row))})", row)  # nosec B608: question marks
+    marks = ",".join("?" * len(row))
+    query = f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # nosec B608: question marks
+    return connection.execute(query, row).rowcount
 
 
 def _warn_of_damage(damaged: int) -> None:
