@@ -214,7 +214,7 @@ class Dataset:
             if query_id not in query_ids:
                 raise DataError(
                     f"{query_id!r} is not among the {len(query_ids)} queries, whose ids "
-                    f"are {_shown(query_ids)}"
+                    f"are {', '.join(map(repr, sorted(query_ids)[:3]))}"
                 )
         if answers:
             cases = [
@@ -562,10 +562,6 @@ def grade(value: Any) -> int:
 
 def _brief(value: Any) -> str:
     return abridged(repr(value), 60)
-
-
-def _shown(ids: Iterable[str]) -> str:
-    return ", ".join(repr(identifier) for identifier in sorted(ids)[:3])
 
 
 Corpus = Mapping[str, Any] | Iterable[Any]

@@ -455,7 +455,8 @@ class _Texts(NamedTuple):
         def fraction(ids: Sequence[str]) -> float:
             return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
 
-        pieces = sorted((self.by_id[i] for i in contexts if i in self.by_id), key=_place)
+        found = [self.by_id[i] for i in contexts if i in self.by_id]
+        pieces = sorted(found, key=lambda chunk: (chunk.doc_id, chunk.start))
         texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
         joined = _folded(" ".join(texts))
         documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]
@@ -483,10 +484,6 @@ def _text_of(dataset: Dataset, span: Span) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.split())
-
-
-def _place(chunk: Chunk) -> tuple[str, int]:
-    return chunk.doc_id, chunk.start
 
 
 def _conflict(question: _Question) -> str:

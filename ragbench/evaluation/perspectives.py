@@ -33,7 +33,7 @@ from ragbench.metrics.tidy import answer_language
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import Answer, Case, Dataset, Embedder, Run
+from ragbench.types import Answer, Case, Dataset, Embedder
 
 _ALWAYS = (
     "nDCG@5",
@@ -77,7 +77,8 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
     dataset, answers = answered.dataset, answered.answers
     frames = []
     if measures := ranking_measures(levels_of(answered), named):
-        chunks, run = answered.chunks, _judged(dataset, answered.documents)
+        run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
+        chunks = answered.chunks
         if any(
             0 in grades.values() for grades in dataset.qrels.values()
         ):  # pooled: holes are worth knowing of
@@ -239,10 +240,6 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     return pd.concat(
         [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
     )
-
-
-def _judged(dataset: Dataset, run: Run) -> Run:
-    return {query_id: run.get(query_id, {}) for query_id in dataset.qrels}
 
 
 def _gave(answer: Answer | None) -> float:

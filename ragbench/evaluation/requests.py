@@ -305,7 +305,14 @@ def _answers(
         replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
-    _warn_of_lost(about["name"], matched.is_foreign)
+    if matched.is_foreign:
+        warnings.warn(
+            f"{about['name']}: none of its passages is in a document of the test set, by id or by text, "
+            "so its ranking is not measured; give the documents that it searches (corpus=, "
+            "--docs), or their ids as doc_id",
+            DataWarning,
+            stacklevel=2,
+        )
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
     return SystemOutput(
@@ -327,18 +334,6 @@ def _answers(
         concurrency=(1 if alone else concurrency) if is_asked else None,
         seconds=seconds,
     )
-
-
-def _warn_of_lost(name: str, is_foreign: bool) -> None:
-    """Warn where no document holds any of the passages."""
-    if is_foreign:
-        warnings.warn(
-            f"{name}: none of its passages is in a document of the test set, by id or by text, "
-            "so its ranking is not measured; give the documents that it searches (corpus=, "
-            "--docs), or their ids as doc_id",
-            DataWarning,
-            stacklevel=3,
-        )
 
 
 def _safety_answers(

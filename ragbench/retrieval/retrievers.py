@@ -144,7 +144,8 @@ def make_retriever(
     if is_beir_model(user_object):
         return BeirRetriever(chunks, user_object)
     if user_object is not None:
-        index: Any = user_object(chunks) if _makes_one(user_object) else user_object
+        is_ready = isinstance(user_object, Retriever) and not inspect.isclass(user_object)
+        index: Any = user_object if is_ready else user_object(chunks)
         if not isinstance(index, Retriever):
             raise ConfigError(
                 f"retriever {user_object!r} gave {type(index).__name__} for the chunks; expected an "
@@ -171,10 +172,6 @@ dense:<embedder>, hybrid:<embedder>, package.module:attribute
     """
     if user_retriever(name) is None:
         _parse(name)
-
-
-def _makes_one(own: Any) -> bool:
-    return inspect.isclass(own) or not isinstance(own, Retriever)
 
 
 def user_retriever(name: Any) -> Any:

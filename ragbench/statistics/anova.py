@@ -72,11 +72,11 @@ def anova(sweep: Sequence[_Configuration], *, measure: str) -> pd.DataFrame:
     measure, matrix = matrix_of({result.name: result.scores for result in sweep}, measure)
     settings = {result.name: result.parameters for result in sweep}.values()
     names = list(dict.fromkeys(name for parameters in settings for name in parameters))
-    levels = {name: _levels([parameters.get(name) for parameters in settings]) for name in names}
-    varying = {name: columns for name, columns in levels.items() if columns.shape[1]}
+    factors = {name: [str(parameters.get(name)) for parameters in settings] for name in names}
+    varying = {name: values for name, values in factors.items() if len({*values}) > 1}
     if not varying:
         raise ConfigError("no parameter varies within the sweep, so there is nothing to compare")
-    design = _merged(varying)
+    design = {name: _levels(values) for name, values in _merged(varying).items()}
     values = matrix.to_numpy()
     n, k = values.shape
     full = _projection([np.ones(k), *design.values()])
@@ -123,31 +123,28 @@ def _projection(columns: Sequence[Floats]) -> Floats:
     return projection
 
 
-def _merged(design: dict[str, Floats]) -> dict[str, Floats]:
-    """Merge confounded parameters (such as 256 tokens always by the recursive chunker) into one."""
-    merged_design = dict(design)
-    for name in design:
-        for other in list(merged_design):
-            if name not in merged_design or other == name:
-                continue
-            both = np.column_stack([merged_design[other], merged_design[name]])
-            if _rank_with_mean(both) == _rank_with_mean(merged_design[other]):
-                parts = {*name.split(" + "), *other.split(" + ")}
-                merged = " + ".join(part for part in design if part in parts)
-                merged_design = {
-                    (merged if factor == other else factor): columns
-                    for factor, columns in merged_design.items()
-                    if factor != name
-                }
-    return merged_design
+def _merged(factors: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Merge a parameter into one that determines it (such as 256 tokens always by the recursive
+    chunker).
+    """
+    merged = dict(factors)
+    for name in factors:
+        for other in list(merged):
+            if name in merged and other != name:
+                pairs = {*zip(merged[other], merged[name], strict=True)}
+                if len(pairs) == len({*merged[other]}):
+                    parts = {*name.split(" + "), *other.split(" + ")}
+                    both = " + ".join(part for part in factors if part in parts)
+                    merged = {
+                        (both if factor == other else factor): values
+                        for factor, values in merged.items()
+                        if factor != name
+                    }
+    return merged
 
 
-def _rank_with_mean(columns: Floats) -> int:
-    return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(columns)), columns])))
-
-
-def _levels(settings: Sequence[Any]) -> Floats:
+def _levels(values: Sequence[str]) -> Floats:
     """Return indicator columns of a parameter, one per value but the first."""
-    codes, values = pd.factorize(np.array([str(value) for value in settings], dtype=object))
-    columns: Floats = (codes[:, None] == np.arange(1, len(values))[None, :]).astype(np.float64)
+    codes, unique = pd.factorize(np.array(values, dtype=object))
+    columns: Floats = (codes[:, None] == np.arange(1, len(unique))[None, :]).astype(np.float64)
     return columns

@@ -154,7 +154,7 @@ def store(request: Request, reply: Reply) -> Reply:
                 batch.waiting.clear()
             try:
                 kept = database.write(
-                    lambda connection: [_kept(connection, *each[:2]) for each in together],
+                    lambda connection: _keep(connection, [each[:2] for each in together]),
                     in_turn=False,
                 )
                 for (*_, one), stored in zip(together, kept, strict=True):
@@ -178,17 +178,30 @@ def _batch(process: int) -> _Batch:
     return _Batch([], threading.Lock(), threading.Lock())
 
 
-def _kept(connection: Connection, request: Request, reply: Reply) -> Reply:
-    """Insert a reply unless there is one, or in place of one that is damaged."""
-    while not _insert(connection, request, reply, time.time()):
-        *fields, checksum = connection.execute(
-            f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?",  # nosec B608: our columns
-            (request.key,),
-        ).fetchone()
-        if checksum == _checksum(request.key, Reply(*fields)):
-            return Reply(*fields)
-        connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    return reply
+def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+    """Insert replies by one statement, but for those that are there; return what is kept."""
+    values = [_row(*each) for each in batch]
+    marks = f"({','.join('?' * len(values[0]))})"
+    query = (
+        f"INSERT INTO reply VALUES {','.join([marks] * len(batch))} "  # nosec B608: question marks
+        "ON CONFLICT (key) DO NOTHING RETURNING key"
+    )
+    rows = connection.execute(query, [value for row in values for value in row]).fetchall()
+    new = {key for (key,) in rows}
+    return [
+        reply if request.key in new else _older(connection, request, reply)
+        for request, reply in batch
+    ]
+
+
+def _older(connection: Connection, request: Request, reply: Reply) -> Reply:
+    """Return the reply that is there; a damaged one is replaced."""
+    query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
+    *fields, checksum = connection.execute(query, (request.key,)).fetchone()
+    if checksum == _checksum(request.key, Reply(*fields)):
+        return Reply(*fields)
+    connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
+    return _keep(connection, [(request, reply)])[0]
 
 
 @contextmanager
@@ -296,8 +309,8 @@ def _checksum(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(connection: Connection, request: Request, reply: Reply, created: float) -> int:
-    row = (
+def _row(request: Request, reply: Reply) -> tuple[Any, ...]:
+    return (
         request.key,
         request.portable,
         request.provider,
@@ -310,12 +323,9 @@ def _insert(connection: Connection, request: Request, reply: Reply, created: flo
         request.schema_text,
         request.sample,
         *reply,
-        created,
+        time.time(),
         _checksum(request.key, reply),
     )
-    marks = ",".join("?" * len(row))
-    query = f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # nosec B608: question marks
-    return connection.execute(query, row).rowcount
 
 
 def _warn_of_damage(damaged: int) -> None:

@@ -30,8 +30,6 @@ _GONE = (
     "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 )
 _OWN = "CREATE TABLE reply_store (id TEXT NOT NULL)"
-# Read from the catalogue: to_regclass would remember, within a transaction, that the table was not
-# there.
 _THERE = "SELECT 1 FROM pg_class WHERE relname = 'reply_store' AND pg_table_is_visible(oid)"
 _opening = threading.Lock()
 _opened: dict[tuple[str, int], SharedDatabase] = {}
@@ -53,11 +51,14 @@ class SharedDatabase:
             named = database_url(url)
             self._shown = named.render_as_string(hide_password=True)
             self._engine = engine_of(named, process)
-        self.identity = self.run(_made)
+            self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self.identity = self.run(_made, write=True)
 
     def run(self, work: Callable[[Connection], Result], *, write: bool = False) -> Result:
-        """Return what `work` returns, in a transaction; others that `write` wait for this one."""
-        with self._errors(), self._engine.begin() as connection:
+        """Return what `work` returns; to `write` in a transaction for which others wait, else with
+        a transaction for each statement.
+        """
+        with self._errors(), (self._engine if write else self._single).begin() as connection:
             if write:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TURN})")
             return work(_Statements(connection))
@@ -86,9 +87,7 @@ class SharedDatabase:
                 return False
             try:
                 if self._claims is None:  # one for all claims of the process
-                    self._claims = self._engine.connect().execution_options(
-                        isolation_level="AUTOCOMMIT"
-                    )
+                    self._claims = self._single.connect()
                     self._claims.exec_driver_sql(_GONE)
                 if self._claims.exec_driver_sql(
                     "SELECT pg_try_advisory_lock(%s)", (_number(key),)
@@ -164,14 +163,12 @@ class _Rows:
 def _made(connection: Connection) -> str:
     """Return the identity of the database, whose tables are there then."""
     if not connection.execute(_THERE).fetchone():
-        connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})")
-        if not connection.execute(_THERE).fetchone():
-            tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace(
-                "INTEGER", "BIGINT"
-            )
-            for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
-                connection.execute(statement)
-            connection.execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
+        tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace(
+            "INTEGER", "BIGINT"
+        )
+        for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
+            connection.execute(statement)
+        connection.execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
     return str(connection.execute("SELECT id FROM reply_store").fetchall()[0][0])
 
 

@@ -85,8 +85,9 @@ def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "127.0.0.1",
         "-k",
         str(folder),
-        "-F",
     ]
+    with (folder / "data" / "postgresql.conf").open("a") as settings:
+        settings.write("fsync = off\n")
     url = f"postgresql+psycopg://tester@127.0.0.1:{port}/postgres"
     process = _started(
         command, url, tmp_path_factory.mktemp("log") / "postgres.log", _as("postgres")

@@ -32,7 +32,9 @@ def store(
     monkeypatch.setenv("RAGBENCH_DATABASE", url)
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     yield url
-    opened = shared._opened.pop((url, os.getpid()))
+    opened = shared._opened.pop((url, os.getpid()), None)
+    if opened is None:
+        return
     if opened._claims is not None:
         opened._claims.close()
     opened._engine.dispose()

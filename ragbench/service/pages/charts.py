@@ -50,7 +50,10 @@ def line_chart(runs: pd.DataFrame, measure: str) -> dict[str, Any]:
         outline = marks(band, "ci_high") + marks(band, "ci_low")[::-1]
         lines.append({"line": " ".join(marks(rows, "mean")), "band": " ".join(outline)})
     points = [{"x": row["x"], "y": y(row["mean"]), "run": row} for row in records(drawn)]
-    ticks = [(y(value), _label(value)) for value in (low, (low + high) / 2, high)]
+    ticks = [
+        (y(value), f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}")
+        for value in (low, (low + high) / 2, high)
+    ]
     days = {x(at): f"{day:%d %b %Y}" for at, day in zip(times, runs["made_at"], strict=True)}
     ends = [*days.items()]
     return {
@@ -78,7 +81,3 @@ def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
     low = min(max(0, math.floor(min([*values, 1.0]) * 10 + 1e-9)), 8)
     high = max(min(10, math.ceil(max([*values, 0.0]) * 10 - 1e-9)), low + 2)
     return low / 10, high / 10
-
-
-def _label(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"
