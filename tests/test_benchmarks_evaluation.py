@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+
+import ragbench as rb
 
 
 @pytest.mark.benchmark
@@ -101,3 +105,29 @@ def test_groundedness_is_three_times_as_fast_as_with_torch_and_kept(tmp_path: Pa
     assert again["seconds"] < 1.0
     assert cold["claims"] == pytest.approx(before["claims"], abs=1e-4, nan_ok=True)
     assert cold["seconds"] <= before["seconds"] / 3
+
+
+@pytest.mark.benchmark
+def test_reading_results_is_linear_and_a_fraction_of_pandas(tmp_path: Path) -> None:
+    """100 and 400 saved results to leaderboard and comparison: CPU seconds, next to `read_csv`."""
+    source = Path(__file__).parents[1] / "results" / "quickstart"
+    folders = sorted(path for path in source.iterdir() if path.is_dir())
+    spent = {}
+    for count in (100, 400):
+        for i in range(count):
+            target = tmp_path / str(count) / f"{folders[i % len(folders)].name}-{i}"
+            shutil.copytree(folders[i % len(folders)], target)
+        start = time.process_time()
+        results = rb.load_results(tmp_path / str(count))
+        results.leaderboard()
+        results.compare(results[0].name)
+        spent[count] = (time.process_time() - start) / count
+    start = time.process_time()
+    for folder in (tmp_path / "400").iterdir():
+        pd.read_csv(folder / "scores.csv")
+    plain = (time.process_time() - start) / 400
+    print(
+        f"\nper result: {1000 * spent[100]:.0f} ms of 100, {1000 * spent[400]:.0f} ms of 400, "
+        f"{spent[400] / plain:.1f} times reading its scores with pandas"
+    )
+    assert spent[400] < 1.3 * spent[100]

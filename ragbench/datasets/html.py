@@ -54,10 +54,9 @@ def text_of_html(page: bytes) -> str:
         tag.insert_after("\n\n")
     parts = re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text())
     parts = [
-        part if part.startswith("```") else _SPACES.sub(_of_blank_lines, part) for part in parts
+        part
+        if part.startswith("```")
+        else _SPACES.sub(lambda match: "\n\n" if match[0].count("\n") > 1 else "\n", part)
+        for part in parts
     ]
     return "".join(parts).strip()
-
-
-def _of_blank_lines(found: re.Match[str]) -> str:
-    return "\n\n" if found.group().count("\n") > 1 else "\n"

@@ -273,9 +273,9 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     first = results[0]
-    query_ids = set(first.scores["query_id"])
+    query_ids = set(first.scores["query_id"].unique())
     for other in results[1:]:
-        difference = query_ids ^ set(other.scores["query_id"])
+        difference = query_ids ^ set(other.scores["query_id"].unique())
         if difference:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same "

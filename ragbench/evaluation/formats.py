@@ -4,7 +4,6 @@ equal bytes.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -136,13 +135,13 @@ def _field(text: str) -> str:
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
-    header, *rows = list(csv.reader(io.StringIO(text, newline="")))
-    if header != ["query_id", "measure", "value"]:
-        raise ValueError(f"header {header}")
-    frame = pd.DataFrame(rows, columns=header)
-    values = [float(value) if value else math.nan for value in frame["value"]]
-    frame[header[:2]] = frame[header[:2]].map(unescape_formula)
-    return frame.assign(value=pd.Series(values, dtype="float64"))
+    frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    if [*frame] != ["query_id", "measure", "value"]:
+        raise ValueError(f"header {[*frame]}")
+    for name in ("query_id", "measure"):
+        escaped = frame[name].str.startswith("'")
+        frame.loc[escaped, name] = frame.loc[escaped, name].map(unescape_formula)
+    return frame.assign(value=frame["value"].replace("", "nan").astype("float64"))
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:

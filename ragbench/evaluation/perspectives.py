@@ -354,10 +354,6 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
 
 
-def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    return Measurement(score_own(output.dataset, output.answers, plan.measures, output.texts))
-
-
 @dataclass(frozen=True)
 class PerspectiveKind:
     """One way of looking at a system: what it needs of a system's output, and what it measures.
@@ -444,7 +440,12 @@ KINDS = {
         ),
         PerspectiveKind("safety", _safety, of_samples=True),
         PerspectiveKind("judge", _judge, ("answers",), of_answers=True),
-        PerspectiveKind("own", _own),
+        PerspectiveKind(
+            "own",
+            lambda plan, output: Measurement(
+                score_own(output.dataset, output.answers, plan.measures, output.texts)
+            ),
+        ),
     )
 }
 """Every perspective that is measured, in the order of a report."""

@@ -124,7 +124,7 @@ def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
     Raises:
         ConfigError: it is not among the scores.
     """
-    return scores[scores["measure"] == named_among(measure, sorted(set(scores["measure"])))]
+    return scores[scores["measure"] == named_among(measure, sorted(scores["measure"].unique()))]
 
 
 def configurations(results: Sequence[Result]) -> pd.DataFrame:

@@ -81,9 +81,9 @@ def choose_items(
 
     Drawn at random are whole questions with the answers of all configurations, so that paired
     differences can be calibrated, or single answers, which are more informative about the means of
-    many configurations; all with equal probability. Informative are answers on which the judge's
-    samples differ, to questions on which the configurations do (by the judge's values, or where
-    there are none by semantic similarity or token F1); of one question the two answers that are
+    many configurations; all with equal probability. Informative are answers to questions on
+    which the configurations differ (by the judge's values, or where there are none by semantic
+    similarity or token F1); of one question the two answers that are
     furthest from the others. Both alternate, informative first, so that a partly labelled sheet has
     some of each.
 
@@ -226,7 +226,7 @@ def _informative(
     by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
 ) -> list[list[LabelItem]]:
     """Return the items for which a label is most informative, grouped by question, best first."""
-    values, samples = _values(results, criterion), _samples(results, criterion)
+    values = _values(results, criterion)
     ranked: list[tuple[float, LabelItem]] = []
     for query_id, items in by_query.items():
         keys = [(result.name, query_id) for result in results]
@@ -235,9 +235,8 @@ def _informative(
         scores: list[tuple[float, LabelItem]] = []
         for item in items:
             keys = [(name, query_id) for name in item.sources]
-            unsure = max(samples.get(key, 0.0) for key in keys)
             off = max(abs(values.get(key, middle) - middle) for key in keys)
-            scores.append((spread + (off + unsure), replace(item, picked="informative")))
+            scores.append((spread + off, replace(item, picked="informative")))
         scores.sort(key=lambda pair: -pair[0])
         ranked += scores[:_MAX_PER_QUESTION]
     ranked.sort(key=lambda pair: -pair[0])
@@ -263,14 +262,3 @@ def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], 
             for query_id, value in zip(scores["query_id"], scores["value"], strict=True)
         }
     return judged
-
-
-def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """Return (configuration, query_id) -> standard deviation of the judge's samples."""
-    values = {
-        (result.name, judgement.query_id): [v for v in judgement.samples if v is not None]
-        for result in results
-        for judgement in result.judgements
-        if judgement.criterion == criterion
-    }
-    return {key: statistics.pstdev(samples) for key, samples in values.items() if len(samples) > 1}

@@ -109,7 +109,9 @@ class Remote:
             )
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
         vectors = {
-            i: _vector(vectors_of.text) for i in with_text if (vectors_of := stored[i]) is not None
+            i: np.frombuffer(base64.b64decode(vectors_of.text), dtype="<f4")
+            for i in with_text
+            if (vectors_of := stored[i]) is not None
         }
         if missing and self._llm.settings.replies == "offline":
             self._llm.fetch(requests[missing[0]])  # raises, and names it
@@ -139,9 +141,9 @@ class Remote:
         sizes = [len(request.prompt.encode()) for request in requests]
         for request, vector, size in zip(requests, vectors, sizes, strict=True):
             part = round(reply.input_tokens * size / sum(sizes))
-            single = Reply(
-                _text(vector), reply.served, part, 0, reply.latency_s / len(requests), "stop"
-            )
+            coded = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
+            seconds = reply.latency_s / len(requests)
+            single = Reply(coded, reply.served, part, 0, seconds, "stop")
             if self._llm.settings.replies == "on":
                 replies.store(request, single)
         return [np.array(vector, dtype=np.float32) for vector in vectors]
@@ -182,11 +184,3 @@ class _Client:
         return Reply(
             json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop"
         )
-
-
-def _text(vector: list[float]) -> str:
-    return base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
-
-
-def _vector(text: str) -> npt.NDArray[np.float32]:
-    return np.frombuffer(base64.b64decode(text), dtype="<f4")

@@ -67,9 +67,12 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
     ):
         if wrong.any():
             raise DataError(f"{what}: {problem}: {tidy[wrong].iloc[0].to_dict()}")
+    codes, names = pd.factorize(tidy["measure"])
+    order = np.argsort(codes, kind="stable")
+    index, ends = pd.Index(tidy["query_id"]).take(order), np.cumsum(np.bincount(codes))
     return {
-        str(measure): part.set_index("query_id")["value"]
-        for measure, part in tidy.groupby("measure", sort=False)
+        str(name): pd.Series(values[order[end - n : end]], index[end - n : end], name="value")
+        for name, n, end in zip(names, np.diff(ends, prepend=0), ends, strict=True)
     }
 
 

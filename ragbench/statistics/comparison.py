@@ -64,7 +64,7 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
     bounds = [
         Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)
     ]
-    low, high, *_ = mean_intervals(columns, bounds, alpha)
+    low, high, *_ = mean_intervals(columns, bounds, alpha, tested=False)
     for row, column in enumerate(columns):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
             low[row], high[row] = wilson_interval(column.sum(), len(column), alpha)

@@ -65,9 +65,11 @@ class Intervals(NamedTuple):
     method: list[str]
 
 
-def mean_intervals(columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float) -> Intervals:
+def mean_intervals(
+    columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float, *, tested: bool = True
+) -> Intervals:
     """Compute 1 - alpha intervals of the means of `columns` by Gaffke's limits, or Student's t
-    without finite bounds.
+    without finite bounds; p (of the mean 0) only where it is `tested`.
 
     NaN for fewer than two values, and for equal values without bounds.
 
@@ -83,7 +85,9 @@ def mean_intervals(columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: f
     finite = np.isfinite(ends).all(axis=1)
     least, most = np.where(finite, ends.T, -math.inf)
     low, high = lower_limits(columns, least, alpha / 2), -lower_limits(turned, most, alpha / 2)
-    p = 2 * np.minimum(p_above(columns, least, 0.0), p_above(turned, most, 0.0))
+    p = np.full(len(columns), math.nan)
+    if tested:
+        p = 2 * np.minimum(p_above(columns, least, 0.0), p_above(turned, most, 0.0))
     method = np.where(np.isnan(low), "none", np.where(finite, "Gaffke", "t"))
     return Intervals(low, high, np.minimum(p, 1.0), method.tolist())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.errors import DataError
-from ragbench.files import expanded
+from ragbench.files import expanded, read_json
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
@@ -100,6 +100,12 @@ class RecordedSystem:
         for number, record in records(path, other_form(path)):
             with located(f"{path}, {unit} {number}"):
                 self._take(outputs_of(record))
+        times = path.with_name("timings.json")  # of a result's folder
+        if path.name == "answers.jsonl" and times.is_file():
+            for query_id, latency in (
+                read_json(times, "it is of a result").get("answers", {}).items()
+            ):
+                self._by_id[query_id] = replace(self._by_id[query_id], latency_ms=latency)
         if not self._by_id and not self._by_text:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 

@@ -156,7 +156,8 @@ def _items(document: Document) -> Iterator[_Item]:
             yield _Item("heading", query, span, sentences[0][1])
         first_of.add(number)
         for span, sentence in sentences:
-            if _is_sentence(sentence):
+            is_whole = 10 <= n_words(sentence) <= _MAX_SENTENCE and not sentence[0].islower()
+            if is_whole and "://" not in sentence:
                 yield _Item("sentence", sentence, span, sentence)
 
 
@@ -167,15 +168,6 @@ def _is_prose(paragraph: str) -> bool:
         and 8 <= n_words(paragraph) <= _MAX_WORDS
         and len(_LETTER.findall(paragraph)) >= len(paragraph) * 0.6
         and not paragraph.endswith((":", "："))
-    )
-
-
-def _is_sentence(sentence: str) -> bool:
-    """Return True for a whole sentence of 10 words or more without an address."""
-    return (
-        10 <= n_words(sentence) <= _MAX_SENTENCE
-        and not sentence[0].islower()
-        and "://" not in sentence
     )
 
 

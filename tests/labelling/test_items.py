@@ -27,15 +27,13 @@ def result(
     name: str,
     texts: Mapping[str, str],
     values: Mapping[str, float] | None = None,
-    samples: Mapping[str, tuple[float, ...]] | None = None,
     scores: pd.DataFrame = NO_SCORES,
 ) -> Result:
     answers = [
         Answer(query_id, text, ("d#0",), outcome="success") for query_id, text in texts.items()
     ]
     verdicts = [
-        Judgement(query_id, "correctness", value, samples=(samples or {}).get(query_id, ()))
-        for query_id, value in (values or {}).items()
+        Judgement(query_id, "correctness", value) for query_id, value in (values or {}).items()
     ]
     config = {"parameters": {}, "dataset": {"fingerprint": DATA.fingerprint}}
     return Result(name, config, {}, scores, answers, verdicts)
@@ -49,13 +47,12 @@ def ids(items: Sequence[LabelItem], picked: str) -> list[str]:
     return [item.query_id for item in items if item.picked == picked]
 
 
-def test_informative_are_the_questions_on_which_configurations_or_samples_differ() -> None:
+def test_informative_are_the_questions_on_which_configurations_differ() -> None:
     ones = {case.query_id: 1.0 for case in CASES}
     a = result("a", texts("a"), ones)
-    b = result("b", texts("b"), {**ones, "q7": 0.0, "q3": 0.5}, {"q5": (0.0, 1.0, 1.0, 0.0)})
+    b = result("b", texts("b"), {**ones, "q7": 0.0, "q3": 0.5, "q5": 0.75})
     items = choose_items([a, b], dataset=DATA, n=6, random_share=0.0)
-    # q7 differs by 1; q3 by 0.5 and each answer is 0.25 off the middle; of q5 one answer's samples
-    # differ by 0.5
+    # q7 differs by 1, q3 by 0.5, q5 by 0.25
     assert ids(items, "informative") == [
         "q7",
         "q7",
