@@ -326,9 +326,9 @@ def test_two_datasets_in_one_grid_are_refused(tmp_path: Path) -> None:
         read_grid(tmp_path / "grid.toml")
 
 
-def test_the_quickstart_is_twelve_configurations_against_bm25() -> None:
+def test_the_quickstart_is_six_configurations_against_bm25() -> None:
     quickstart = read_grid(Path(__file__).parents[1] / "notebooks" / "quickstart.toml")
-    assert len(quickstart.runs) == 12
+    assert len(quickstart.runs) == 6
     assert quickstart.baseline.startswith("bm25-fixed-512-")
     assert quickstart.compare is not None
     assert quickstart.notes == ()

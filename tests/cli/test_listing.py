@@ -93,7 +93,7 @@ def test_every_table_is_printed_as_json_too(
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)
     assert isinstance(rows, list)
-    assert len(rows) == {"history": 12, "key list": 1, "history trend nDCG@10": 12}.get(command, 0)
+    assert len(rows) == {"history": 6, "key list": 1, "history trend nDCG@10": 6}.get(command, 0)
 
 
 def test_runs_are_shown_and_compared_as_json(tmp_path: Path) -> None:
