@@ -281,13 +281,14 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     model = load_tokenizer(tokenizer)
     unknown = model.token_to_id("[UNK]")
     return [
-        _tidy(_pairs(encoding.offsets), np.array(encoding.ids) == unknown)
+        _tidy(
+            np.fromiter(
+                chain.from_iterable(encoding.offsets), np.int32, count=2 * len(encoding.offsets)
+            ).reshape(-1, 2),
+            np.array(encoding.ids) == unknown,
+        )
         for encoding in model.encode_batch(texts, add_special_tokens=False)
     ]
-
-
-def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
-    return np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * len(pairs)).reshape(-1, 2)
 
 
 def _tidy(offsets: Offsets, unknown: npt.NDArray[np.bool_]) -> Offsets:

@@ -101,11 +101,11 @@ def compare(
     """Compare two runs, question by question, on the questions that both have.
 
     Args:
-        before: The beginning of a run's id.
+        before: The beginning of a run's id, its name, or latest.
         after: That of the other.
         measure: May be repeated; default: the headline measures.
 
-    Example: ragbench history compare 8d463f58c3 c51fa5c6db
+    Example: ragbench history compare 8d463f58c3 latest
     """
     from ragbench.service import compare_runs
 

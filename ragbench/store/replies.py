@@ -143,15 +143,16 @@ def store(request: Request, reply: Reply) -> Reply:
     It is durable when this returns. Those of other threads that come while one is written share
     the next transaction.
     """
-    batch, outcome = _batch(os.getpid()), Future[Reply]()
-    with batch.joining:
-        batch.waiting.append((request, reply, outcome))
-    with batch.writing:
+    waiting, joining, writing = _batch(os.getpid())
+    outcome = Future[Reply]()
+    with joining:
+        waiting.append((request, reply, outcome))
+    with writing:
         if not outcome.done():
-            with batch.joining:
+            with joining:
                 # in one order, or two processes would wait for each other's rows
-                together = sorted(batch.waiting, key=lambda each: each[0].key)
-                batch.waiting.clear()
+                together = sorted(waiting, key=lambda each: each[0].key)
+                waiting.clear()
             try:
                 kept = database.write(
                     lambda connection: _keep(connection, [each[:2] for each in together]),
@@ -165,17 +166,15 @@ def store(request: Request, reply: Reply) -> Reply:
     return outcome.result()
 
 
-class _Batch(NamedTuple):
-    """Replies of one process that wait to be written."""
-
-    waiting: list[tuple[Request, Reply, Future[Reply]]]
-    joining: threading.Lock
-    writing: threading.Lock
+_Waiting = list[tuple[Request, Reply, Future[Reply]]]
 
 
 @lru_cache(maxsize=2)
-def _batch(process: int) -> _Batch:
-    return _Batch([], threading.Lock(), threading.Lock())
+def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
+    """Return the replies of a process that wait to be written, the lock of those who add one, and
+    that of who writes.
+    """
+    return [], threading.Lock(), threading.Lock()
 
 
 def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:

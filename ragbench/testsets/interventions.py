@@ -16,8 +16,8 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +69,7 @@ class Contexts:
 Changed = tuple[Case, Sequence[Chunk]]
 Intervention = Callable[[Case, Contexts, random.Random], "Changed | None"]
 _STALE = "~stale"
-_Edit = tuple[tuple[str, int, int], str]  # document and characters, and the text in their place
-_Edits = dict[tuple[str, int, int], str]
+_Edits = dict[tuple[str, int, int], str]  # document and characters -> the text in their place
 
 
 def gold_only(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -374,10 +373,18 @@ def change_documents(
     name = INDEXED + name.removeprefix(INDEXED)
     edits: _Edits = {}
     more: dict[str, Document] = {}
+    taken: set[tuple[str, int]] = set()
     cases = []
     for query_id, (case, chunks) in intervene(name, dataset, contexts, seed=seed).items():
         own = _edits(dataset, case, chunks, contexts[query_id])
-        if own and not any(_clash(a, b) for a in own.items() for b in edits.items()):
+        if any(own.values()):  # what is cut out may be cut out twice
+            characters = [
+                (doc_id, i) for doc_id, start, end in own for i in range(start, max(end, start + 1))
+            ]
+            if len({*characters} - taken) < len(characters):
+                continue
+            taken.update(characters)
+        if own:
             edits |= own
             cases.append(replace(case, evidence=()))
             stale = [chunk for chunk in chunks if chunk.chunk_id.endswith(_STALE)]
@@ -407,17 +414,17 @@ def _edits(dataset: Dataset, case: Case, chunks: Sequence[Chunk], contexts: Cont
     for chunk in chunks:
         old = dataset.corpus[chunk.doc_id].full_text[chunk.start : chunk.end]
         if chunk.text != old and not chunk.chunk_id.endswith(_STALE):
-            for kind, a, b, c, d in SequenceMatcher(None, old, chunk.text, False).get_opcodes():
-                if kind != "equal":
-                    edits[chunk.doc_id, chunk.start + a, chunk.start + b] = chunk.text[c:d]
+            # a swap keeps the number of words; all others insert something
+            pattern = r"\S+|\s" if chunk.chunk_id.endswith("~swapped") else r"\w+|\W"
+            words, new = (re.findall(pattern, text) for text in (old, chunk.text))
+            at = [*accumulate(map(len, words), initial=chunk.start)]
+            differing = [i for i, word in enumerate(words) if word != new[i]]
+            if more := len(new) - len(words):
+                first = [*differing, len(words)][0]
+                edits[chunk.doc_id, at[first], at[first]] = "".join(new[first : first + more])
+            else:
+                edits |= {(chunk.doc_id, at[i], at[i + 1]): new[i] for i in differing}
     return edits
-
-
-def _clash(one: _Edit, two: _Edit) -> bool:
-    """Return True if two edits change the same characters in different ways."""
-    ((doc_id, start, end), text), ((other, first, last), new) = one, two
-    overlap = doc_id == other and ((start < last and first < end) or (start, end) == (first, last))
-    return overlap and one != two and bool(text or new)
 
 
 def contexts_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 
@@ -252,3 +253,13 @@ def test_what_changes_no_document_is_refused(name: str) -> None:
         change_documents(dataset(OPENED), name)
     with pytest.raises(ConfigError, match="unknown intervention on documents"):
         load_intervention(f"indexed:{name}")
+
+
+def test_a_long_document_is_changed_as_fast_as_a_short_one() -> None:
+    """A whole document as one chunk, with the number in many places: by words, not by characters."""
+    text = " ".join(f"In 1881 they laid {i % 90} miles of it." for i in range(4000))
+    data = Dataset("long", "test", {"d": Document("d", text)}, [], {"q": {"d": 1}})
+    case = Case("q", "When?", gold_facts=(("1881",),))
+    changed_data = change_documents(dataclasses.replace(data, cases=[case]), "swap-number")
+    ((new,),) = changed_data.cases[0].gold_facts
+    assert changed_data.corpus["d"].text == text.replace("1881", new)
