@@ -58,8 +58,8 @@ class Folder:
 
     def testsets(self) -> dict[str, Path]:
         """Return name -> path, by name; the test set that `ragbench init` wrote is one of them."""
-        paths = [*sorted((self.path / "testsets").glob("*")), *self.sent.glob(f"{CASES}.jsonl")]
-        paths += self.path.glob("tests.yaml")
+        paths = [*self.path.glob("tests.yaml"), *sorted((self.path / "testsets").glob("*"))]
+        paths += self.sent.glob(f"{CASES}.jsonl")
         return {
             testset_name(path): path
             for path in paths
@@ -93,10 +93,10 @@ class Folder:
         """
         paths = {
             path.stem: path
+            for folder in (self.root, self.path)  # its own comes last, and wins
             for suffix in (".jsonl", ".toml")
-            for folder in (self.root, self.path)
             for path in sorted((folder / "systems").glob(f"*{suffix}"))
-            if re.fullmatch(NAME, path.name) and self.holds(path)
+            if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path)
         }
         if path := paths.get(name or "default"):
             return str(path)

@@ -186,9 +186,9 @@ def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> lis
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
     rows = connection.execute(query, [value for row in values for value in row]).fetchall()
-    new = {key for (key,) in rows}
+    new = {key: True for (key,) in rows}
     return [
-        reply if request.key in new else _older(connection, request, reply)
+        reply if new.pop(request.key, False) else _older(connection, request, reply)
         for request, reply in batch
     ]
 

@@ -275,7 +275,9 @@ def load_intervention(name: str) -> Intervention:
     """
     head, colon, number = name.removeprefix(INDEXED).partition(":")
     if name.startswith(INDEXED) and (colon or head not in _OF_DOCUMENTS):
-        raise ConfigError(unknown("intervention on documents", head, _OF_DOCUMENTS))
+        raise ConfigError(
+            unknown("intervention on documents", head + colon + number, _OF_DOCUMENTS)
+        )
     if head not in INTERVENTIONS:
         if not is_import(name):
             raise ConfigError(unknown("intervention", name, INTERVENTIONS))
@@ -367,7 +369,7 @@ def change_documents(
         ConfigError: an intervention that changes no document, or leaves none.
     """
     if contexts is None:
-        k = len(dataset.corpus)
+        k = 1_000_000  # all of it
         gold = {case.query_id: _gold(dataset, case, k) for case in dataset.cases}
         contexts = contexts_of(dataset, gold, (), k)
     name = INDEXED + name.removeprefix(INDEXED)

@@ -321,6 +321,13 @@ def test_waiting_for_a_claim_can_be_stopped(folder: Path) -> None:
         pass
 
 
+def test_of_two_replies_in_one_statement_the_first_is_kept(folder: Path) -> None:
+    both = [(request(1), reply(1)), (request(1), reply(2))]
+    kept = database.write(lambda connection: replies._keep(connection, both), in_turn=False)
+    assert kept == [reply(1), reply(1)]
+    assert replies.lookup(request(1)) == reply(1)
+
+
 # --- on another machine
 # -----------------------------------------------------------------------------------------------
 

@@ -263,3 +263,29 @@ def test_a_long_document_is_changed_as_fast_as_a_short_one() -> None:
     changed_data = change_documents(dataclasses.replace(data, cases=[case]), "swap-number")
     ((new,),) = changed_data.cases[0].gold_facts
     assert changed_data.corpus["d"].text == text.replace("1881", new)
+
+
+def test_all_evidence_of_a_question_is_changed() -> None:
+    text = "It opened in 1881. Trees grow here. The year 1881 was dry."
+    evidence = (Span("d", 0, 18), Span("d", 36, len(text)))
+    case = Case("q", "When?", gold_facts=(("1881",),), evidence=evidence)
+    data = Dataset("two", "test", {"d": Document("d", text)}, [case], {})
+    changed_data = change_documents(data, "swap-number")
+    ((new,),) = changed_data.cases[0].gold_facts
+    assert changed_data.corpus["d"].text == text.replace("1881", new)
+
+
+@pytest.mark.parametrize("name", ["swap-number", "stale-version"])
+def test_two_questions_about_one_number_never_make_a_third(name: str) -> None:
+    text = "The bridge opened in 1881 after six years of work."
+    cases = [
+        Case(f"q{i}", "When?", gold_facts=(("1881",),), evidence=(Span("d", 0, len(text)),))
+        for i in range(2)
+    ]
+    data = Dataset("one", "test", {"d": Document("d", text)}, cases, {})
+    for seed in range(20):
+        changed_data = change_documents(data, name, seed=seed)
+        assert [case.query_id for case in changed_data.cases] == ["q0"]
+        stated = " ".join(document.text for document in changed_data.corpus.values())
+        label = changed_data.cases[0].gold_facts[0][0]
+        assert all(word in stated for word in (label, *changed_data.cases[0].forbidden_claims))

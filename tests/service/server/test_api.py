@@ -205,3 +205,19 @@ def test_the_test_set_of_an_initialised_folder_is_served_and_stays(
     refused = call("DELETE", f"{API}/datasets/tests?client=", key="*", status=409)
     assert "delete the file" in refused["detail"]
     assert (root / "tests.yaml").is_file()
+
+
+def test_the_files_of_a_client_come_before_those_of_all(root: Path) -> None:
+    from ragbench.service.folders import Folder
+
+    for path in ("systems/prod.toml", "clients/acme/systems/prod.jsonl", "tests.yaml"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("")
+    (root / "systems" / "folder.toml").mkdir()
+    (root / "testsets").mkdir()
+    (root / "testsets" / "tests.jsonl").write_text("")
+    assert Folder(root, "acme").system("prod").endswith("clients/acme/systems/prod.jsonl")
+    assert Folder(root, "").system("prod").endswith("prod.toml")
+    with pytest.raises(Exception, match="unknown system 'folder'"):
+        Folder(root, "").system("folder")
+    assert Folder(root, "").testset("tests").name == "tests.jsonl"
