@@ -50,8 +50,8 @@ def _testset() -> Schema:
     properties: Schema = {name: {} for name in fields_of(Head)}
     for name, model in lines.items():
         fields: Schema = {name: {} for name in fields_of(model)}
-        own = model.model_json_schema()["properties"]
-        fields |= {key: own[key] for key in own if "enum" in str(own[key])}
+        typed = model.model_json_schema()["properties"]
+        fields |= {key: typed[key] for key in typed if "enum" in str(typed[key])}
         properties[name] = {"type": "array", "items": _object(fields)}
     return _object(properties, closed=False)
 

@@ -455,8 +455,8 @@ class _Texts(NamedTuple):
         def fraction(ids: Sequence[str]) -> float:
             return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
 
-        found = [self.by_id[i] for i in contexts if i in self.by_id]
-        pieces = sorted(found, key=lambda chunk: (chunk.doc_id, chunk.start))
+        chunks = [self.by_id[i] for i in contexts if i in self.by_id]
+        pieces = sorted(chunks, key=lambda chunk: (chunk.doc_id, chunk.start))
         texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
         joined = _folded(" ".join(texts))
         documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]

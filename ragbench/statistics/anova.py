@@ -130,16 +130,17 @@ def _merged(factors: dict[str, list[str]]) -> dict[str, list[str]]:
     merged = dict(factors)
     for name in factors:
         for other in list(merged):
-            if name in merged and other != name:
-                pairs = {*zip(merged[other], merged[name], strict=True)}
-                if len(pairs) == len({*merged[other]}):
-                    parts = {*name.split(" + "), *other.split(" + ")}
-                    both = " + ".join(part for part in factors if part in parts)
-                    merged = {
-                        (both if factor == other else factor): values
-                        for factor, values in merged.items()
-                        if factor != name
-                    }
+            if name not in merged or other == name:
+                continue
+            pairs = {*zip(merged[other], merged[name], strict=True)}
+            if len(pairs) == len({*merged[other]}):
+                parts = f"{name} + {other}".split(" + ")
+                both = " + ".join(part for part in factors if part in parts)
+                merged = {
+                    (both if factor == other else factor): values
+                    for factor, values in merged.items()
+                    if factor != name
+                }
     return merged
 
 

@@ -158,11 +158,11 @@ def store(request: Request, reply: Reply) -> Reply:
                     lambda connection: _keep(connection, [each[:2] for each in together]),
                     in_turn=False,
                 )
-                for (*_, one), stored in zip(together, kept, strict=True):
-                    one.set_result(stored)
+                for (*_, each), stored in zip(together, kept, strict=True):
+                    each.set_result(stored)
             except BaseException as exc:
-                for *_, one in together:
-                    one.set_exception(exc)
+                for *_, each in together:
+                    each.set_exception(exc)
     return outcome.result()
 
 

@@ -237,7 +237,8 @@ def tidy(job: Job, error: str = "") -> None:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
             cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
-            cell |= {"id": tags[0]} if "id" in cell else {}
+            if "id" in cell:
+                cell["id"] = "injected-parameters"
         if {*tags} & {"injected-parameters", "parameters"}:  # results are on the first screen
             cell["metadata"] |= {
                 "jupyter": {"source_hidden": True},

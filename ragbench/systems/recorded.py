@@ -102,10 +102,9 @@ class RecordedSystem:
                 self._take(outputs_of(record))
         times = path.with_name("timings.json")  # of a result's folder
         if path.name == "answers.jsonl" and times.is_file():
-            for query_id, latency in (
-                read_json(times, "it is of a result").get("answers", {}).items()
-            ):
-                self._by_id[query_id] = replace(self._by_id[query_id], latency_ms=latency)
+            latency = read_json(times, "it is of a result").get("answers", {})
+            for query_id in self._by_id.keys() & latency.keys():
+                self._by_id[query_id] = replace(self._by_id[query_id], latency_ms=latency[query_id])
         if not self._by_id and not self._by_text:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 

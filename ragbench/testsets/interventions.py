@@ -369,25 +369,29 @@ def change_documents(
         ConfigError: an intervention that changes no document, or leaves none.
     """
     if contexts is None:
-        k = 1_000_000  # all of it
-        gold = {case.query_id: _gold(dataset, case, k) for case in dataset.cases}
-        contexts = contexts_of(dataset, gold, (), k)
+        contexts = {
+            case.query_id: Contexts(gold, gold=gold, others=dataset.cases)
+            for case in dataset.cases
+            if case.answerable and (gold := _gold(dataset, case, len(dataset.corpus)))
+        }
     name = INDEXED + name.removeprefix(INDEXED)
     edits: _Edits = {}
     more: dict[str, Document] = {}
     taken: set[tuple[str, int]] = set()
     cases = []
     for query_id, (case, chunks) in intervene(name, dataset, contexts, seed=seed).items():
-        own = _edits(dataset, case, chunks, contexts[query_id])
-        if any(own.values()):  # what is cut out may be cut out twice
+        changes = _edits(dataset, case, chunks, contexts[query_id])
+        if any(changes.values()):  # what is cut out may be cut out twice
             characters = [
-                (doc_id, i) for doc_id, start, end in own for i in range(start, max(end, start + 1))
+                (doc_id, i)
+                for doc_id, start, end in changes
+                for i in range(start, max(end, start + 1))
             ]
             if len({*characters} - taken) < len(characters):
                 continue
             taken.update(characters)
-        if own:
-            edits |= own
+        if changes:
+            edits |= changes
             cases.append(replace(case, evidence=()))
             stale = [chunk for chunk in chunks if chunk.chunk_id.endswith(_STALE)]
             more |= {chunk.chunk_id: Document(chunk.chunk_id, chunk.text) for chunk in stale}

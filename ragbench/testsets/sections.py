@@ -95,10 +95,11 @@ def headings_of(document: Document) -> list[Heading]:
     """
     lines = lines_of(without_front_matter(document))
     headings = {}
+    marked: set[int] = set()
     for first, last, level in find_headings(lines):
         title = lines[max(first, last - 1)].text
         headings[first] = Heading(lines[first].start, level, title.strip("# \t"))
-    marked = {i for first, last, _ in find_headings(lines) for i in range(first, last + 1)}
+        marked |= {*range(first, last + 1)}
     for i in outside_fences(lines):
         line, is_last = lines[i], i + 1 == len(lines)
         is_alone = line.after_blank and (is_last or lines[i + 1].after_blank)

@@ -179,7 +179,7 @@ def _schedules(
         "schedules",
         status,
         problem=problem,
-        form={**form},
+        form=form,
         client=who.client,
         follow=follow,
         busy=busy,
