@@ -272,11 +272,12 @@ def _without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    return _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
+def _batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    return map(tuple, _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS))
 
 
-def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+@lru_cache(maxsize=2)  # a corpus is cut, measured and searched
+def _encode(texts: tuple[str, ...], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts."""
     model = load_tokenizer(tokenizer)
     unknown = model.token_to_id("[UNK]")

@@ -31,7 +31,6 @@ from ragbench.retrieval import (
     ranks,
     rerank,
     retrieve,
-    search_latency,
     to_documents,
 )
 from ragbench.retrieval.chunkers import chunk
@@ -741,36 +740,3 @@ def test_retrieve_ends_where_no_more_documents_match() -> None:
     ]
     assert len(retrieve(BM25(chunks), {"q": "cats"}, chunks, depth=5)["q"]) == 50
     assert retrieve(BM25(chunks), {}, chunks) == {}
-
-
-def test_latency_is_of_one_query_at_a_time_and_never_from_the_cache(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    embedded: list[list[str]] = []
-
-    class Watched:
-        name = "watched"
-
-        def encode(self, texts: Sequence[str]) -> FloatArray:
-            vectors = store.arrays(
-                "watched", store.digest(*texts), lambda: self._compute(list(texts))
-            )["vectors"]
-            return vectors.astype(np.float32)
-
-        def _compute(self, texts: list[str]) -> store.Arrays:
-            embedded.append(texts)
-            return {"vectors": np.ones((len(texts), 1), dtype=np.float32)}
-
-    chunks = [Chunk("a#0", "a", 0, 4, "cats"), Chunk("b#0", "b", 0, 4, "dogs")]
-    retriever = Dense(chunks, Watched())
-    queries = {f"q{i}": f"question {i}" for i in range(5)}
-    retriever.search(queries, 2)
-    embedded.clear()
-    monkeypatch.setattr("ragbench.retrieval.search._TIMED", 3)
-    latency = search_latency(retriever, queries, k=2)
-    assert embedded == [["question 0"], ["question 0"], ["question 1"], ["question 2"]], (
-        "the first once more, unmeasured"
-    )
-    assert latency is not None
-    assert 0 < latency < 1000
-    assert search_latency(retriever, {}, k=2) is None

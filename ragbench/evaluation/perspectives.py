@@ -23,7 +23,6 @@ from ragbench.metrics import (
     score_own,
     score_spans,
 )
-from ragbench.metrics.context import score_context
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
@@ -74,8 +73,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
-    dataset, answers = answered.dataset, answered.answers
-    frames = []
+    dataset, frames = answered.dataset, []
     if measures := ranking_measures(levels_of(answered), named):
         run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
         chunks = answered.chunks
@@ -97,7 +95,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
         frames.append(
             scores[~(scores["measure"].isin(complete) & scores["measure"].str.startswith("Judged"))]
         )
-    context = score_context(dataset, answers, answered.texts)
+    context = answered.context_scores
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         ids = {chunk.chunk_id for chunk in answered.chunks}
@@ -288,7 +286,7 @@ def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_context(output.dataset, output.answers, output.texts)
+    scores = output.context_scores
     return Measurement(scores[~scores["measure"].isin(_REACHED)])
 
 

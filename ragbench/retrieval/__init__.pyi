@@ -8,7 +8,7 @@ from .embedders import (
     load_embedder,
 )
 from .retrievers import check_retriever, make_retriever
-from .search import rerank, retrieve, search_latency, to_documents
+from .search import rerank, retrieve, to_documents
 
 __all__ = [
     "BM25",
@@ -21,6 +21,5 @@ __all__ = [
     "make_retriever",
     "rerank",
     "retrieve",
-    "search_latency",
     "to_documents",
 ]

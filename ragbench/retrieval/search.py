@@ -5,9 +5,6 @@ its latency.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,8 +16,6 @@ from ragbench.extension import imported, is_import, object_name
 from ragbench.retrieval.ranks import best, check_k, checked_ids
 from ragbench.retrieval.weights import Weights
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
-
-_TIMED = 20  # queries
 
 
 def retrieve(
@@ -115,42 +110,6 @@ def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: i
         if len(seen) >= enough:
             break
     return len(seen)
-
-
-def search_latency(
-    retriever: Retriever,
-    queries: Mapping[str, str],
-    *,
-    k: int = 100,
-    chunks: Sequence[Chunk] = (),
-    reranker: str | Callable[..., Any] = "",
-) -> float | None:
-    """Return the milliseconds that one question alone waits for its chunks: the median over the
-    first 20 queries.
-
-    Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the
-    first query is asked once more before, unmeasured, because it loads the model. With a `reranker`
-    the time includes it, over `chunks`. None where there is no query. The figure is the machine's:
-    compare only figures of one machine.
-
-    >>> from ragbench.retrieval import BM25
-    >>> latency = search_latency(BM25([Chunk("a#0", "a", 0, 8, "cats nap")]), {"q1": "cats"})
-    >>> 0 < latency < 10_000
-    True
-    """
-    check_k(k)
-    sample = list(islice(queries.items(), _TIMED))
-    if not sample:
-        return None
-    times_ms = []
-    with store.bypassed():
-        for query_id, text in [sample[0], *sample]:
-            start = perf_counter()
-            run = retriever.search({query_id: text}, k)
-            if reranker:
-                rerank(run, {query_id: text}, chunks, reranker, k=k)
-            times_ms.append(1000 * (perf_counter() - start))
-    return round(median(times_ms[1:]), 3)
 
 
 def rerank(

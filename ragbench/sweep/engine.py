@@ -5,6 +5,7 @@ ragbench`.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
@@ -21,6 +22,8 @@ from papermill.engines import Engine, NotebookExecutionManager
 from traitlets.config import Config
 
 NAME = "ragbench"
+
+_WRITE_EVERY_S = 3.0
 
 # Runs side by side would wait for each other's turn at the history of what users type.
 _CONFIG = Config({"HistoryManager": {"enabled": False}})
@@ -40,13 +43,25 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         kernel_name: str,
         *,
         log_output: bool = False,
-        started: Callable[[NotebookExecutionManager], None] = lambda manager: None,
+        started: Callable[[Callable[[], None]], None] = lambda write: None,
         **_: Any,
     ) -> None:
         """Run the cells up to the first that raises, whose traceback is then its output; tell
-        `started` before.
+        `started` before how to write the notebook as it is.
+
+        papermill writes it before and after each cell, which takes a tenth of the time of a run;
+        here it is written every few seconds, and at the end.
         """
-        started(nb_man)
+        write, written = nb_man.save, time.monotonic()
+
+        def write_sometimes(**options: Any) -> None:
+            nonlocal written
+            if time.monotonic() - written > _WRITE_EVERY_S:
+                write(**options)
+                written = time.monotonic()
+
+        nb_man.save = write_sometimes
+        started(write)
         if "" not in sys.path:  # modules next to the notebook
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
@@ -59,6 +74,7 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             with redirect_stdout(kernel.stdout), redirect_stderr(kernel.stderr):
                 _Cells(nb_man, km=manager, log_output=log_output).run()
         finally:
+            write()
             for stream in streams:
                 stream.close()
             manager.shutdown_kernel()

@@ -35,11 +35,11 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
     log = os.open(job.staging / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    managers: list[Any] = []  # of the notebook at work, as soon as there is one
-    threading.Thread(target=_end_in_time, args=(job, managers, outcome), daemon=True).start()
+    writers: list[Any] = []  # of the notebook at work, as soon as there is one
+    threading.Thread(target=_end_in_time, args=(job, writers, outcome), daemon=True).start()
     error, failure = "", None
     try:
-        _execute(job, managers)
+        _execute(job, writers)
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
@@ -54,13 +54,13 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
     _end(0)  # with what the notebook has started: the sweep may have been killed meanwhile
 
 
-def _end_in_time(job: Job, managers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
+def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
     parent = parent_process()
     assert parent is not None
     if not connection.wait([parent.sentinel], job.run_timeout or None):
-        for manager in managers:
+        for write in writers:
             with suppress(Exception):  # a cell is writing to it
-                manager.save()
+                write()
         limit = f"{job.run_timeout:g} s (run_timeout under [sweep])"
         outcome.send((f"the run did not end within {limit} and was stopped", None))
     _end(75)
@@ -86,7 +86,7 @@ def load_papermill() -> Any:
     return papermill
 
 
-def _execute(job: Job, managers: list[Any]) -> None:
+def _execute(job: Job, writers: list[Any]) -> None:
     papermill = load_papermill()
     from papermill.iorw import LocalHandler, papermill_io
 
@@ -111,7 +111,7 @@ def _execute(job: Job, managers: list[Any]) -> None:
         language="python",
         progress_bar=False,
         cwd=str(job.cwd),
-        started=managers.append,
+        started=writers.append,
     )
 
 

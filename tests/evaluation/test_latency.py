@@ -7,18 +7,24 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+import ragbench as rb
+from ragbench import store
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import Result, answer_all, evaluate, load_targets
 from ragbench.evaluation.records import Latency
 from ragbench.evaluation.rows import latency_of
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner, report_html, report_markdown
-from ragbench.systems import FunctionSystem, Pipeline
+from ragbench.retrieval import Dense
+from ragbench.systems import FunctionSystem, Pipeline, ask
 from ragbench.types import Answer, Case, Completion, Dataset, Document
 
 CORPUS = {"cats": Document("cats", "Cats sleep most of the day.")}
@@ -213,3 +219,31 @@ def test_a_pipeline_with_a_language_model_is_timed_one_at_a_time() -> None:
     assert len(answered.latency) == 5
     assert all({"retrieve", "search"} & set(answer.latency_ms) for answer in answered.latency)
     assert [answer.query_id for answer in answered.answers] == [f"q{i}" for i in range(12)]
+
+
+def test_a_search_is_timed_alone_and_takes_nothing_from_the_cache() -> None:
+    embedded: list[list[str]] = []
+
+    class Watched:
+        name = "watched"
+
+        def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            vectors = store.arrays(
+                "watched", store.digest(*texts), lambda: self._compute(list(texts))
+            )["vectors"]
+            return vectors.astype(np.float32)
+
+        def _compute(self, texts: list[str]) -> store.Arrays:
+            embedded.append(texts)
+            return {"vectors": np.ones((len(texts), 1), dtype=np.float32)}
+
+    data = dataset(5)
+    data = replace(data, cases=[replace(each, text=each.query_id) for each in data.cases])
+    system = Pipeline(CORPUS, Dense(rb.chunk(data, "document"), Watched()), chunker="document")
+    ask(system, data)
+    embedded.clear()
+    output = answer_all(data, system, timed=3)
+    assert embedded == [["q0"], ["q0"], ["q1"], ["q2"]], "the first once more, unmeasured"
+    assert output.search_ms is not None
+    assert 0 < output.search_ms < 1000
+    assert answer_all(data, system, timed=0).search_ms is None
