@@ -192,7 +192,7 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
     other = [answer for variation in answered.variations.values() for answer in variation.answers]
     again = [answer for verdicts in answered.variation_judgements.values() for answer in verdicts]
-    judged = [*(answered.judgements or ()), *answered.repeated, *again]
+    judged = [*(answered.judgements or ()), *again]
     costs = costs_of(answered.answers, judged, other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
         return costs

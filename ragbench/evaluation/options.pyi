@@ -25,7 +25,6 @@ class EvaluationOptions(TypedDict, total=False):
     detector: str | Callable[[str], float] | None
     judge: LLMLike
     criteria: str | Sequence[str]
-    n_rejudged: int
     interventions: str | Sequence[str]
     fail_under: str | Mapping[str, float]
     targets: Targets | Mapping[str, float] | str | Path | None

@@ -29,7 +29,6 @@ from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
 from ragbench.judges import judge as judge_answers
-from ragbench.judges import spread
 from ragbench.llms import active_dry_run, check_llm
 from ragbench.metrics.context import score_context
 from ragbench.progress import progress_bar
@@ -72,8 +71,7 @@ class SystemOutput:
     known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
     `variations` are intervention -> the changed questions with their answers. `judge_output` adds
-    `judgements` (None: no judge was asked), `repeated` ones of some answers, and those of the
-    variations.
+    `judgements` (None: no judge was asked) and those of the variations.
     """
 
     dataset: Dataset
@@ -94,7 +92,6 @@ class SystemOutput:
     depth: int = 100
     tokenizer: str = "minilm"
     judgements: Sequence[Judgement] | None = None
-    repeated: Sequence[Judgement] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
@@ -215,7 +212,7 @@ def judge_output(
 
     Args:
         output: what the system gave.
-        spec: what is judged where `criteria` do not name it, and how many answers are judged again.
+        spec: what is judged where `criteria` do not name it.
         judge: the language model that judges; None = no judge.
         criteria: what it judges; () = those of the spec.
     """
@@ -225,15 +222,6 @@ def judge_output(
     criteria, chunks = list(criteria or spec.criteria), output.texts
     judgements = judge_answers(
         output.answers, criteria, judge, dataset=output.dataset, chunks=chunks
-    )
-    repeated = judge_answers(
-        spread(output.answers, spec.n_rejudged),
-        criteria,
-        judge,
-        dataset=output.dataset,
-        chunks=chunks,
-        mode="per_criterion",
-        allow_same_model=True,
     )
     verdicts: dict[str, Sequence[Judgement]] = {
         name: judge_answers(
@@ -250,7 +238,6 @@ def judge_output(
     return replace(
         output,
         judgements=judgements,
-        repeated=repeated,
         variation_judgements=verdicts,
         seconds=seconds,
     )

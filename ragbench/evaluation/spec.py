@@ -239,14 +239,6 @@ class EvaluationSpec(BaseModel):
     criteria: Annotated[Words, AfterValidator(_check_criteria)] = _option(
         CRITERIA, "What is judged; also context_recall, context_precision.", _JUDGE, is_served=True
     )
-    n_rejudged: int = _option(
-        0,
-        "This many answers are judged again, each criterion in its own request, to see if that "
-        "agrees.",
-        _JUDGE,
-        ge=0,
-        strict=True,
-    )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),
         "Ask again after each change: no-gold,typos:0.05,indexed:no-gold, ...",

@@ -1,5 +1,5 @@
 from .audit import AUDIT_BOUNDS, judge_audit
-from .criteria import judge, spread
+from .criteria import judge
 from .parser import rank_weighted_precision
 
 __all__ = [
@@ -7,5 +7,4 @@ __all__ = [
     "judge",
     "judge_audit",
     "rank_weighted_precision",
-    "spread",
 ]

@@ -71,8 +71,6 @@ REPLY_TOKENS = {
 
 _MAX_SHOWN_REPLY = 4000
 
-MODES = ("combined", "per_criterion")
-
 # Five judgements with their reasons are a long reply for a local model.
 TIMEOUT_S = 600.0
 
@@ -122,7 +120,6 @@ def judge(
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    mode: str = "combined",
     allow_same_model: bool = False,
 ) -> list[Judgement]:
     """Have a language model judge answers by one or several criteria; each value is in [0, 1],
@@ -156,20 +153,17 @@ def judge(
             the answers, because models prefer their own.
         dataset: the questions and reference answers. chunks: what the answers' contexts name; not
         used by "correctness" and "relevance".
-        mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by
-            itself, which costs more and keeps the judgements independent.
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:
         One judgement per answer and criterion, by answer, then in the order of the criteria.
 
     Raises:
-        ConfigError: an unknown criterion, mode or model.
+        ConfigError: an unknown criterion or model.
         DataError: an answer to a question, or from a chunk, that is not there.
     """
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     check_known("criterion", CRITERIA, *(criteria or ("",)))
-    check_known("mode", MODES, mode)
     materials = materials_of(
         answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
     )
@@ -184,7 +178,7 @@ def judge(
             if judgement := _without_request(answer, material, name):
                 decided[i, name] = judgement
         names = tuple(name for name in criteria if (i, name) not in decided)
-        groups += [(i, names)] if mode == "combined" and names else [(i, (name,)) for name in names]
+        groups += [(i, names)] if names else []
     samples = _sampled(model, groups, materials)
     for (i, name, _), sample in samples.items():
         decided[i, name] = _judgement(answers[i], name, sample, model.name)
@@ -201,9 +195,8 @@ def judge(
 
 
 def spread(answers: Sequence[_T], n: int) -> list[_T]:
-    """Return `n` of the answers, evenly spread over the list; all where there are fewer.
-
-    For a second judgement of a sample: the first ones of a dataset are often all of one kind.
+    """Return `n` of the answers, evenly spread over the list, as the first ones of a dataset are often
+    all of one kind; all where there are fewer.
 
     >>> from ragbench.types import Answer
     >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]

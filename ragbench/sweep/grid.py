@@ -49,7 +49,7 @@ class GridFile(BaseModel):
 _IDLE = {
     ("llm", "extractive"): ("prompt", "max_tokens", "temperature"),
     ("chunker", "document"): ("chunk_size", "chunk_overlap"),
-    ("judge", ""): ("criteria", "n_rejudged"),
+    ("judge", ""): ("criteria",),
 }
 """A parameter with a value -> the parameters that then have no effect."""
 

@@ -138,13 +138,6 @@ def test_each_criterion_can_be_judged_alone(criterion: str) -> None:
     assert asked_for(llm.prompts[0]) == [criterion]
 
 
-def test_one_request_per_criterion() -> None:
-    llm = ScriptedLLM(obedient)
-    judged = run(GOOD, ALL, llm, mode="per_criterion")
-    assert [asked_for(prompt) for prompt in llm.prompts] == [[name] for name in ALL]
-    assert {name: judgement.value for name, judgement in judged.items()} == VALUES
-
-
 @pytest.mark.parametrize(
     ("criterion", "shown"),
     [
@@ -490,7 +483,6 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
     [
         ("faithfullness", {}, "unknown criterion 'faithfullness'; did you mean 'faithfulness'"),
         ([], {}, "unknown criterion"),
-        ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),
     ],
 )
 def test_bad_options_are_refused(
@@ -537,8 +529,6 @@ def test_each_request_is_counted_once() -> None:
     [request] = found[ALL[0]].usage
     words = len(f"{JUDGE_SYSTEM} {llm.prompts[0]}".split())
     assert (request.model, request.input_tokens, request.text) == ("scripted:test", words, "")
-    separate = run(GOOD, ALL, ScriptedLLM(obedient), mode="per_criterion")
-    assert [len(separate[name].usage) for name in ALL] == [1] * 5
     repaired = run(GOOD, "correctness", ScriptedLLM(["nonsense", VERDICTS["correctness"]]))
     assert [one.output_tokens for one in repaired["correctness"].usage] == [1, 5]
     together = run(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient))

@@ -247,10 +247,7 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     loopback: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grid_text = (
-        '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = '
-        '"relevance"\nn_rejudged = 0\n'
-    )
+    grid_text = '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = "relevance"\n'
     path = language_models.write_grid(
         tmp_path / "notebooks",
         grid_text + '[axes]\nprompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]',
