@@ -112,7 +112,7 @@ def test_the_readme_and_the_notebooks_use_public_names() -> None:
 USER_SCRIPT = """\
 import ragbench as rb
 import ragbench.testing
-from ragbench.statistics import anova
+from ragbench.statistics import held_out
 
 data: rb.Dataset = rb.load_dataset("pydoc", split="test")
 chunks = rb.chunk(data, "recursive")

@@ -90,33 +90,6 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
 
 
 @history_app.register()
-def compare(
-    before: str,
-    after: str,
-    *,
-    measure: list[str] | None = None,
-    database: Database = "",
-    as_json: Json = False,
-) -> None:
-    """Compare two runs, question by question, on the questions that both have.
-
-    Args:
-        before: The beginning of a run's id, its name, or latest.
-        after: That of the other.
-        measure: May be repeated; default: the headline measures.
-
-    Example: ragbench history compare 8d463f58c3 latest
-    """
-    from ragbench.service import compare_runs
-
-    table = compare_runs(before, after, measures=measure or (), database=database)
-    if as_json:
-        print_json(table)
-    else:
-        typer.echo(table.to_string(index=False))
-
-
-@history_app.register()
 def trend(
     measure: str,
     *,

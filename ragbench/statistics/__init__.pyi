@@ -1,5 +1,4 @@
 from .agreement import judge_agreement
-from .anova import anova
 from .calibration import calibrate
 from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
@@ -12,7 +11,6 @@ __all__ = [
     "HeldOut",
     "WithinMargin",
     "adjusted_p_values",
-    "anova",
     "calibrate",
     "compare",
     "compare_all",

@@ -417,7 +417,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "unchanged scores" in newest
     runs = [line.split()[0] for line in newest.splitlines()[1:]]
     assert "nDCG@5" in said("history", "show", runs[0])
-    assert "R@5" in said("history", "compare", *runs, "--measure", "R@5")
     assert "unchanged" in said("history", "trend", "ndcg@10", "--series", series)
     assert f"did you mean '{series}'" in said(
         "history", "trend", "R@5", "--series", f"{series[:-4]}ke)", status=2

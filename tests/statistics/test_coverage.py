@@ -15,8 +15,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from ragbench.evaluation import Result
-from ragbench.statistics import anova, summarise
+from ragbench.statistics import summarise
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import Intervals, p_above
 from ragbench.statistics.power import Pilot
@@ -269,40 +268,6 @@ def test_too_few_questions_detect_nothing() -> None:
         True,
         True,
     ]
-
-
-def check_anova(sizes: tuple[int, ...], experiments: int) -> None:
-    rng = np.random.default_rng(6)
-    print(
-        "\nanova without an effect, one of four configurations with six times the noise: called "
-        "an effect"
-    )
-    for n in sizes:
-        called = 0
-        for _ in range(experiments):
-            values = rng.normal(0, [[0.1, 0.1, 0.1, 0.6]], (n, 4))
-            results = [
-                Result(
-                    name,
-                    {"parameters": {"retriever": name}},
-                    {},
-                    pd.DataFrame({"query_id": range(n), "measure": "RR", "value": values[:, i]}),
-                )
-                for i, name in enumerate("abcd")
-            ]
-            table = anova(results, measure="RR").set_index("source")
-            called += bool(table["p_value"]["retriever"] < 0.05)
-        print(f"{n:4d} {called / experiments:.3f}", flush=True)
-        assert called / experiments <= 0.06 + slack(0.06, experiments)
-
-
-@pytest.mark.simulation
-def test_a_noisy_configuration_is_called_an_effect_in_one_of_twenty() -> None:
-    check_anova((10, 30, 100), 1000)
-
-
-def test_a_noisy_configuration_in_a_few_cases() -> None:
-    check_anova((10,), 20)
 
 
 def check_means(sizes: tuple[int, ...], experiments: int) -> None:
