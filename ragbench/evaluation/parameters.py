@@ -54,6 +54,7 @@ OF_PIPELINE = (
 _READABLE = (
     "system",
     "collection",
+    "verdicts",
     "retriever",
     "reranker",
     "chunker",

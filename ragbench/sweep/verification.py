@@ -26,7 +26,7 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.job import Job, Place, make_job
-from ragbench.sweep.notebooks import digest_of, read_notebook
+from ragbench.sweep.notebooks import digest_of
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
@@ -146,16 +146,18 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")
         grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
         if is_comparison:
-            source = metadata["ragbench"]
-            config = {"parameters": {"sweep_dir": ".", "baseline": source["baseline"]}}
+            stamp = metadata["ragbench"]
+            again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
+            config = {"parameters": again_with, "source": stamp, "environment": environment()}
+        elif tables_of(path):
+            config = read_json(path / "config.json", "")
         else:
-            read = read_json(path / "config.json", "") if tables_of(path) else None
-            config = read or load_result(path).config
-            source = config.get("source", {})
+            config = dict(load_result(path).config)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise DataError(
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
         ) from exc
+    source = config.get("source", {})
     if digest != source.get("notebook_sha256"):
         raise DataError(
             f"{notebook} was changed after the sweep: its cells are not those that made the "
@@ -173,7 +175,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
-    notes += [*_changed_notebook(written, digest), *_changed_environment(config)]
+    notes += _changed_environment(config)
     location = Place(
         written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
     )
@@ -182,19 +184,10 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
     return job, tuple(notes)
 
 
-def _changed_notebook(path: Path, digest: str) -> Iterator[str]:
-    try:
-        is_same = not path.is_file() or read_notebook(path).digest == digest
-    except ConfigError:
-        is_same = False
-    if not is_same:
-        yield f"{path.name} has changed since; what is executed are the cells as they were then"
-
-
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
     then, now = (
         {**part, **part.get("libraries", {})}
-        for part in (config.get("environment") or environment(), environment())
+        for part in (config.get("environment", {}), environment())
     )
     changed = [
         f"{key} {then.get(key)} -> {value}"
@@ -231,7 +224,7 @@ def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
     fingerprint of the dataset, where it is stored.
     """
     if tables := tables_of(path):
-        frames = {
+        frames: dict[str, Any] = {
             table.name: (pd.read_csv if table.suffix == ".csv" else pd.read_parquet)(table)
             for table in tables
         }
