@@ -100,12 +100,10 @@ class SweepFolder:
         parameters and this source.
         """
         config = self.config(name)
-        return bool(
+        files = FILES[:1] if tables_of(self.path / name) else FILES
+        return (
             _is_json(self.notebook(name))
-            and (
-                tables_of(self.path / name)
-                or all((self.path / name / file).is_file() for file in FILES)
-            )
+            and all((self.path / name / file).is_file() for file in files)
             and config.get("parameters") == parameters
             and config.get("source") == source
         )

@@ -207,11 +207,10 @@ def _compared(
         (then, before), (now, after) = _values(path), _values(again)
     except RagbenchError as exc:
         return Verification(name, 0, (str(exc),), notes)
-    nothing = pd.Series([], index=pd.MultiIndex.from_arrays([[], []]), dtype=object)
     differences = [
         line
-        for file in {**then, **now}
-        for line in _differences(file, then.get(file, nothing), now.get(file, nothing))
+        for file, values in then.items()
+        for line in _differences(file, values, now.get(file, values[:0]))
     ]
     if before != after:
         changed = f"the dataset has changed: fingerprint {before[:12]}, now {after[:12]}"
