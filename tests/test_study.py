@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,10 +71,14 @@ def test_the_claims_follow_from_the_scores(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(again, kept, atol=1.1e-6, rtol=0)
 
 
-def claims_of(collection: str, measure: str = "span_recall@5") -> pd.Series:
-    table = pd.read_csv(STUDY / "claims.csv")
-    (row,) = table[(table["collection"] == collection) & (table["measure"] == measure)].index
-    return table.loc[row]
+def claims_of(collection: str, measure: str = "span_recall@5") -> dict[str, Any]:
+    with (STUDY / "claims.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["collection"] == collection]
+    (row,) = [row for row in rows if row["measure"] == measure]
+    return {
+        key: value if key in ("collection", "measure") else float(value)
+        for key, value in row.items()
+    }
 
 
 def test_the_readme_quotes_the_claims_and_their_interval() -> None:
@@ -83,7 +88,7 @@ def test_the_readme_quotes_the_claims_and_their_interval() -> None:
         low, high = (row[f"{outcome} {end}"] for end in ("low", "high"))
         assert f"{100 * row[outcome]:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in text
         assert low <= row[outcome] <= high
-    assert f"{row['claims']} differences" in text
+    assert f"{row['claims']:.0f} differences" in text
 
 
 def test_the_claims_of_one_retriever_by_hand() -> None:
@@ -105,20 +110,20 @@ def test_the_claims_of_one_retriever_by_hand() -> None:
         signs[measure] = np.sign(ratios) * (np.asarray(p_values) < 0.05)
     claims = signs["span_recall@5"]
     kept = pd.read_csv(STUDY / "retrievers.csv").set_index(["collection", "retriever"])
-    row = kept.loc[("chunking", "dense:minilm")]
-    assert row["claims at k = 5"] == (claims != 0).sum()
+    row = kept.loc[[("chunking", "dense:minilm")]]
+    assert row["claims at k = 5"].item() == (claims != 0).sum()
     turned = (claims * signs["span_recall@500tok"] == -1).sum()
-    assert row["reversed 500"] == pytest.approx(turned / (claims != 0).sum(), abs=1e-6)
+    assert row["reversed 500"].item() == pytest.approx(turned / (claims != 0).sum(), abs=1e-6)
 
 
 def test_articles_are_five_paragraphs_with_their_spans() -> None:
     articles, paragraphs = scores_of("squad", joined=True), scores_of("squad")
     assert set(articles["query_id"]) == set(paragraphs["query_id"])
     assert articles["document"].nunique() == 48
-    assert paragraphs["document"].nunique() > 200 / 2
-    # what a paragraph in one chunk answers, the whole article at 2,000 tokens answers too
-    one = ["retriever", "chunker", "size", "overlap"]
-    assert articles.groupby(one)["span_recall@2000tok"].mean().max() > 0.9
+    assert paragraphs["document"].nunique() > 100
+    # spans that had not moved with their paragraphs would be in no chunk that is searched for
+    configurations = articles.groupby(["retriever", "chunker", "size", "overlap"])
+    assert configurations["span_recall@2000tok"].mean().max() > 0.9
     assert claims_of("squad-articles")["documents"] == 48
 
 
