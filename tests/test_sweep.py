@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES, load_results
 from ragbench.files import STAGING
-from ragbench.sweep import plan, processes, read_grid, sweep
+from ragbench.sweep import plan, processes, read_grid, sweep, verify
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import chosen
 from ragbench.sweep.notebooks import read_notebook, without_machine
@@ -433,18 +434,13 @@ def test_default_jobs_are_at_least_one_and_at_most_the_cores() -> None:
     assert 1 <= processes.default_jobs() <= processes.available_cores()
 
 
-def test_progress_is_a_line_for_each_end_and_bars_on_a_terminal() -> None:
-    for terminal in (False, True):
-        output = io.StringIO()
-        progress = Progress(Console(file=output, force_terminal=terminal, width=100), 3, skipped=1)
-        with progress.bars:
-            for name in ("[a]", "b"):
-                progress.started(name)
-            progress.withdrawn("b")
-            progress.ended("[a]", 75.0, "")
-            progress.bars.refresh()
-        assert "[2/3] [a] done in 1:15" in output.getvalue()
-        assert ("all runs" in output.getvalue()) is terminal
+def test_progress_is_a_line_for_each_end() -> None:
+    output = io.StringIO()
+    progress = Progress(Console(file=output, width=100), 3, skipped=1)
+    progress.update(0)
+    progress.ended("[a]", 75.0, "")
+    progress.ended("b", 5.0, "no")
+    assert output.getvalue() == "[2/3] [a] done in 1:15\n[3/3] b failed after 0:05: no\n"
 
 
 def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
@@ -772,6 +768,46 @@ def test_a_second_sweep_in_the_same_folder_is_refused(
         pytest.raises(SweepError, match="another sweep"),
     ):
         sweep(path, out=tmp_path / "results")
+
+
+def test_tables_take_the_place_of_results_and_are_verified(tmp_path: Path) -> None:
+    """As a study does that scores many systems in one notebook; the comparison writes one too."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    imports = "from pathlib import Path\nimport pandas as pd"
+    parameters = 'collection: str = "a"\nresults_dir: str = ""'
+    write = (
+        'Path(results_dir).mkdir()\npd.DataFrame({"text": ["x", "y"], "value": [0.5, None]})'
+        '.assign(c=collection).to_parquet(Path(results_dir, "t.parquet"))'
+    )
+    write_notebook(folder / "score.ipynb", parameters, imports, write)
+    read = (
+        'tables = [pd.read_parquet(path) for path in sorted(Path(sweep_dir).glob("*/t.parquet"))]\n'
+        'pd.concat(tables).to_csv(Path(sweep_dir, "all.csv"), index=False)'
+    )
+    write_notebook(folder / "page.ipynb", 'sweep_dir: str = ""\nbaseline: str = ""', imports, read)
+    (tmp_path / "data").mkdir()
+    path = folder / "study.toml"
+    path.write_text(
+        '[sweep]\nnotebook = "score.ipynb"\ncompare = "page.ipynb"\n'
+        '[axes]\ncollection = ["a", "../data"]\n',
+        encoding="utf-8",
+    )
+    done = sweep(path, out=tmp_path / "results", jobs=1)
+    assert (len(done.finished), dict(done.failed), done.leaderboard) == (2, {}, None)
+    study = tmp_path / "results" / "study"
+    assert len(pd.read_csv(study / "all.csv")) == 4
+    assert len(sweep(path, out=tmp_path / "results", jobs=1).skipped) == 2
+    verified = verify(study, jobs=1)
+    assert [(each.compared, each.differences) for each in verified] == [(6, ()), (6, ()), (12, ())]
+    (tmp_path / "data").rmdir()
+    (table,) = study.glob("a-*/t.parquet")
+    pd.read_parquet(table).assign(value=[0.25, None]).to_parquet(table)
+    first, absent, page = verify(study, jobs=1)
+    assert first.differences == ("t.parquet, 0, value: stored 0.25, now 0.5",)
+    assert (absent.compared, absent.differences) == (0, ())
+    assert "../data is not here" in absent.notes[0]
+    assert page.differences == ("all.csv, 0, value: stored 0.5, now 0.25",)
 
 
 def test_processes_with_their_own_configurations_share_a_folder_and_the_last_one_compares(

@@ -142,7 +142,7 @@ def verify_command(
     yes: Yes = False,
 ) -> int:
     """Execute the configurations of a sweep again and compare every number in scores.csv and
-    run.trec.
+    run.trec, or in the tables that they wrote.
 
     It works in a temporary folder and changes no result. Exit status: 0 all numbers are the same, 1
     some differ or could not be had again, 2 there is nothing to verify.
@@ -168,8 +168,10 @@ def verify_command(
             typer.echo(f"{result.name}: {line}")
     differing = sum(bool(result.differences) for result in verified)
     numbers = sum(result.compared for result in verified)
+    absent = sum(not (result.compared or result.differences) for result in verified)
     typer.echo(
-        f"{len(verified)} results, {numbers:,} numbers compared: {len(verified) - differing} "
-        f"verified, {differing} differ."
+        f"{len(verified)} results, {numbers:,} numbers compared: "
+        f"{len(verified) - differing - absent} verified, {differing} differ"
+        + (f", {absent} not computed again." if absent else ".")
     )
     return bool(differing)

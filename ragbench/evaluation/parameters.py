@@ -51,7 +51,17 @@ OF_PIPELINE = (
 
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has
 # them.
-_READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+_READABLE = (
+    "system",
+    "collection",
+    "verdicts",
+    "retriever",
+    "reranker",
+    "chunker",
+    "chunk_size",
+    "llm",
+    "prompt",
+)
 # The smallest value of each number.
 _MINIMUM = {
     "chunk_size": 1,

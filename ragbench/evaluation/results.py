@@ -84,11 +84,11 @@ class Results(Sequence[Result]):
             if result.diagnosis is not None
         }
 
-    def leaderboard(self, measure: str = "") -> pd.DataFrame:
-        """Return one row per result, best first by `measure` ("" = `ranking_measure`); see
-        `leaderboard`.
+    def leaderboard(self, measure: str = "", measures: Sequence[str] = ()) -> pd.DataFrame:
+        """Return one row per result, best first by `measure` ("" = `ranking_measure`), with
+        `measures` and their standard deviations; see `leaderboard`.
         """
-        return leaderboard(self, measure=measure)
+        return leaderboard(self, measure=measure, measures=measures)
 
     def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
         """Compare every result with one of them, paired by question: the frame of
@@ -220,14 +220,22 @@ def _values(result: Result, measure: str) -> dict[str, float]:
     return dict(zip(scored["query_id"], scored["value"], strict=True))
 
 
-def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame:
+def leaderboard(
+    results: Sequence[Result], *, measure: str = "", measures: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
+
+    Args:
+        results: on the same data.
+        measure: what it is ranked by.
+        measures: any others among the scores ("span_iou@5"), which are columns and printed too.
 
     Returns:
         rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
         each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
-        ("scored/all"); chunks, index_s, search_ms (one question alone); latency_p50_ms and
-        latency_p95_ms (of an answer, until it is complete); with_llm, cost_usd (of the run where
+        ("scored/all"); of `measures` also `<measure>_std`, the deviation over questions; chunks,
+        index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
+        until it is complete); with_llm, cost_usd (of the run where
         nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
         (of answers to as many questions; a service has one if it reports its tokens), generate_ms
         (median reply that was waited for); `rank_equal_k` and `rank_equal_budget`, the places by
@@ -238,9 +246,10 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     """
     check_comparable(results)
     main = ranking_measure(results, measure)
+    named = [ranking_measure(results, name) for name in measures]
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [
-        {"name": result.name, **identity[result.name], **_standing(result, main)}
+        {"name": result.name, **identity[result.name], **_standing(result, main, named)}
         for result in results
     ]
     table = pd.DataFrame(rows)
@@ -268,7 +277,7 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     table.insert(
         0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
     )
-    return printed_short(table, partial(_printed, main=main))
+    return printed_short(table, partial(_printed, main=main, named=named))
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
@@ -279,17 +288,19 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
     return [name for name in judged if name in board and f"{name}_n" in board]
 
 
-def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
-    """Return what a leaderboard prints: the ranking measure with its interval, other means, known
-    costs, and the two ranks (which say more than the recalls they come from).
+def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.DataFrame:
+    """Return what a leaderboard prints: the ranking measure with its interval, other means, those
+    named with deviations, known costs, and the two ranks (which say more than the recalls they come
+    from).
     """
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     means = [
         name
         for name in (*judged_columns(board), *LEADERBOARD)
-        if name != main and not name.startswith("span_recall")
+        if name not in named and not name.startswith("span_recall")
     ]
-    means = [name for name in means if name in board and board[name].notna().any()]
+    means += [f"{name}{suffix}" for name in named for suffix in ("", "_std")]
+    means = [name for name in means if name != main and name in board and board[name].notna().any()]
     others = ["chunks", *PER_QUESTION, "rank_equal_k", "rank_equal_budget"]
     filled = [name for name in others if name in board and board[name].notna().any()]
     digits = dict.fromkeys(means, 3) | dict.fromkeys(PER_QUESTION, 1) | {"cost_per_1000_usd": 3}
@@ -308,14 +319,14 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     )
 
 
-def _standing(result: Result, main: str) -> dict[str, Any]:
+def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:
     """Return the means of one configuration with their intervals, and what it costs; NaN =
     unscored, None = unknown.
     """
     only(result.scores, main)  # an unknown measure is refused here
     measures = dict.fromkeys(
         measure
-        for name in (*LEADERBOARD, main)
+        for name in (*LEADERBOARD, main, *named)
         for measure in (name, name.replace("nDCG@", "Judged@"))
     )
     scores = result.scores[result.scores["measure"].isin(measures)]
@@ -326,6 +337,8 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
+        if name in named:
+            standing[f"{name}_std"] = only(scores, name)["value"].std()
     facts = result.facts
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
     standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result)}

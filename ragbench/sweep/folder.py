@@ -96,13 +96,14 @@ class SweepFolder:
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
     ) -> bool:
-        """Return True if a whole notebook and all result files are there, made from these
+        """Return True if a whole notebook and all result files, or tables, are there, made from these
         parameters and this source.
         """
         config = self.config(name)
+        files = FILES[:1] if tables_of(self.path / name) else FILES
         return (
             _is_json(self.notebook(name))
-            and all((self.path / name / file).is_file() for file in FILES)
+            and all((self.path / name / file).is_file() for file in files)
             and config.get("parameters") == parameters
             and config.get("source") == source
         )
@@ -181,11 +182,22 @@ class SweepFolder:
         """
         sha = hashlib.sha256()
         for folder in result_folders(self.path):
-            for file in FILES:
+            for file in (*FILES, *(table.name for table in tables_of(folder))):
                 data = (folder / file).read_bytes() if (folder / file).is_file() else b""
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
                 sha.update(data)
         return sha.hexdigest()
+
+
+def tables_of(folder: Path) -> list[Path]:
+    """Return the tables that a notebook wrote into a folder in place of a result, by name."""
+    return sorted(
+        path
+        for path in folder.glob("*.*")
+        if path.suffix in (".csv", ".parquet")
+        and path.name != "leaderboard.csv"
+        and not (folder / "scores.csv").exists()
+    )
 
 
 def _is_json(path: Path) -> bool:

@@ -42,37 +42,36 @@ def run_all(
     failed: dict[str, str] = {}
     budget = False
     try:
-        with progress.bars:
-            # Once the maximum is reached no other run is begun; those at work may finish from what
-            # is stored.
-            while (waiting and not budget) or running:
-                while waiting and not budget and len(running) < executor.side_by_side:
-                    name = waiting.pop(0)
-                    jobs[name].staging.mkdir()
-                    journal = folder.journal(name, jobs[name].source or {})
-                    if journal.is_file():
-                        jobs[name].results.mkdir()
-                        shutil.copyfile(journal, jobs[name].results / JOURNAL)
-                    executor.start(jobs[name])
-                    running.add(name)
-                    progress.started(name)
-                for outcome in executor.ended():
-                    running.remove(outcome.name)
-                    losses[outcome.name] += outcome.lost
-                    if outcome.lost and losses[outcome.name] < _MAX_LOSSES:
-                        folder.drop(outcome.name)
-                        progress.withdrawn(outcome.name)
-                        waiting.insert(0, outcome.name)
-                        continue
-                    budget = budget or outcome.failure is FailureKind.BUDGET
-                    if outcome.error:
-                        failed[outcome.name] = outcome.error
-                        folder.keep_failed(outcome.name)
-                    else:
-                        folder.keep(outcome.name)
-                    progress.ended(outcome.name, outcome.seconds, outcome.error)
-                time.sleep(0.05)
+        # Once the maximum is reached no other run is begun; those at work may finish from what
+        # is stored.
+        while (waiting and not budget) or running:
+            while waiting and not budget and len(running) < executor.side_by_side:
+                name = waiting.pop(0)
+                jobs[name].staging.mkdir()
+                journal = folder.journal(name, jobs[name].source or {})
+                if journal.is_file():
+                    jobs[name].results.mkdir()
+                    shutil.copyfile(journal, jobs[name].results / JOURNAL)
+                executor.start(jobs[name])
+                running.add(name)
+            for outcome in executor.ended():
+                running.remove(outcome.name)
+                losses[outcome.name] += outcome.lost
+                if outcome.lost and losses[outcome.name] < _MAX_LOSSES:
+                    folder.drop(outcome.name)
+                    waiting.insert(0, outcome.name)
+                    continue
+                budget = budget or outcome.failure is FailureKind.BUDGET
+                if outcome.error:
+                    failed[outcome.name] = outcome.error
+                    folder.keep_failed(outcome.name)
+                else:
+                    folder.keep(outcome.name)
+                progress.ended(outcome.name, outcome.seconds, outcome.error)
+            progress.update(0)
+            time.sleep(0.05)
     finally:
+        progress.clear()
         executor.stop()
         folder.clear()
     return RunOutcomes(failed, waiting, budget)

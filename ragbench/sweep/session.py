@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
-from ragbench.evaluation import check_models, load_results, save_baseline
+from ragbench.evaluation import check_models, load_results, result_folders, save_baseline
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
-from ragbench.sweep.folder import COMPARISON, SweepFolder
+from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.preload import packages_of
@@ -278,29 +278,32 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
     from ragbench.evaluation.results import ranking_measure
 
     grid, folder, notes = session.grid, session.folder, list(result.notes)
-    try:
-        save_baseline(folder.path, grid.baseline)
-        results = load_results(folder.path)
-        table = leaderboard(results)
-    except RagbenchError as exc:
-        return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-    baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
-    if grid.baseline != baseline:
-        notes.append(
-            f"the baseline {grid.baseline} failed; the comparison takes the first configuration "
-            "by name"
+    texts, baseline = dict[Path, str](), ""
+    is_one = len(paths := result_folders(folder.path)) < 2
+    if not any(map(tables_of, paths)):  # what these hold only their notebooks know
+        try:
+            save_baseline(folder.path, grid.baseline)
+            results = load_results(folder.path)
+            table = leaderboard(results)
+        except RagbenchError as exc:
+            return replace(result, failed={**result.failed, COMPARISON: str(exc)})
+        baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
+        if grid.baseline != baseline:
+            notes.append(
+                f"the baseline {grid.baseline} failed; the comparison takes the first configuration "
+                "by name"
+            )
+        measure, is_one = ranking_measure(results), len(results) < 2
+        if is_one:
+            notes.append("one finished configuration only, so there is nothing to compare it with")
+        board = folder.path / "leaderboard.csv"
+        result = replace(result, leaderboard=board, notes=tuple(notes))
+        texts = _board_texts(
+            board,
+            table,
+            measure,
+            None if is_one else results.compare(baseline, measures=[measure]),
         )
-    measure, is_one = ranking_measure(results), len(results) < 2
-    if is_one:
-        notes.append("one finished configuration only, so there is nothing to compare it with")
-    board = folder.path / "leaderboard.csv"
-    result = replace(result, leaderboard=board, notes=tuple(notes))
-    texts = _board_texts(
-        board,
-        table,
-        measure,
-        None if is_one else results.compare(baseline, measures=[measure]),
-    )
     if grid.compare is None or is_one:
         _write_all(texts)
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.evaluation import (
-    Result,
     check_parameters,
     environment,
     load_result,
@@ -22,15 +24,16 @@ from ragbench.files import read_json
 from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
-from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.job import Job, Place, make_job
-from ragbench.sweep.notebooks import digest_of, read_notebook
+from ragbench.sweep.notebooks import digest_of
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import run_all
 
-_RUN_TIMEOUT = 3600.0
+_RUN_TIMEOUT = 7200.0
+_ROUNDING = 1.5e-6  # vectors' scores are rounded to six decimals, and processors differ in the order of sums
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class Verification:
     """The outcome of verifying one configuration: `differences` are lines, none when every number is
     the same.
 
-    `compared` counts the numbers that were compared, `notes` state what is not as it was when the
-    result was made.
+    `compared` counts the values that were compared, 0 where data is not here, which a note states;
+    `notes` state what is not as it was when the result was made.
     """
 
     name: str
@@ -57,11 +60,13 @@ def verify(
     fork: bool = True,
 ) -> list[Verification]:
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and
-    run.trec; one in the sixth decimal is not a difference.
+    run.trec, or the tables that it wrote; one in the sixth decimal is not a difference.
 
     The cells that are executed are those of the stored notebooks, with the parameters in
-    config.json; the results stay as they are. By default no request leaves: replies of language
-    models come from the store.
+    config.json; the results stay as they are. A configuration on a folder that is not here (a
+    parameter that begins with "..") is passed over, with a note. Tables of the comparison notebook
+    follow again from the stored results. By default no request leaves: replies of language models
+    come from the store.
 
     Args:
         folder: a folder that a sweep wrote, such as results/quickstart.
@@ -87,11 +92,19 @@ def verify(
         verified: dict[str, Verification] = {}
         jobs_by_name: dict[str, Job] = {}
         notes: dict[str, tuple[str, ...]] = {}
+        copy = Path(temporary) / COMPARISON
+        if tables_of(folder):
+            paths.append(folder / COMPARISON)
+            shutil.copytree(folder, copy)
+            for table in tables_of(copy):
+                table.unlink()
         for path in paths:
             try:
-                jobs_by_name[path.name], notes[path.name] = _job_of(path, again)
+                jobs_by_name[path.name], notes[path.name] = _job_of(path, again, copy)
             except DataError as exc:
                 verified[path.name] = Verification(path.name, 0, (str(exc),))
+            except _AbsentError as exc:
+                verified[path.name] = Verification(path.name, 0, (), (str(exc),))
         console = Console(stderr=True)
         executor = LocalExecutor(
             packages_of(job.parameters for job in jobs_by_name.values()),
@@ -105,15 +118,22 @@ def verify(
         left = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
         errors = {**left, **outcomes.failed}
         for name in jobs_by_name:
-            verified[name] = _compared(
-                folder / name, again.path / name, notes[name], errors.get(name, "")
+            stored, new = (
+                (folder, copy) if name == COMPARISON else (folder / name, again.path / name)
             )
+            verified[name] = _compared(name, stored, new, notes[name], errors.get(name, ""))
     return [verified[path.name] for path in paths]
 
 
-def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
-    """Return the job that makes a stored result again, and notes on what is not as it was."""
-    config, notebook = load_result(path).config, path.with_name(f"{path.name}.ipynb")
+class _AbsentError(Exception):
+    """The data of a configuration is not on this machine."""
+
+
+def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
+    """Return the job that makes a stored result again, and notes on what is not as it was; that of
+    the comparison works in a `copy` of the folder.
+    """
+    is_comparison, notebook = path.name == COMPARISON, path.with_name(f"{path.name}.ipynb")
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
@@ -125,6 +145,14 @@ def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
         digest, _ = digest_of(executed)
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")
         grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
+        if is_comparison:
+            stamp = metadata["ragbench"]
+            again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
+            config = {"parameters": again_with, "source": stamp, "environment": environment()}
+        elif tables_of(path):
+            config = read_json(path / "config.json", "")
+        else:
+            config = dict(load_result(path).config)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise DataError(
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
@@ -135,7 +163,11 @@ def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
             f"{notebook} was changed after the sweep: its cells are not those that made the "
             f"result (SHA-256 {digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
+    cwd = copy if is_comparison else grid.resolve().parent
     parameters, notes = dict(config["parameters"]), list[str]()
+    for value in parameters.values():
+        if str(value).startswith("../") and not (cwd / value).exists():
+            raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
@@ -143,22 +175,13 @@ def _job_of(path: Path, again: SweepFolder) -> tuple[Job, tuple[str, ...]]:
         check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
-    notes += [*_changed_notebook(written, digest), *_changed_environment(config)]
-    cwd = grid.resolve().parent
+    notes += _changed_environment(config)
     location = Place(
         written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
     )
-    job = make_job(again, path.name, location, parameters, source=source, stamp={})
+    made_from = None if is_comparison else source
+    job = make_job(again, path.name, location, parameters, source=made_from, stamp={})
     return job, tuple(notes)
-
-
-def _changed_notebook(path: Path, digest: str) -> Iterator[str]:
-    try:
-        is_same = not path.is_file() or read_notebook(path).digest == digest
-    except ConfigError:
-        is_same = False
-    if not is_same:
-        yield f"{path.name} has changed since; what is executed are the cells as they were then"
 
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
@@ -175,53 +198,56 @@ def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(path: Path, again: Path, notes: tuple[str, ...], error: str) -> Verification:
+def _compared(
+    name: str, path: Path, again: Path, notes: tuple[str, ...], error: str
+) -> Verification:
     if error:
-        return Verification(path.name, 0, (f"it could not be made again: {error}",), notes)
+        return Verification(name, 0, (f"it could not be made again: {error}",), notes)
     try:
-        then, now = load_result(path), load_result(again)
+        (then, before), (now, after) = _values(path), _values(again)
     except RagbenchError as exc:
-        return Verification(path.name, 0, (str(exc),), notes)
-    before, after = (str(result.config["dataset"].get("fingerprint")) for result in (then, now))
-    numbers = _numbers(then)
-    differences = list(_differences(numbers, _numbers(now)))
+        return Verification(name, 0, (str(exc),), notes)
+    differences = [
+        line
+        for file, values in then.items()
+        for line in _differences(file, values, now.get(file, values[:0]))
+    ]
     if before != after:
         changed = f"the dataset has changed: fingerprint {before[:12]}, now {after[:12]}"
         differences.insert(0, changed)
-    return Verification(path.name, len(numbers), tuple(differences), notes)
+    return Verification(name, sum(map(len, then.values())), tuple(differences), notes)
 
 
-def _numbers(result: Result) -> dict[str, str]:
-    """Return every number of scores.csv and run.trec under a name for it, as text."""
-    scores = {
-        f"scores.csv, {query_id}, {measure}": _text(float(value))
-        for query_id, measure, value in result.scores.itertuples(index=False, name=None)
-    }
-    run = {
-        f"run.trec, {query_id}, {doc_id}": _text(score)
-        for query_id, ranking in result.run.items()
-        for doc_id, score in ranking.items()
-    }
-    return {**scores, **run}
-
-
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    for key in {**before, **after}:
-        then, now = before.get(key, "not there"), after.get(key, "not there")
-        if then != now and not _is_rounding(then, now):
-            yield f"{key}: stored {then}, now {now}"
-
-
-def _is_rounding(*numbers: str) -> bool:
-    """Return True for two numbers that differ by one in the sixth decimal, to which vectors' scores are
-    rounded: processors add in different orders.
-
-    >>> _is_rounding("0.501366", "0.501367"), _is_rounding("0.5", "0.50001"), _is_rounding("0.5", "unscored")
-    (True, False, False)
+def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
+    """Return file -> its values by row and column, of tables or of scores.csv and run.trec, and the
+    fingerprint of the dataset, where it is stored.
     """
-    values = [float(text) for text in numbers if text[-1].isdigit()]
-    return len(values) == 2 and abs(values[0] - values[1]) < 1.5e-6
+    if tables := tables_of(path):
+        frames: dict[str, Any] = {
+            table.name: (pd.read_csv if table.suffix == ".csv" else pd.read_parquet)(table)
+            for table in tables
+        }
+        return {name: frame.stack(future_stack=True) for name, frame in frames.items()}, ""
+    result = load_result(path)
+    run = [(query, doc, score) for query, docs in result.run.items() for doc, score in docs.items()]
+    columns = ["query_id", "measure", "value"]
+    files = {"scores.csv": result.scores, "run.trec": pd.DataFrame(run, columns=columns)}
+    values = {name: frame.set_index(columns[:2])["value"] for name, frame in files.items()}
+    return values, str(result.config["dataset"].get("fingerprint"))
 
 
-def _text(value: float) -> str:
-    return "unscored" if value != value else repr(value + 0.0)  # -0.0 is 0.0
+def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterator[str]:
+    """Return a line for each value that is another one, but for numbers that differ by one in the
+    sixth decimal.
+
+    >>> index = pd.MultiIndex.from_product([["q1"], ["R@5", "MRR", "P@1"]])
+    >>> then, now = (pd.Series(row, index) for row in ([0.501366, 0.5, None], [0.501367, 0.50001, None]))
+    >>> list(_differences("scores.csv", then, now))
+    ['scores.csv, q1, MRR: stored 0.5, now 0.50001']
+    """
+    then, now = (values.astype(object).fillna("unscored") for values in (then, now))
+    then, now = then.align(now, fill_value="not there")
+    gaps = (pd.to_numeric(then, errors="coerce") - pd.to_numeric(now, errors="coerce")).abs()
+    different = (then != now) & ~(gaps < _ROUNDING)
+    for key, old, new in zip(then.index[different], then[different], now[different], strict=True):
+        yield f"{file}, {', '.join(map(str, key))}: stored {old}, now {new}"

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, SweepError, printable
+from ragbench.evaluation import environment
 from ragbench.files import write_durably
+from ragbench.sweep.folder import tables_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.systems.loader import RECORDED
@@ -45,7 +47,8 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
             system = str(job.configuration.get("system", ""))
             recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
             receiver = "system" if system else "language model"
-            _check_requests(job.results, receiver, allow_failed=job.allow_failed or recorded)
+            if not tables_of(job.results):
+                _check_requests(job.results, receiver, allow_failed=job.allow_failed or recorded)
         tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
         error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
@@ -120,12 +123,15 @@ def _stamp(job: Job) -> None:
     defaults.
     """
     path, configuration = job.results / "config.json", job.configuration
-    if not path.is_file():
+    if path.is_file():
+        config = json.loads(path.read_text(encoding="utf-8"))
+    elif tables_of(job.results):
+        config = {"parameters": {}, "environment": environment()}
+    else:
         raise _UnusableError(
             "the notebook ended without saving its results; it must call rb.save(result, "
-            "results_dir)"
+            "results_dir), or write tables (.csv, .parquet) there"
         )
-    config = json.loads(path.read_text(encoding="utf-8"))
     for key, value in config["parameters"].items():
         if key in configuration and configuration[key] != value:
             raise _UnusableError(

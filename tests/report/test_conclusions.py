@@ -410,3 +410,17 @@ def test_where_lower_is_better_the_lowest_is_best() -> None:
     comparison = compare_all({one.name: one.scores for one in some}, "a")
     sentences = report.conclusion(some, comparison, "a", measure)
     assert sentences[1].startswith(f"**Best:** bm25, fixed 128, k 3, with 0.150 by {measure}")
+
+
+def test_any_measures_are_columns_of_a_leaderboard_with_their_deviations() -> None:
+    pair = [
+        result("a", {"nDCG@10": [1.0, 0.0], "span_iou@5": [0.1, 0.3]}),
+        result("b", {"nDCG@10": [0.0, 0.0], "span_iou@5": [0.2, 0.2]}),
+    ]
+    board = results.leaderboard(pair, measures=["SPAN_IOU@5", "nDCG@10"]).set_index("name")
+    assert board["span_iou@5"].tolist() == pytest.approx([0.2, 0.2])
+    assert board["span_iou@5_std"].tolist() == pytest.approx([0.2 / 2**0.5, 0.0])
+    assert board["nDCG@10_std"].tolist() == pytest.approx([2**-0.5, 0.0])
+    assert "span_iou@5_std" in str(rb.Results(pair).leaderboard(measures=["span_iou@5"]))
+    with pytest.raises(ConfigError, match="unknown measure 'span_iou@7'"):
+        results.leaderboard(pair, measures=["span_iou@7"])
