@@ -214,26 +214,6 @@ def test_baseline_is_a_system_of_the_axis(tmp_path: Path) -> None:
         assert found.runs[found.baseline]["retriever"] == retriever
 
 
-def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_first(
-    tmp_path: Path,
-) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text(
-        '[sweep]\nbaseline = { prompt = "plain" }\n[axes]\nprompt = ["cited", "plain"]\n'
-    )
-    found = read_grid(grid)
-    [name] = found.runs
-    assert found.baseline == name
-    assert any("prompt" in note and "llm = 'extractive'" in note for note in found.notes)
-    assert plan(grid, out=tmp_path / "results").notes == tuple(found.notes)
-    grid.write_text(
-        '[axes]\nprompt = ["cited", "plain"]\nllm = ["extractive", "ollama:llama3.1:8b"]\n'
-    )
-    assert len(read_grid(grid).runs) == 3
-    grid.write_text('[axes]\nchunker = ["document", "fixed"]\nchunk_size = [128, 256]\n')
-    assert len(read_grid(grid).runs) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -802,7 +782,7 @@ def test_tables_take_the_place_of_results_and_are_verified(tmp_path: Path) -> No
     assert [(each.compared, each.differences) for each in verified] == [(6, ()), (6, ()), (12, ())]
     (tmp_path / "data").rmdir()
     (table,) = study.glob("a-*/t.parquet")
-    pd.read_parquet(table).assign(value=[0.25, None]).to_parquet(table)
+    pd.read_parquet(table).assign(value=[0.25, float("nan")]).to_parquet(table)
     first, absent, page = verify(study, jobs=1)
     assert first.differences == ("t.parquet, 0, value: stored 0.25, now 0.5",)
     assert (absent.compared, absent.differences) == (0, ())

@@ -1,10 +1,10 @@
 """Labels by people: the choice of answers, the sheet they are written on, and the widget that fills
 it in.
 
-`choose_items` picks answers, `label_sheet` writes them to a CSV file, `LabelWidget` or a
-spreadsheet fills in the verdicts, and `load_labels` reads them back for `judge_agreement` and
-`calibrate`. The labeller sees neither the configuration of an answer, nor judgements or labels of
-others.
+`draw_items` draws questions, `label_sheet` writes their answers to a CSV file, `LabelWidget`, the
+terminal (`ragbench label`) or a spreadsheet fills in the verdicts, and `trust` states what they show;
+`load_labels` reads them back for `judge_agreement`. The labeller sees neither the configuration of an
+answer, nor judgements or labels of others.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

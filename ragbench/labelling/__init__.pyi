@@ -1,4 +1,5 @@
-from .items import LABELLED, LabelItem, choose_items
+from .draws import PROXIES, draw_items, trust
+from .items import LABELLED, LabelItem
 from .questions import QuestionWidget
 from .sheet import (
     label_sheet,
@@ -10,12 +11,14 @@ from .widget import LabelWidget
 
 __all__ = [
     "LABELLED",
+    "PROXIES",
     "LabelItem",
     "LabelWidget",
     "QuestionWidget",
-    "choose_items",
+    "draw_items",
     "label_sheet",
     "load_labels",
     "read_sheet",
     "save_label",
+    "trust",
 ]

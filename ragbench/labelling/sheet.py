@@ -68,10 +68,10 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         is_mine = sheet["annotator"] == annotator
         labelled = {*sheet.loc[is_mine, "item"]}
         added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        # An item that was informative earlier and is drawn now belongs to the random sample.
-        drawn = [item.item_id for item in items if item.picked == "random"]
-        changed = is_mine & sheet["item"].isin(drawn) & (sheet["picked"] != "random")
-        sheet.loc[changed, "picked"] = "random"
+        # an item that is there for another reason and is drawn now belongs to the sample
+        drawn = sheet["item"].map({item.item_id: item.picked for item in items})
+        changed = is_mine & drawn.notna() & (drawn != sheet["picked"])
+        sheet.loc[changed, "picked"] = drawn[changed]
         if added or changed.any():
             rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
             _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
@@ -133,7 +133,7 @@ def load_labels(
     *,
     answers: Mapping[str, Sequence[Answer]] | None = None,
 ) -> pd.DataFrame:
-    """Return the labels of one or several sheets, for `judge_agreement` and `calibrate`.
+    """Return the labels of one or several sheets, for `trust` and `judge_agreement`.
 
     Args:
         paths: sheets, such as one for each annotator.

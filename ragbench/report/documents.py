@@ -14,10 +14,13 @@ from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import DataWarning, RagbenchError
 from ragbench.evaluation import Result
 from ragbench.evaluation.suites import select_suite
-from ragbench.types import Case, Dataset, Passage
+from ragbench.retrieval.chunkers import chunk
+from ragbench.types import Case, Chunk, Dataset, Passage
 
 _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 """The id of a chunk of ragbench's own: document, first character, end."""
+
+_CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
@@ -55,6 +58,14 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
     return Dataset(
         dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source
     ), notes
+
+
+def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
+    """Return the chunks that the pipeline of a result made of these documents; [] for another
+    system, or where they are not at hand.
+    """
+    cut = {name: result.parameters[name] for name in _CUT if name in result.parameters}
+    return chunk(dataset, **cut) if "chunker" in cut and dataset.corpus else []
 
 
 def _named(result: Result) -> Dataset | None:

@@ -16,7 +16,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import DataWarning
-from ragbench.evaluation import STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -33,13 +32,10 @@ __all__ = [
     "STAGE_COLOURS",
     "Style",
     "colour_of",
-    "legend_below",
     "new_axes",
     "new_figure",
     "plot_budget_curves",
-    "plot_causes",
     "plot_decision",
-    "plot_means",
     "plot_span_coverage",
     "style_legend",
     "styles",
@@ -269,63 +265,6 @@ def _short(value: Any, form: str) -> str:
     return "–" if value is None or math.isnan(value) else format(value, form)
 
 
-def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
-    """Draw label and colour of each entry below the figure."""
-    from matplotlib.patches import Patch
-
-    handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
-    axes.figure.legend(
-        handles=handles, loc="outside lower center", ncol=len(entries), frameon=False
-    )
-
-
-def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
-    """Return how far the interval reaches below and above each mean; nothing where there is none (a
-    single question)."""
-    import numpy as np
-
-    mean, low, high = (
-        rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high")
-    )
-    # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than
-    # nothing.
-    return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
-
-
-def plot_means(
-    means: pd.DataFrame,
-    xlabel: str,
-    *,
-    ceilings: pd.Series[float] | None = None,
-    retriever: str = "",
-) -> Figure:
-    """Draw a bar for each mean with its interval and, with ceilings, a tick where no system could do
-    better.
-
-    Args:
-        means: mean, ci_low, ci_high, as from `summarise`; the index has the labels of the bars.
-        ceilings: best value that is possible, by label; means without one are left out.
-        retriever: gives the bars their colour.
-    """
-    rows = means[means["mean"].notna()].iloc[::-1]
-    if ceilings is not None:
-        rows = rows[rows.index.isin(ceilings.index)]
-    figure, axes = new_axes(8, 1 + 0.36 * max(len(rows), 1))
-    mean = rows["mean"].astype(float)
-    axes.barh(rows.index, mean, color=colour_of(retriever), alpha=0.6, height=0.65)
-    axes.errorbar(
-        mean, rows.index, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2
-    )
-    if ceilings is not None:
-        best = ceilings[rows.index]
-        look: dict[str, Any] = {"color": VERMILLION, "markersize": 13, "markeredgewidth": 2.5}
-        axes.plot(best, rows.index, "|", label="ceiling", **look)
-        for y, (value, top) in enumerate(zip(mean, best, strict=True)):
-            axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
-    axes.set(xlim=(0, 1.02), xlabel=xlabel)
-    return figure
-
-
 def plot_span_coverage(
     dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str, *, k: int = 5, rows: int = 12
 ) -> Figure:
@@ -342,6 +281,7 @@ def plot_span_coverage(
     """
     import numpy as np
     from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
 
     chunks = [chunk for chunk in chunks if chunk.doc_id == doc_id]
     length = max(len(dataset.corpus[doc_id].full_text), 1)
@@ -380,7 +320,9 @@ def plot_span_coverage(
         loc="left",
     )
     names = ["not retrieved", "retrieved", "evidence, not retrieved", "evidence, retrieved"]
-    legend_below(axes, [*zip(names, colours, strict=True), ("chunk border", BLACK)])
+    entries = [*zip(names, colours, strict=True), ("chunk border", BLACK)]
+    handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
+    figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
     return figure
 
 
@@ -469,31 +411,3 @@ STAGE_COLOURS = {
     "unknown": GREY,
 }
 """The colour of each stage that can lose a question, and of what was answered."""
-
-
-def plot_causes(counts: pd.DataFrame) -> Figure:
-    """Draw from all questions to the causes: each bar begins where the one above it ended, so that
-    nothing counts twice.
-
-    Args:
-        counts: as from `ragbench.evaluation.count_causes`.
-    """
-    stage_of = {**STAGE_OF, "none": "answered"}
-    total = int(counts["questions"].sum())
-    figure, axes = new_axes(9, 1.6 + 0.36 * (len(counts) + 1))
-    axes.barh(0, total, color=GREY, height=0.62)
-    axes.text(total, 0, f" {total}", va="center")
-    left = total
-    for y, row in enumerate(counts.to_dict("records"), 1):
-        width = row["questions"]
-        left -= width
-        axes.barh(y, width, left=left, color=STAGE_COLOURS[stage_of[row["cause"]]], height=0.62)
-        axes.plot([left + width] * 2, [y - 0.69, y - 0.31], color=BLACK, linewidth=0.8)
-        axes.text(left + width, y, f" {width} ({row['share']:.0%})", va="center")
-    axes.set_yticks(range(len(counts) + 1), ["all questions", *counts["meaning"]])
-    axes.invert_yaxis()
-    axes.set(xlim=(0, total * 1.14), xlabel="questions")
-    axes.set_title("Where questions are lost, in the order in which data flows", loc="left")
-    used = dict.fromkeys(stage_of[cause] for cause in counts["cause"])
-    legend_below(axes, [(stage, STAGE_COLOURS[stage]) for stage in used])
-    return figure

@@ -158,10 +158,9 @@ def judge_agreement(
 
     Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one
     question do not count as several questions. Resamples in which a statistic is undefined are left
-    out. Accuracy has the interval of Wilson (1927) where it is a fraction of queries (one pair
-    each, or several that are alike), since no resample of 30 right verdicts has a wrong one; for
-    the others `note` reports an interval without width. With few labels and few errors they are too
-    short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
+    out. Accuracy has the interval of Wilson (1927), over queries. With few labels and few errors the
+    others are too short, or have no width, which is no certainty: simulated with 30 labels and an
+    accuracy of 0.93, that of kappa covers 88 %.
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and
@@ -170,8 +169,8 @@ def judge_agreement(
 
     Returns:
         criterion, between, scale, statistic, value, ci_low, ci_high, n (pairs of
-        values), n_queries, n_unscored (labels that the judge has no value for), note. Where a
-        statistic is undefined, `value` is pd.NA and `note` gives the reason.
+        values), n_queries, n_unscored (labels that the judge has no value for). Where a
+        statistic is undefined, as beyond chance where both sides always say the same, `value` is pd.NA.
 
     >>> import pandas as pd
     >>> from ragbench.types import Judgement
@@ -211,7 +210,7 @@ def judge_agreement(
                 pairs = _Pairs(first.astype(float), second.astype(float), pd.factorize(queries)[0])
                 about["n_unscored"] = len(part) - len(both)
                 rows += _rows(about, pairs, alpha, seed)
-    columns = "criterion between scale statistic value ci_low ci_high n n_queries n_unscored note"
+    columns = "criterion between scale statistic value ci_low ci_high n n_queries n_unscored"
     frame = pd.DataFrame(rows)[columns.split()]
     return frame.astype(dict.fromkeys(["value", "ci_low", "ci_high"], "Float64"))
 
@@ -233,37 +232,15 @@ def _rows(about: dict[str, Any], pairs: _Pairs, alpha: float, seed: int) -> list
         low = high = math.nan
         if math.isfinite(value) and len(drawn):
             low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
-            right = _right(pairs, about["scale"]) if name == "accuracy" else None
-            if right is not None:
-                low, high = wilson_interval(right.sum(), len(right), alpha)
-        note = _note(name, value, n, n_queries, len(drawn) / N_RESAMPLES)
-        if not note and high - low < 1e-12:
-            note = (
-                "the same in every resample, so the interval has no width, which is not "
-                "certainty: label more answers"
-            )
-        counts = {"n": n, "n_queries": n_queries, "note": note}
+            if name == "accuracy":  # of no resample of 30 right verdicts is one wrong
+                is_equal = np.equal(*_on_scale(pairs, about["scale"]))
+                rates = np.bincount(pairs.query, is_equal) / np.bincount(pairs.query)
+                low, high = wilson_interval(rates.sum(), n_queries, alpha)
+        counts = {"n": n, "n_queries": n_queries}
         rows.append(
             {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, **counts}
         )
     return rows
-
-
-def _note(name: str, value: float, n: int, n_queries: int, defined: float) -> str:
-    if not n:
-        return "no answer has both values"
-    if not math.isfinite(value):
-        return (
-            "both sides give every answer the same value, so agreement is undefined beyond chance"
-        )
-    if n_queries < 2:
-        return "one query only, so there is no interval"
-    if defined < 0.99:
-        return (
-            f"undefined in {1 - defined:.0%} of the resamples, so the interval is rough: "
-            "label more answers"
-        )
-    return ""
 
 
 def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
@@ -292,16 +269,6 @@ def _on_scale(pairs: _Pairs, scale: str) -> tuple[Floats, Floats]:
     if scale == "nominal":
         return np.floor(first + 0.5), np.floor(second + 0.5)
     return np.ceil(4 * first - 0.5) / 4, np.ceil(4 * second - 0.5) / 4
-
-
-def _right(pairs: _Pairs, scale: str) -> Floats | None:
-    """Return for each query if its values are equal; None where they are for some of its pairs
-    only, or counts differ.
-    """
-    counts = np.bincount(pairs.query)
-    rates: Floats = np.bincount(pairs.query, np.equal(*_on_scale(pairs, scale))) / counts
-    alike = bool(np.isin(rates, (0.0, 1.0)).all())
-    return rates if alike and (np.ptp(counts) == 0 or np.ptp(rates) == 0) else None
 
 
 def _kappa(rates: Floats, distance: Floats) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +43,6 @@ class GridFile(BaseModel):
     axes: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     exclude: list[_Table] = []
     run: list[_Table] = []
-
-
-_IDLE = {
-    ("llm", "extractive"): ("prompt", "max_tokens", "temperature"),
-    ("chunker", "document"): ("chunk_size", "chunk_overlap"),
-    ("judge", ""): ("criteria",),
-}
-"""A parameter with a value -> the parameters that then have no effect."""
 
 
 _EXPECTED = {
@@ -228,27 +219,11 @@ def _named(
     """
     runs: dict[str, _Table] = {}
     names: list[tuple[str, _Table]] = []
-    firsts: dict[str, str] = {}  # what has an effect -> the name
     for combination in combinations:
         parameters = configuration(combination)
         name = config_name(parameters)
-        idle = {
-            key: f"{cause} = {value!r}"
-            for (cause, value), keys in _IDLE.items()
-            if parameters.get(cause) == value
-            for key in keys
-        }
-        effective = {key: value for key, value in parameters.items() if key not in idle}
-        first = firsts.setdefault(json.dumps(effective, sort_keys=True), name)
-        names.append((first, {**parameters, "system": combination.get("system", "")}))
-        if first != name:
-            differing = [key for key in idle if parameters.get(key) != runs[first].get(key)]
-            causes = sorted({idle[key] for key in differing})
-            notes.append(
-                f"{name} differs from {first} in {', '.join(differing)} only, which has no "
-                f"effect with {', '.join(causes)}; it is run once"
-            )
-        elif name in runs:
+        names.append((name, {**parameters, "system": combination.get("system", "")}))
+        if name in runs:
             notes.append(f"{name} is in the grid more than once; it is run once")
         else:
             try:

@@ -1,17 +1,18 @@
-"""What is picked for people, and why."""
+"""What is drawn for people, and what their labels show."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
-from ragbench.labelling import LabelItem, choose_items
+from ragbench.labelling import LabelItem, draw_items, label_sheet, load_labels, save_label, trust
+from ragbench.labelling.items import items_by_query
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
 CASES = tuple(
@@ -36,6 +37,7 @@ def result(
         Judgement(query_id, "correctness", value) for query_id, value in (values or {}).items()
     ]
     config = {"parameters": {}, "dataset": {"fingerprint": DATA.fingerprint}}
+    config["questions"] = {case.query_id: case.text for case in CASES}
     return Result(name, config, {}, scores, answers, verdicts)
 
 
@@ -43,82 +45,144 @@ def texts(name: str, same: Sequence[str] = ()) -> dict[str, str]:
     return {case.query_id: "shared" if case.query_id in same else f"by {name}" for case in CASES}
 
 
-def ids(items: Sequence[LabelItem], picked: str) -> list[str]:
-    return [item.query_id for item in items if item.picked == picked]
+def judged(name: str, values: Mapping[str, float], same: Sequence[str] = ()) -> Result:
+    rows = [(query_id, "llm_correctness", value) for query_id, value in values.items()]
+    return result(
+        name,
+        texts(name, same),
+        values,
+        pd.DataFrame(rows, columns=["query_id", "measure", "value"]),
+    )
 
 
-def test_informative_are_the_questions_on_which_configurations_differ() -> None:
+def pair(same: Sequence[str] = ()) -> list[Result]:
+    """Two systems; of four questions the judge sees a difference in one."""
     ones = {case.query_id: 1.0 for case in CASES}
-    a = result("a", texts("a"), ones)
-    b = result("b", texts("b"), {**ones, "q7": 0.0, "q3": 0.5, "q5": 0.75})
-    items = choose_items([a, b], dataset=DATA, n=6, random_share=0.0)
-    # q7 differs by 1, q3 by 0.5, q5 by 0.25
-    assert ids(items, "informative") == [
-        "q7",
-        "q7",
-        "q3",
-        "q3",
-        "q5",
-        *ids(items, "informative")[5:],
-    ]
+    fewer = {query_id: float(i % 4 > 0) for i, query_id in enumerate(ones)}
+    return [judged("a", fewer, same), judged("b", ones, same)]
 
 
-def test_spread_is_by_similarity_without_a_judge() -> None:
-    scores = [
-        pd.DataFrame(
-            {
-                "query_id": [c.query_id for c in CASES],
-                "measure": "semantic_similarity",
-                "value": [0.9 if c.query_id == "q4" and low else 0.2 for c in CASES],
-            }
-        )
-        for low in (True, False)
-    ]
-    results = [
-        result(name, texts(name), scores=frame) for name, frame in zip("ab", scores, strict=True)
-    ]
-    assert ids(choose_items(results, dataset=DATA, n=2, random_share=0), "informative") == [
-        "q4",
-        "q4",
-    ]
+def numbers(items: Sequence[LabelItem]) -> list[str]:
+    return list(dict.fromkeys(item.picked for item in items))
 
 
-def test_random_questions_come_with_all_their_answers_by_turns_with_the_informative() -> None:
-    results = [result(name, texts(name)) for name in "ab"]
-    items = choose_items(results, dataset=DATA, n=12, random_share=0.5)
-    assert list(Counter(ids(items, "random")).values()) == [2, 2, 2]
-    assert [item.picked for item in items[:4]] == ["informative", "informative", "random", "random"]
-    assert len(items) == len({item.item_id for item in items}) == 12
-    assert set(ids(items, "random")).isdisjoint(ids(items, "informative"))
+def test_questions_are_drawn_with_their_part_of_those_on_which_the_judge_sees_a_difference() -> (
+    None
+):
+    items = draw_items(pair(), dataset=DATA, n=8)
+    assert numbers(items) == [f"drawn {i}" for i in range(1, 9)]
+    assert len(items) == 16
+    differing = {f"q{i}" for i in range(0, 20, 4)}
+    assert len({item.query_id for item in items} & differing) == 2, "a quarter of eight"
 
 
 def test_every_question_is_drawn_equally_often() -> None:
-    """For any judgement, and for any number of texts that answer it."""
-    results = [
-        result("a", texts("a", same=["q0", "q1"]), {"q0": 0.0}),
-        result("b", texts("b", same=["q0", "q1"])),
+    firsts = [draw_items(pair(), dataset=DATA, n=1, seed=seed)[0].query_id for seed in range(400)]
+    counts = [firsts.count(case.query_id) for case in CASES]
+    assert max(counts) < 42
+    assert min(counts) > 5
+
+
+def test_what_the_sheet_has_is_not_drawn_again_and_a_second_annotator_gets_the_same(
+    tmp_path: Path,
+) -> None:
+    sheet = tmp_path / "labels.csv"
+    first = draw_items(pair(), dataset=DATA, n=3, sheet=sheet)
+    label_sheet(first, sheet)
+    second = draw_items(pair(), dataset=DATA, n=3, sheet=sheet)
+    assert numbers(second) == ["drawn 4", "drawn 5", "drawn 6"]
+    assert {i.query_id for i in first}.isdisjoint({i.query_id for i in second})
+    other = draw_items(pair(), dataset=DATA, n=4, sheet=sheet, annotator="bob")
+    assert [i.item_id for i in other[:6]] == [i.item_id for i in first]
+    assert numbers(other)[-1] == "drawn 4"
+
+
+def test_answers_of_the_same_text_are_settled_without_a_label() -> None:
+    same = ["q1", "q2", "q3"]
+    arms = pair(same)
+    drawn = {item.query_id for item in draw_items(arms, dataset=DATA, n=20)}
+    assert drawn == {case.query_id for case in CASES} - {*same}
+    people = [
+        {"query_id": q, "criterion": "correctness", "configuration": name, "value": name == "b"}
+        for q in drawn
+        for name in "ab"
     ]
-    drawn: Counter[str] = Counter()
-    for seed in range(300):
-        items = choose_items(results, dataset=DATA, n=1, random_share=1.0, seed=seed)
-        drawn.update({item.query_id for item in items})
-    assert max(drawn.values()) < 35
-    assert min(drawn.values()) > 3
-    answers: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for seed in range(300):
-        chosen = choose_items(
-            results, dataset=DATA, n=4, random_share=1.0, draw="answers", seed=seed
-        )
-        answers.update((item.query_id, item.sources) for item in chosen)
-    assert len(answers) == 38
-    assert 15 < min(answers.values()) <= max(answers.values()) < 55
+    assert trust(arms, people).difference == pytest.approx(17 / 20)
+
+
+def test_from_the_sheet_to_a_decision(tmp_path: Path) -> None:
+    sheet, arms = tmp_path / "labels.csv", pair()
+    assert trust(arms).sentence.startswith("Undecided: 0 of 20 questions are labelled")
+    assert "llm_correctness alone: +0.250, which is not people's verdict" in trust(arms).sentence
+    for _ in range(2):
+        items = draw_items(arms, dataset=DATA, n=10, sheet=sheet)
+        label_sheet(items, sheet)
+        for item in items:
+            save_label(sheet, item.item_id, float("a" in item.sources))
+    state = trust(arms, sheet)
+    assert (state.decision, state.n_labelled) == ("worse", 20)
+    assert state.difference == pytest.approx(-1.0)
+
+
+def test_what_is_drawn_after_a_skipped_question_waits_for_it(tmp_path: Path) -> None:
+    sheet, arms = tmp_path / "labels.csv", pair()
+    items = draw_items(arms, dataset=DATA, n=10, sheet=sheet)
+    label_sheet(items, sheet)
+    for item in items:
+        if item.picked != "drawn 5":
+            save_label(sheet, item.item_id, 1.0)
+    assert trust(arms, sheet).n_labelled == 4
+
+
+def test_labels_that_were_picked_are_left_out() -> None:
+    arms = pair()
+    rows = [
+        {"query_id": f"q{i}", "criterion": "correctness", "configuration": name, "value": 1.0}
+        | {"picked": "random" if i < 12 else "informative"}
+        for i in range(20)
+        for name in "ab"
+    ]
+    with pytest.warns(DataWarning, match="16 of 40 labels were picked"):
+        assert trust(arms, rows).n_labelled == 12
+
+
+def test_a_missing_answer_counts_as_wrong_and_one_result_has_a_mean() -> None:
+    ones = {case.query_id: 1.0 for case in CASES}
+    a, b = judged("a", ones), judged("b", ones)
+    b = replace(b, answers=b.answers[:10])
+    people = [
+        {"query_id": q, "criterion": "correctness", "configuration": name, "value": 1.0}
+        for q in ones
+        for name in "ab"
+    ]
+    assert trust([a, b], people).difference == pytest.approx(-0.5)
+    alone = trust([a], [{**row, "configuration": ""} for row in people[::2]])
+    assert alone.decision == "mean"
+    assert alone.difference == pytest.approx(1.0)
+
+
+def test_a_ranking_measure_is_corrected_by_relevance_that_people_labelled() -> None:
+    """A model calls every document relevant; people call those of b relevant and those of a not."""
+    ids = [f"q{i}" for i in range(60)]
+    scores = pd.DataFrame({"query_id": ids, "measure": "P@1", "value": 1.0})
+    config = {"questions": dict.fromkeys(ids, "?")}
+    runs = [{query_id: {name: 1.0} for query_id in ids} for name in ("bad", "good")]
+    arms = [Result(name, config, run, scores) for name, run in zip("ab", runs, strict=True)]
+    labels = [
+        {"query_id": query_id, "doc_id": doc_id, "value": doc_id == "good"}
+        for query_id in ids[::2]
+        for doc_id in ("good", "bad")
+    ]
+    state = trust(arms, labels, criterion="P@1")
+    assert (state.naive, state.decision, state.n_labelled) == (0.0, "better", 30)
+    assert state.difference == pytest.approx(1.0)
 
 
 def test_one_text_of_several_configurations_is_one_item() -> None:
     results = [result(name, texts(name, same=["q0"])) for name in "ab"]
-    items = choose_items(results, dataset=DATA, n=100, random_share=1.0)
-    assert len(items) == 39
-    shared = next(item for item in items if item.query_id == "q0")
+    items = items_by_query(results, "correctness", DATA, None)
+    assert sum(map(len, items.values())) == 39
+    [shared] = items["q0"]
     assert shared.sources == ("a", "b")
     assert (shared.question, shared.reference, shared.category) == (
         "Question 0?",
@@ -129,20 +193,18 @@ def test_one_text_of_several_configurations_is_one_item() -> None:
 
 def test_faithfulness_items_depend_on_documents() -> None:
     a, b = (result(name, {"q0": "same"}) for name in "ab")
-    other = [Chunk("d#0", "d", 0, 4, "Some")]
-    items = choose_items([a, b], "faithfulness", dataset=DATA, chunks={"a": CHUNKS, "b": other})
+    chunks = {"a": CHUNKS, "b": [Chunk("d#0", "d", 0, 4, "Some")]}
+    items = items_by_query([a, b], "faithfulness", DATA, chunks)["q0"]
     assert sorted(item.contexts for item in items) == [("Some",), ("Some text.",)]
-    assert (
-        len(choose_items([a, b], "relevance", dataset=DATA, chunks={"a": CHUNKS, "b": other})) == 1
-    )
+    assert len(items_by_query([a, b], "relevance", DATA, chunks)["q0"]) == 1
     with pytest.raises(ConfigError, match="judged by the documents"):
-        choose_items([a], "faithfulness", dataset=DATA)
+        items_by_query([a], "faithfulness", DATA, None)
     with pytest.raises(DataError, match=r"has the context 'd#0', which is not among its 0 chunks"):
-        choose_items([a], "faithfulness", dataset=DATA, chunks={"a": []})
-    outside = Result(
-        "x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))]
-    )
-    assert choose_items([outside], "faithfulness", dataset=DATA)[0].contexts == ("Passage.",)
+        items_by_query([a], "faithfulness", DATA, {"a": []})
+    passages = [Answer("q0", "t", passages=(Passage("p", "Passage."),))]
+    outside = Result("x", a.config, {}, NO_SCORES, passages)
+    [item] = items_by_query([outside], "faithfulness", DATA, None)["q0"]
+    assert item.contexts == ("Passage.",)
 
 
 def test_answers_that_need_no_judge_are_left_out() -> None:
@@ -153,35 +215,36 @@ def test_answers_that_need_no_judge_are_left_out() -> None:
         Answer("q3", "text", outcome="success"),
     ]
     lacking = Dataset("set", "test", {}, (*CASES[:3], Case("q3", "Question 3?")), {})
+    facts = Case("q3", "Question 3?", gold_facts=(("1889", "in 1889"),))
+    with_facts = Dataset("set", "test", {}, (*CASES[:3], facts), {})
     made = Result("a", {}, {}, NO_SCORES, answers)
-    assert [item.query_id for item in choose_items([made], dataset=DATA)] == ["q3"]
-    assert [item.query_id for item in choose_items([made], "relevance", dataset=lacking)] == ["q3"]
+    assert list(items_by_query([made], "correctness", DATA, None)) == ["q3"]
+    assert list(items_by_query([made], "relevance", lacking, None)) == ["q3"]
+    [item] = items_by_query([made], "correctness", with_facts, None)["q3"]
+    assert item.reference == "1889 or in 1889"
     with pytest.raises(DataError, match="lack a reference answer"):
-        choose_items([made], dataset=lacking)
+        items_by_query([made], "correctness", lacking, None)
 
 
-def test_same_seed_same_items() -> None:
-    results = [result(name, texts(name)) for name in "ab"]
-    assert choose_items(results, dataset=DATA, seed=3) == choose_items(
-        results, dataset=DATA, seed=3
-    )
-    assert choose_items(results, dataset=DATA, seed=3) != choose_items(
-        results, dataset=DATA, seed=4
-    )
-
-
-def test_what_cannot_be_chosen_from_is_refused() -> None:
-    made = result("a", texts("a"))
+def test_what_cannot_be_labelled_is_refused() -> None:
+    made = judged("a", {"q0": 1.0})
     with pytest.raises(ConfigError, match="did you mean 'correctness'"):
-        choose_items([made], "correctnes", dataset=DATA)
-    with pytest.raises(ConfigError, match="n is 0"):
-        choose_items([made], dataset=DATA, n=0)
-    with pytest.raises(ConfigError, match="unknown draw 'question'"):
-        choose_items([made], dataset=DATA, draw="question")
-    with pytest.raises(DataError, match="no result to label"):
-        choose_items([], dataset=DATA)
+        draw_items([made], "correctnes", dataset=DATA)
+    with pytest.raises(ConfigError, match="did you mean 'correctness'"):
+        trust([made], criterion="correctnes")
+    with pytest.raises(ConfigError, match="3 results; expected one, or the two"):
+        trust([made] * 3)
+    with pytest.raises(ConfigError, match="no measure 'llm_relevance'"):
+        trust([made], proxies=["llm_relevance"])
     with pytest.raises(DataError, match="answers query 'q0'"):
-        choose_items([replace(made, config={})], dataset=Dataset("none", "test", {}, (), {}))
-    other = Dataset("set", "test", {}, CASES, {})
+        items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):
-        choose_items([made], dataset=other)
+        items_by_query([made], "relevance", Dataset("set", "test", {}, CASES, {}), None)
+
+
+def test_labels_of_other_texts_are_left_out(tmp_path: Path) -> None:
+    sheet, arms = tmp_path / "labels.csv", pair()
+    items = draw_items(arms, dataset=DATA, n=2, sheet=sheet)
+    label_sheet(items, sheet)
+    save_label(sheet, items[0].item_id, 1.0)
+    assert len(load_labels(sheet, answers={arm.name: arm.answers for arm in arms})) == 1

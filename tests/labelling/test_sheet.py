@@ -20,7 +20,7 @@ from ragbench.labelling import (
     save_label,
 )
 from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
-from ragbench.statistics import calibrate, judge_agreement
+from ragbench.statistics import judge_agreement
 from ragbench.types import Answer, Judgement
 
 ATTACK, LINES = '=HYPERLINK("http://x","y")', 'Line one\nline, two; "three"'
@@ -133,7 +133,7 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
 def test_an_informative_item_that_is_drawn_later_is_random(tmp_path: Path) -> None:
     path = label_sheet([replace(ITEMS[0], picked="informative"), ITEMS[1]], tmp_path / "labels.csv")
     save_label(path, "item-a", 1.0)
-    label_sheet([ITEMS[0], replace(ITEMS[1], picked="informative")], path)
+    label_sheet([ITEMS[0]], path)
     sheet = read_sheet(path)
     assert sheet["picked"].tolist() == ["random", "random"]
     assert sheet["value"].tolist()[0] == 1.0
@@ -228,7 +228,7 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
         load_labels([paths[0], paths[0]])
 
 
-def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
+def test_from_the_sheet_to_agreement(tmp_path: Path) -> None:
     answers = [Answer(f"q{i}", f"text {i}") for i in range(40)]
     items = [
         LabelItem(
@@ -242,7 +242,6 @@ def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
     judgements = {"run": [Judgement(f"q{i}", "correctness", float(i % 2)) for i in range(40)]}
     labels = load_labels(path, answers={"run": answers})
     assert judge_agreement(judgements, labels)["value"].tolist() == [1.0] * 3
-    assert calibrate(judgements, labels)["estimate"].iloc[0] == 0.5
 
 
 def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""`ragbench label`: verdicts by people on the answers of two systems, until it is decided which is
+better.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragbench.cli.options import AtLeast1, Corpus, Database, results_at
+
+
+def label_command(
+    results: Annotated[list[str], typer.Argument(metavar="A B")],
+    *,
+    until_decided: bool = False,
+    criterion: str = "correctness",
+    sheet: Path = Path("labels.csv"),
+    annotator: str = "me",
+    batch: AtLeast1 = 10,
+    margin: float = 0.02,
+    test_set: str = "",
+    corpus: Corpus = "",
+    database: Database = "",
+) -> None:
+    """Label answers of A and B without knowing whose they are, and see what people's verdicts show of
+    B minus A; the interval is valid whenever you stop.
+
+    Each verdict is in the sheet before the next answer is shown; Ctrl-C ends, and the same command
+    continues. Without a terminal it draws the next questions into the sheet, to be filled in with
+    the notebook label.ipynb or a spreadsheet, and prints what is known.
+
+    Args:
+        results: Folders of two results; or runs of the history.
+        until_decided: Draw further questions until B is better, worse, or within the margin.
+        criterion: correctness, relevance or faithfulness.
+        sheet: The CSV file of the labels; an existing one is continued.
+        annotator: Who labels.
+        batch: How many questions are drawn at a time.
+        margin: A difference that does not matter.
+        test_set: The test set, where it cannot be found by its name.
+        corpus: Its documents, where the test set holds none.
+
+    Example: ragbench label results/eval/a results/eval/b --until-decided
+    """
+    import pandas as pd
+
+    from ragbench.errors import printable
+    from ragbench.labelling import draw_items, label_sheet, read_sheet, trust
+    from ragbench.report.documents import chunks_of, data_of
+    from ragbench.testsets.loader import load_dataset
+
+    arms = results_at(results, database)
+    dataset = load_dataset(test_set, corpus=corpus) if test_set else data_of(arms[0], None)[0]
+    chunks = {arm.name: chunks_of(arm, dataset) for arm in arms}
+    is_over = False
+    while True:
+        rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
+        mine = rows[rows["annotator"] == annotator]
+        labels = sheet if rows["value"].notna().any() else None
+        state = trust(arms, labels, criterion=criterion, margin=margin)
+        is_pending = mine["value"].isna().any()
+        if state.decision != "undecided" or (is_over and not is_pending):
+            break
+        if not is_pending:
+            typer.echo(printable(state.sentence))
+            where: dict[str, Any] = {"sheet": sheet, "annotator": annotator, "n": batch}
+            if not (items := draw_items(arms, criterion, dataset=dataset, chunks=chunks, **where)):
+                break
+            label_sheet(items, sheet, annotator=annotator)
+        pending = read_sheet(sheet, annotator=annotator).query("verdict == ''")
+        if not sys.stdin.isatty():
+            typer.echo(f"{len(pending)} answers of {annotator} to label in {sheet}.")
+            break
+        for number, row in enumerate(pending.to_dict("records"), 1):
+            _ask(row, f"{number} of {len(pending)}", sheet, annotator)
+        is_over = not until_decided
+    typer.echo(f"{printable(arms[-1].name)} against {printable(arms[0].name)}: {state.sentence}")
+
+
+def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
+    """Show an answer, and save the verdict of the key that is pressed."""
+    from ragbench.errors import printable
+    from ragbench.labelling import LABELLED, save_label
+
+    scale = LABELLED[row["criterion"]]
+    parts = ("question", "reference", "answer", "context")
+    for name in parts:
+        if row[name]:
+            typer.echo(f"\n{typer.style(name.capitalize(), bold=True)}: {printable(row[name])}")
+    keys = ", ".join(f"{key} = {name}" for key, (_, name) in scale.verdicts.items())
+    typer.echo(f"\n{scale.question} ({place}; {keys}): ", nl=False)
+    while (key := typer.getchar().casefold()) not in scale.verdicts:
+        pass
+    value, name = scale.verdicts[key]
+    save_label(sheet, row["item"], value, annotator=annotator)
+    typer.echo(name)

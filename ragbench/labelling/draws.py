@@ -1,0 +1,221 @@
+"""Which questions people label next, and what their labels show of two systems: `trust`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragbench.errors import ConfigError, DataWarning, check_known
+from ragbench.evaluation import Result
+from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
+from ragbench.labelling.sheet import load_labels, read_sheet
+from ragbench.metrics import score_run
+from ragbench.statistics.agreement import human_frame
+from ragbench.statistics.trust import Trust, draw_order, estimate_difference
+from ragbench.types import Chunk, Dataset
+
+PROXIES = {
+    "correctness": ("llm_correctness", "gold_fact_coverage", "semantic_similarity", "token_f1"),
+    "relevance": ("llm_relevance", "semantic_similarity"),
+    "faithfulness": ("llm_faithfulness", "claim_support"),
+}
+"""Criterion -> the measures that may follow people's verdicts by it, a judge's first."""
+
+_DRAWN = re.compile(r"drawn (\d+)")
+
+
+def trust(
+    results: Sequence[Result],
+    labels: Any = None,
+    *,
+    criterion: str = "correctness",
+    proxies: Sequence[str] = (),
+    margin: float = 0.02,
+    alpha: float = 0.05,
+) -> Trust:
+    """Return what labels by people show of the difference of two systems, second minus first, and how
+    many more are needed; of one system, what they show of its mean.
+
+    The interval is valid whenever one stops labelling, and holds for people's verdicts over all
+    questions, however biased the judge is: see `ragbench.statistics.estimate_difference`. By
+    correctness and relevance an answer that is missing counts 0, and two answers of the same text
+    are settled without a label; by faithfulness only questions that both answered count.
+
+    Args:
+        results: one or two, of the same questions.
+        labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
+            there are two; of questions that `ragbench label` drew, or that were drawn at random (rows
+            with another `picked` are left out). For a ranking measure: relevance by people,
+            query_id, doc_id, value, of all documents that count, for questions drawn at random.
+        criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
+            ("nDCG@10"), which the results have by other labels, such as a model's.
+        proxies: measures that follow people's verdicts; () = those of `PROXIES`.
+        margin: a difference that does not matter. alpha: probability that the interval is wrong.
+
+    Raises:
+        ConfigError: more than two results, or an unknown criterion or measure.
+        DataError: labels of none of these answers.
+    """
+    by_documents = criterion not in LABELLED
+    if by_documents:
+        check_known("criterion", [*LABELLED, *results[0].scores["measure"].unique()], criterion)
+    frame, settled = proxy_differences(results, criterion, proxies)
+    if labels is None:
+        values = pd.Series(dtype=float)
+    elif by_documents:
+        values = _of_documents(results, pd.DataFrame(labels), criterion)
+    else:
+        values = _of_answers(results, labels, criterion)
+    values = values[values.index.isin(frame.index)]
+    state = estimate_difference(frame, values, n_settled=settled, margin=margin, alpha=alpha)
+    return state if len(results) > 1 else replace(state, decision="mean", more=None)
+
+
+def draw_items(
+    results: Sequence[Result],
+    criterion: str = "correctness",
+    *,
+    dataset: Dataset,
+    chunks: Mapping[str, Sequence[Chunk]] | None = None,
+    sheet: str | Path = "",
+    annotator: str = "me",
+    n: int = 10,
+    seed: int = 0,
+) -> list[LabelItem]:
+    """Return the answers of the next `n` questions to label, which `picked` numbers ("drawn 7").
+
+    Every beginning of the draw has its part of each stratum (see `draw_order`), so that a label
+    stands for as many questions as its stratum has per label. What the sheet has is not drawn again;
+    questions that another annotator was given come first.
+
+    Args:
+        results: one or two. criterion: "correctness", "relevance" or "faithfulness".
+        dataset: the questions, with reference answers. chunks: configuration -> what its answers were
+        made from, shown as context. sheet: where earlier draws are, "" for none.
+
+    Raises:
+        ConfigError: an unknown criterion, more than two results; faithfulness without contexts.
+        DataError: nothing can be labelled.
+    """
+    check_known("criterion", LABELLED, criterion)
+    frame, _ = proxy_differences(results, criterion, ())
+    items = items_by_query(results, criterion, dataset, chunks)
+    rows = read_sheet(sheet) if sheet and Path(sheet).exists() else pd.DataFrame()
+    numbers, mine = {}, set()
+    for row in rows.to_dict("records"):
+        if match := _DRAWN.fullmatch(str(row["picked"])):
+            numbers[row["query_id"]] = int(match[1])
+            mine |= {row["query_id"]} if row["annotator"] == annotator else set()
+    for query_id in draw_order(frame, seed=seed):
+        if query_id in items:
+            numbers.setdefault(query_id, max(numbers.values(), default=0) + 1)
+    order = sorted(numbers, key=numbers.__getitem__)
+    return [
+        replace(item, picked=f"drawn {numbers[query_id]}")
+        for query_id in [each for each in order if each in items and each not in mine][:n]
+        for item in sorted(items[query_id], key=lambda item: item.item_id)
+    ]
+
+
+def proxy_differences(
+    results: Sequence[Result], criterion: str, proxies: Sequence[str]
+) -> tuple[pd.DataFrame, int]:
+    """Return a row per question that labels decide, a column per proxy (second minus first), and the
+    number of questions that are settled, as both answers are the same.
+    """
+    if not 1 <= len(results) <= 2:
+        raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
+    every = [
+        result.scores.pivot(index="query_id", columns="measure", values="value")
+        for result in results
+    ]
+    named = proxies or PROXIES.get(criterion, (criterion,))
+    names = [name for name in named if all(name in wide for wide in every)]
+    if missing := sorted({*proxies} - {*names}):
+        raise ConfigError(f"the results have no measure {missing[0]!r}")
+    ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
+    texts = [_texts(result) for result in results]
+    if criterion in LABELLED:
+        some = all if criterion == "faithfulness" else any
+        scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
+        ids = [
+            query_id
+            for query_id in ids
+            if some(query_id in given for given in texts) and (query_id in scored or not names)
+        ]
+    frames = [wide.reindex(index=ids, columns=names) for wide in every]
+    if criterion in ("correctness", "relevance"):  # where no answer is right or to the point
+        for frame, given in zip(frames, texts, strict=True):
+            frame[~frame.index.isin([*given])] = 0.0
+    frame = frames[0] if len(results) == 1 else frames[1] - frames[0]
+    if criterion == "faithfulness" or len(results) == 1 or criterion not in LABELLED:
+        return frame, 0
+    same = [texts[0].get(query_id) == texts[1].get(query_id) for query_id in ids]
+    return frame[[not each for each in same]], sum(same)
+
+
+def _texts(result: Result) -> dict[str, str]:
+    """Return query_id -> answer, as far as there is one."""
+    return {
+        answer.query_id: " ".join(answer.text.split())
+        for answer in result.answers
+        if not (answer.failed or answer.abstained) and answer.text.strip()
+    }
+
+
+def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
+    """Return question -> people's difference, of the questions that are labelled as a whole."""
+    if isinstance(labels, str | Path) or (
+        isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
+    ):
+        labels = load_labels(labels, answers={result.name: result.answers for result in results})
+    table = human_frame(labels)
+    table = table[table["criterion"] == criterion]
+    if len(results) == 1:
+        table = table[table["configuration"].isin(["", results[0].name])]
+        table = table.assign(configuration=results[0].name)
+    drawn = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
+    usable = drawn.notna() | table["picked"].isin(["", "random"])
+    if not usable.all():
+        warnings.warn(
+            f"{(~usable).sum()} of {len(table)} labels were picked ({table['picked'][~usable].iloc[0]!r}) "
+            "and not drawn at random; they are left out",
+            DataWarning,
+            stacklevel=3,
+        )
+    table = table[usable]
+    values = table.pivot_table(index="query_id", columns="configuration", values="human")
+    values = values.reindex(columns=[result.name for result in results])
+    if criterion != "faithfulness":
+        for result in results:
+            is_missing = ~values.index.isin([*_texts(result)])
+            values.loc[is_missing, result.name] = 0.0
+    values = values.dropna()
+    # one that was passed over may be a hard one: what was drawn after it has to wait for it
+    numbers = drawn.groupby(table["query_id"]).min().reindex(values.index)
+    in_turn = numbers.rank(method="min").eq(numbers) | numbers.isna()
+    values = values[in_turn]
+    first = 0.0 if len(results) == 1 else values[results[0].name]
+    return (values[results[-1].name] - first).rename("value")
+
+
+def _of_documents(
+    results: Sequence[Result], labels: pd.DataFrame, measure: str
+) -> pd.Series[float]:
+    """Return question -> the difference of a ranking measure by people's relevance labels."""
+    qrels: dict[str, dict[str, int]] = {}
+    for row in labels.to_dict("records"):
+        qrels.setdefault(str(row["query_id"]), {})[str(row["doc_id"])] = int(row["value"])
+    values = [
+        score_run(qrels, {query_id: result.run.get(query_id, {}) for query_id in qrels}, [measure])
+        .set_index("query_id")["value"]
+        .fillna(0.0)
+        for result in results
+    ]
+    return values[0] if len(values) == 1 else values[1] - values[0]

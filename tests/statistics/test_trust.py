@@ -1,0 +1,180 @@
+"""Labels of some questions show what people say of all: limits that hold whenever one stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.statistics.trust import draw_order, estimate_difference
+
+Values = npt.NDArray[np.floating]
+N = 301
+rng_of = np.random.default_rng
+
+
+def verdicts(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """People's verdicts on two systems' answers: right where a normal skill, partly that of the
+    question, exceeds a threshold.
+    """
+    common = 0.7 * rng.standard_normal(N)
+    a, b = (common + 0.7 * rng.standard_normal(N) for _ in range(2))
+    return (a > -0.3).astype(float), (b > -0.3 - gap).astype(float)
+
+
+def good(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """A judge that errs in 5 % of the answers."""
+    people = verdicts(rng, gap)
+    judge = [np.where(rng.random(N) < 0.95, each, 1 - each) for each in people]
+    return people[1] - people[0], judge[1] - judge[0]
+
+
+def lenient(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """A judge that lets a quarter of the wrong answers of b pass, and a tenth of those of a."""
+    a, b = verdicts(rng, gap)
+    return b - a, np.maximum(b, rng.random(N) < 0.25) - np.maximum(a, rng.random(N) < 0.1)
+
+
+def useless(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """A judge that throws a coin."""
+    a, b = verdicts(rng, gap)
+    return b - a, (rng.random(N) < 0.6) * 1.0 - (rng.random(N) < 0.6)
+
+
+def graded(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """Graded verdicts, and a judge with a deviation of 0.1 from them."""
+    common = 0.7 * rng.standard_normal(N)
+    a, b = (norm.cdf(common + 0.7 * rng.standard_normal(N) + x) for x in (0, gap))
+    judge = [np.clip(each + 0.1 * rng.standard_normal(N), 0, 1) for each in (a, b)]
+    return b - a, judge[1] - judge[0]
+
+
+def rare(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
+    """Verdicts that differ in 3 % of the questions, and a judge without errors."""
+    b = (rng.random(N) < 0.97) * 1.0
+    a = np.where(rng.random(N) < 0.97, b, 1 - b)
+    return b - a, b - a
+
+
+def labelled_until_decided(
+    values: Values, judge: Values | None, seed: int, stop: int = N
+) -> tuple[int, float, float]:
+    """Labels, and the limits when it is decided, or after `stop` labels."""
+    proxies = pd.DataFrame(index=[f"q{i}" for i in range(N)])
+    if judge is not None:
+        proxies["judge"] = judge
+    people = pd.Series(values, index=proxies.index)
+    order = draw_order(proxies, seed=seed)
+    for n in [*range(20, stop, 10), stop]:
+        state = estimate_difference(proxies, people[order[:n]])
+        if state.decision != "undecided" and stop == N:
+            break
+    assert state.ci_low is not None
+    assert state.ci_high is not None
+    return n, state.ci_low, state.ci_high
+
+
+def simulate(
+    draw: Callable[[np.random.Generator, float], tuple[Values, Values]], gap: float, draws: int
+) -> tuple[float, float, float]:
+    """Coverage when it is decided and at random times; median labels over those of labels alone."""
+    rng = rng_of([31, draws])
+    holds, wrong, with_judge, alone = [], [], [], []
+    for seed in range(draws):
+        values, judge = draw(rng, gap)
+        truth = values.mean()
+        n, low, high = labelled_until_decided(values, judge, seed)
+        with_judge.append(n)
+        wrong.append((low > 0 and truth <= 0) or (high < 0 and truth >= 0))
+        n, *also = labelled_until_decided(values, None, seed)
+        alone.append(n)
+        _, *random = labelled_until_decided(values, judge, seed, int(rng.integers(20, N)))
+        for limits in ((low, high), also, random):
+            holds.append(limits[0] - 1e-9 <= truth <= limits[1] + 1e-9)
+    return (
+        float(np.mean(holds)),
+        float(np.mean(wrong)),
+        float(np.median(with_judge) / np.median(alone)),
+    )
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("draw", [good, lenient, useless, graded, rare])
+@pytest.mark.parametrize("gap", [0.0, 0.2, 0.4])
+def test_limits_hold_whenever_one_stops_and_a_judge_saves_labels(
+    draw: Callable[[np.random.Generator, float], tuple[Values, Values]], gap: float
+) -> None:
+    holds, wrong, ratio = simulate(draw, gap, 200)
+    print(f"\n{draw.__name__}, gap {gap}: holds {holds:.3f}, wrong {wrong:.3f}, labels {ratio:.2f}")
+    assert holds >= 0.94
+    assert wrong <= 0.05
+    assert ratio <= 1.08, "never more than labels alone, but for the steps of ten"
+    if gap and draw in (good, graded, lenient):
+        assert ratio <= 0.7
+
+
+def test_limits_hold_in_a_few_cases() -> None:
+    for draw in (lenient, rare):
+        holds, wrong, _ = simulate(draw, 0.2, 5)
+        assert holds >= 0.9
+        assert wrong <= 0.2
+
+
+def test_the_mean_is_known_when_all_is_labelled() -> None:
+    judged = pd.DataFrame({"judge": [1.0, 0.0] * 20})
+    state = estimate_difference(judged, pd.Series([1.0, 0.0, 0.0, 0.0] * 10))
+    assert (state.difference, state.ci_low, state.ci_high) == pytest.approx((0.25, 0.25, 0.25))
+    assert (state.decision, state.more) == ("better", 0)
+    assert state.naive == 0.5
+
+
+def test_equal_labels_are_no_certainty() -> None:
+    judged = pd.DataFrame({"judge": [0.0] * 300})
+    state = estimate_difference(judged, pd.Series([0.0] * 30))
+    assert state.difference == 0.0
+    assert state.ci_high is not None
+    assert 0.05 < state.ci_high < 0.3
+    assert state.decision == "undecided"
+    assert state.more is not None
+    assert 0 < state.more < 270
+
+
+def test_several_proxies_and_missing_values_are_taken() -> None:
+    rng = rng_of(3)
+    values, judge = good(rng, 0.3)
+    proxies = pd.DataFrame({"noise": rng.random(N), "judge": judge})
+    proxies.iloc[::7, 1] = np.nan
+    people = pd.Series(values)
+    order = [int(i) for i in draw_order(proxies)]
+    both = estimate_difference(proxies, people[order[:100]])
+    one = estimate_difference(proxies[["noise"]], people[order[:100]])
+    assert both.ci_high is not None
+    assert both.ci_low is not None
+    assert one.ci_high is not None
+    assert one.ci_low is not None
+    assert both.ci_high - both.ci_low < 0.8 * (one.ci_high - one.ci_low)
+    assert both.ci_low <= values.mean() <= both.ci_high
+
+
+def test_every_beginning_of_the_draw_has_its_part_of_each_stratum() -> None:
+    proxies = pd.DataFrame({"judge": [1.0] * 30 + [0.0] * 60 + [-1.0] * 10})
+    order = [int(i) for i in draw_order(proxies, seed=5)]
+    assert sorted(order) == list(range(100))
+    for n in (20, 50):
+        counts = np.bincount(np.digitize(order[:n], [30, 90]), minlength=3)
+        assert np.abs(counts - n * np.array([0.3, 0.6, 0.1])).max() <= 1
+
+
+def test_what_cannot_be_estimated_is_refused() -> None:
+    judged = pd.DataFrame({"judge": [1.0, 0.0]}, index=["a", "b"])
+    with pytest.raises(DataError, match="1 labels are of questions that are not compared"):
+        estimate_difference(judged, pd.Series({"c": 1.0}))
+    with pytest.raises(ConfigError, match="margin is 2"):
+        estimate_difference(judged, pd.Series({"a": 1.0}), margin=2)
+    with pytest.raises(DataError, match="no question"):
+        estimate_difference(judged.head(0), pd.Series(dtype=float))
