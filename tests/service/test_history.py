@@ -105,9 +105,9 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
 
 
 def test_scores_come_back_as_they_were(database: str) -> None:
-    import_results(QUICKSTART / "bm25-fixed-512-09944a26", database=database)
+    import_results(QUICKSTART / "bm25-fixed-512-1145f6bf", database=database)
     [run] = history(database=database)["run"]
-    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-09944a26")
+    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-1145f6bf")
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
@@ -124,7 +124,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
-    name = "bm25-fixed-512-09944a26"
+    name = "bm25-fixed-512-1145f6bf"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     times = tmp_path / "sweep" / name / "timings.json"
     times.write_text(json.dumps({**json.loads(times.read_text()), "made_at": ""}))
