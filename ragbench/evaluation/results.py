@@ -17,6 +17,7 @@ from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
 from ragbench.statistics.frames import printed_short, with_interval
+from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -33,12 +34,14 @@ class Results(Sequence[Result]):
 
     `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
     one that the others are compared with unless another is named: that of the sweep, else the first
-    by name.
+    by name. `race` is how the configurations of the sweep raced.
     """
 
-    def __init__(self, results: Iterable[Result], *, baseline: str = "") -> None:
+    def __init__(
+        self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
+    ) -> None:
         self._results = tuple(results)
-        self.baseline = baseline
+        self.baseline, self.race = baseline, race
         names = [result.name for result in self._results]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
@@ -55,7 +58,7 @@ class Results(Sequence[Result]):
     def __getitem__(self, key: slice) -> Results: ...
     def __getitem__(self, key: int | str | slice) -> Result | Results:
         if isinstance(key, slice):
-            return Results(self._results[key], baseline=self.baseline)
+            return Results(self._results[key], baseline=self.baseline, race=self.race)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
             check_known("result", by_name, key)
@@ -64,6 +67,12 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         return f"Results({', '.join(result.name for result in self._results)})"
+
+    @property
+    def finished(self) -> Results:
+        """Return those that answered all questions: a race dropped the others before."""
+        finished = (result for result in self._results if not result.dropped)
+        return Results(finished, baseline=self.baseline, race=self.race)
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -358,7 +367,10 @@ def check_comparable(results: Sequence[Result]) -> None:
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
+    first_of = {
+        str(result.settings.get("drawn_from") or result.dataset["fingerprint"])[:12]: result.name
+        for result in reversed(results)
+    }
     if len(first_of) > 1:
         parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(

@@ -237,16 +237,28 @@ class Race:
     @cached_property
     def drops(self) -> Drops:
         """Return which configurations have stopped."""
-        low, high = bounds_of(self.measure)
-        margin = self.margin / (high - low)
         return run_race(
             self.values[None],
             len(self.draws),
             self.ends,
-            margin=margin,
+            margin=self._margin,
             alpha=self.alpha,
             losses=LOSSES,
         )
+
+    def simulated(self, orders: int = 100) -> float:
+        """Return the mean fraction of all evaluations that races in random orders make, from the
+        scores of all questions.
+        """
+        rng, n = np.random.default_rng(0), len(self.draws)
+        values = np.stack([self.values[rng.permutation(n)] for _ in range(orders)])
+        steps = run_race(values, n, self.ends, margin=self._margin, alpha=self.alpha).steps
+        return float(np.where(steps == 0, n, steps).mean() / n)
+
+    @property
+    def _margin(self) -> float:
+        low, high = bounds_of(self.measure)
+        return self.margin / (high - low)
 
     @property
     def stopped(self) -> dict[str, int]:

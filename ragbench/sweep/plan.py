@@ -23,6 +23,7 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
+from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
@@ -58,6 +59,8 @@ def plan(
     max_cost: float | None = None,
     allow_unpriced: bool = False,
     only: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepPlan:
     """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
     written to `out`.
@@ -94,6 +97,9 @@ def plan(
             str(warning.message) for warning in caught if issubclass(warning.category, JudgeWarning)
         ]
         notes += dict.fromkeys(texts)
+    if race:
+        contest = contest_of(grid, folder, sources, race, margin)
+        notes.append(contest.expected_saving())
     return SweepPlan(
         folder.path,
         tuple(to_run),

@@ -21,10 +21,16 @@ _LONG_S = 24 * 3600.0  # the time that is left follows from all runs that have e
 
 
 class Progress:
-    """Counts of a sweep; `bars` is the live display, which is empty where there is no terminal."""
+    """Counts of a sweep; `bars` is the live display, which is empty where there is no terminal.
 
-    def __init__(self, console: Console, total: int, *, skipped: int = 0) -> None:
-        self._console, self._total, self._done = console, total, skipped
+    With `is_quiet` only runs that failed have a line.
+    """
+
+    def __init__(
+        self, console: Console, total: int, *, skipped: int = 0, is_quiet: bool = False
+    ) -> None:
+        self._is_quiet, self._console = is_quiet, console
+        self._total, self._done = total, skipped
         # Names and errors hold brackets, which must not be taken for markup.
         name = TextColumn("{task.description}", markup=False)
         columns = (
@@ -61,5 +67,7 @@ class Progress:
             if error
             else f"done in {minutes}:{rest:02}"
         )
+        if self._is_quiet and not error:
+            return
         line = f"[{self._done}/{self._total}] {name} {ending}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

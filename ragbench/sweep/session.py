@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
+from ragbench.sweep.race import Contest, contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.text import escape_formula
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from ragbench.statistics.race import Race
     from ragbench.sweep.cluster import DaskExecutor
 
 
@@ -65,6 +67,8 @@ def sweep(
     fork: bool = True,
     only: str = "",
     executor: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -95,6 +99,12 @@ def sweep(
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
+        race: let the configurations race by this measure first ("auto": what a leaderboard ranks
+            by): one that is proven not to be the best, or within the `margin` of a cheaper one (of
+            known costs, else earlier in the grid), stops, and its result is of the questions that
+            it has answered. The best, or one within the margin, is kept with a probability of
+            95 %. See `ragbench.statistics.race`.
+        margin: the loss in that measure that does not matter.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -123,22 +133,38 @@ def sweep(
     with in_force(settings):
         grid = read_grid(grid_file)
     names = chosen(grid, only)
+    if race and only:
+        raise ConfigError("a race is between all configurations of a grid; leave out `only`")
     folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
     settings = budget.on_account(settings, folder.path)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
+        if race:
+            contest = contest_of(
+                grid, folder, session.sources, race, margin, allow_failed=allow_failed
+            )
+            held, outcomes = session.hold(contest, force, executor, jobs, fork=fork)
+            notes.append(_saving(held))
+            if outcomes.failed or outcomes.left or outcomes.budget:
+                return SweepResult(
+                    folder.path,
+                    (),
+                    (),
+                    outcomes.failed,
+                    left=tuple(name for name in names if name not in outcomes.failed),
+                    stopped=budget.stopped(settings, len(names)) if outcomes.budget else "",
+                    notes=tuple(notes),
+                    seconds=time.monotonic() - began,
+                )
+            contest = contest.raced(held)
+            session = replace(session, grid=contest.grid, sources=contest.sources)
         skipped = [name for name in names if not force and session.is_finished(name)]
         to_run = session.jobs(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
-        packages = packages_of(grid.runs[name] for name in to_run)
-        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
-        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
-        on_cluster = executor and to_run
-        with (
-            session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
-        ) as runs:
+        local, opened = session.executors(executor, to_run, jobs, fork=fork)
+        with opened as runs:
             outcomes = session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
@@ -226,7 +252,29 @@ class _Session:
             )
         return jobs
 
-    def cluster(
+    def executors(
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
+    ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
+        """Return the executor of this machine, and to be opened the one in which jobs run."""
+        packages = packages_of(self.grid.runs[name] for name in to_run)
+        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=self.log)
+        if address and to_run:
+            return local, self._cluster(address, to_run, jobs, packages)
+        return local, nullcontext(local)
+
+    def hold(
+        self, contest: Contest, force: bool, address: str, jobs: int | None, *, fork: bool
+    ) -> tuple[Race, RunOutcomes]:
+        """Hold a race that is not over; with `force` again."""
+        if force:
+            contest.forget()
+        to_run = {} if contest.stored() else self.jobs([*contest.grid.runs], force, False)
+        _, opened = self.executors(address, to_run, jobs, fork=fork)
+        with opened as runs:
+            return contest.hold(runs, self.console)
+
+    def _cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
     ) -> DaskExecutor:
         from ragbench.sweep.cluster import DaskExecutor
@@ -270,6 +318,16 @@ def _reported(session: _Session) -> Iterator[None]:
         raise
     except OSError as exc:
         raise SweepError(f"cannot write to {session.folder.path}: {exc}") from exc
+
+
+def _saving(race: Race) -> str:
+    """Return what the evaluations of a race have decided, in words."""
+    n_all = len(race.scores) * race.sizes[-1]
+    answered = sum(race.stopped.get(name, race.sizes[-1]) for name in race.scores)
+    return (
+        f"race by {race.measure}: {len(race.stopped)} of {len(race.scores)} configurations are "
+        f"decided, with which the grid takes {answered / n_all:.0%} of its evaluations"
+    )
 
 
 def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
