@@ -16,6 +16,8 @@ from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
+from ragbench.statistics.betting import confidence_sequence
+from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.frames import printed_short, with_interval
 from ragbench.statistics.race import Race
 
@@ -108,9 +110,59 @@ class Results(Sequence[Result]):
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
             all rows.
         """
-        scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
-        return compare_all(scores, baseline_name(self, baseline), measures=chosen)
+        first = baseline_name(self, baseline)
+        longest = max(self._results, key=lambda result: len(result.queries))
+        scores = {result.name: _with_unasked(result, longest, chosen) for result in self._results}
+        compared = compare_all(scores, first, measures=chosen)
+        return compared if self.race is None else self._raced(compared, first, scores)
+
+    def _raced(
+        self, compared: pd.DataFrame, baseline: str, scores: Mapping[str, pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Return a comparison in which the intervals of configurations that a race dropped hold
+        although it was their scores that ended them; such a row has no p-value.
+        """
+        assert self.race is not None
+        is_dropped = {result.name: bool(result.dropped) for result in self._results}
+        order = [query_id for draw in self.race.draws for query_id in draw]
+        table = compared.copy()
+        for row in compared.index[
+            [is_dropped[name] or is_dropped[baseline] for name in compared["name"]]
+        ]:
+            name, measure = compared.loc[row, ["name", "measure"]]
+            before, after = (
+                only(scores[each], measure).set_index("query_id")["value"].reindex(order)
+                for each in (baseline, name)
+            )
+            values = (after - before).dropna().to_numpy()
+            low, high = bounds_of(measure, before.dropna().to_numpy(), after.dropna().to_numpy())
+            table.loc[row, ["p_value", "p_adjusted", "mde", "ci_low", "ci_high"]] = pd.NA
+            table.loc[row, ["decision", "interval"]] = "undecided", "betting"
+            if not len(values) or not math.isfinite(high - low):
+                continue
+            width = high - low
+            (lower, upper), (least, most) = (
+                [
+                    limit[-1]
+                    for limit in confidence_sequence(values, low=-width, high=width, alpha=alpha)
+                ]
+                for alpha in (0.05, 0.05 / len(table))
+            )
+            table.loc[row, ["ci_low", "ci_high"]] = lower, upper
+            if least > 0 or most < 0:
+                is_better = (least > 0) == higher_is_better(measure)
+                table.loc[row, "decision"] = "better" if is_better else "worse"
+        return table
+
+
+def _with_unasked(result: Result, longest: Result, measures: Sequence[str]) -> pd.DataFrame:
+    """Return scores with a row for each question that a race did not put to a configuration."""
+    if not result.dropped:
+        return result.scores
+    every = pd.concat(only(longest.scores, measure) for measure in measures)
+    unasked = every[~every["query_id"].isin(result.queries)].assign(value=math.nan)
+    return pd.concat([result.scores, unasked], ignore_index=True)
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -147,7 +199,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     varying = [
         key
         for key in dict.fromkeys(key for settings in parameters.values() for key in settings)
-        if key not in _IN_LABEL
+        if key not in (*_IN_LABEL, "draw")
         and len(
             {
                 str(settings.get(key, ""))
@@ -168,6 +220,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         others = [
             f"{key} {_short(settings[key])}" for key in varying if key in settings
         ]  # other systems have other parameters
+        others += [f"n = {settings['draw']}"] if settings.get("draw") else []
         rows.append(
             (
                 name,
@@ -192,7 +245,8 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
     Raises:
         ConfigError: if no configuration has this name.
     """
-    names = sorted(result.name for result in results)
+    ordered = sorted(results, key=lambda result: (bool(result.dropped), result.name))
+    names = [result.name for result in ordered]  # a race has dropped the last
     if baseline:
         check_known("baseline", names, baseline)
     stored = getattr(results, "baseline", "")
@@ -249,7 +303,12 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [
-        {"name": result.name, **identity[result.name], **_standing(result, main)}
+        {
+            "name": result.name,
+            **identity[result.name],
+            "race": result.dropped,
+            **_standing(result, main),
+        }
         for result in results
     ]
     table = pd.DataFrame(rows)
@@ -260,20 +319,28 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
         table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
     # what one system shows another may not: a service without passages has no score of evidence
     counts = [str(name) for name in table if str(name).endswith("_n")]
-    table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
+    n_all = max(len(result.queries) for result in results)
+    table[counts] = table[counts].fillna(f"0/{n_all}").replace(r"/\d+$", f"/{n_all}", regex=True)
     for column, name in (
         ("rank_equal_k", "span_recall@5"),
         ("rank_equal_budget", "span_recall@500tok"),
     ):
         if name in table:
-            table[column] = (
-                table[name].round(12).rank(ascending=False, method="min").astype("Int64")
-            )
-    table["_"] = table[main].round(12)
-    order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(
-        columns="_"
+            means = table[name].round(12).where(table["race"].eq(""))
+            table[column] = means.rank(ascending=False, method="min").astype("Int64")
+    table["_"], table["is_dropped"] = table[main].round(12), table["race"].ne("")
+    order = [True, not higher_is_better(main), True]
+    table = table.sort_values(["is_dropped", "_", "name"], ascending=order, ignore_index=True).drop(
+        columns=["_", "is_dropped"]
     )  # unscored come last
+    if table["race"].eq("").all():
+        del table["race"]
+    elif (race := getattr(results, "race", None)) is not None:
+        limits = [column for column in map(str, table) if column.endswith(("_ci_low", "_ci_high"))]
+        table.loc[table["race"].ne(""), limits] = math.nan  # of a number that was fixed before
+        for row in table.index[table["race"].ne("") & (race.measure in table)]:
+            *_, low, high = (each[-1] for each in race.limits(table.loc[row, "name"]))
+            table.loc[row, [f"{race.measure}_ci_low", f"{race.measure}_ci_high"]] = low, high
     table.insert(
         0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
     )
@@ -311,7 +378,7 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
         }
     )
     return (
-        board[["rank", "label"]]
+        board[["rank", "label", *(["race"] if "race" in board else [])]]
         .assign(**{main: [with_interval(*row) for row in bounds]})
         .join(numbers)
     )

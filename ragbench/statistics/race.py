@@ -275,8 +275,7 @@ class Race:
         if drops.within[0, i]:
             why = f"within {self.margin:g} of a cheaper one (most surely {other})"
         else:
-            by = f"by at least {loss:g}" if loss else "than the best"
-            why = f"worse {by} ({other} led)"
+            why = f"worse than the best{f' by at least {loss:g}' if loss else ''} ({other} led)"
         return f"dropped after {self.stopped[name]} of {self.sizes[-1]} questions: {why}"
 
     def limits(self, name: str) -> tuple[Ints, Floats, Floats, Floats]:
