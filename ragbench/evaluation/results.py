@@ -121,7 +121,7 @@ class Results(Sequence[Result]):
         self, compared: pd.DataFrame, baseline: str, scores: Mapping[str, pd.DataFrame]
     ) -> pd.DataFrame:
         """Return a comparison in which the intervals of configurations that a race dropped hold
-        although it was their scores that ended them; such a row has no p-value.
+        although it was their scores that ended them, all at once; such a row has no p-value.
         """
         assert self.race is not None
         is_dropped = {result.name: bool(result.dropped) for result in self._results}
@@ -141,17 +141,13 @@ class Results(Sequence[Result]):
             table.loc[row, ["decision", "interval"]] = "undecided", "betting"
             if not len(values) or not math.isfinite(high - low):
                 continue
-            width = high - low
-            (lower, upper), (least, most) = (
-                [
-                    limit[-1]
-                    for limit in confidence_sequence(values, low=-width, high=width, alpha=alpha)
-                ]
-                for alpha in (0.05, 0.05 / len(table))
+            limits = confidence_sequence(
+                values, low=low - high, high=high - low, alpha=0.05 / len(table)
             )
+            lower, upper = (limit[-1] for limit in limits)
             table.loc[row, ["ci_low", "ci_high"]] = lower, upper
-            if least > 0 or most < 0:
-                is_better = (least > 0) == higher_is_better(measure)
+            if lower > 0 or upper < 0:
+                is_better = (lower > 0) == higher_is_better(measure)
                 table.loc[row, "decision"] = "better" if is_better else "worse"
         return table
 

@@ -34,7 +34,7 @@ def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
 
     >>> cases = [Case(name, "?", metadata={"cluster": name[0]}) for name in ("a1", "b1", "a2")]
     >>> draws_of(Dataset("demo", "test", {}, cases, {}))
-    [['a1', 'a2'], ['b1']]
+    [['b1'], ['a1', 'a2']]
     """
     clusters = grouped(dataset.cases, lambda case: str(case.metadata.get("cluster", case.query_id)))
     order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())

@@ -12,7 +12,7 @@ from ragbench.evaluation.results import configurations, mean_of, per_question
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.report.configuration import known_item_note
 from ragbench.report.failures import plain
-from ragbench.statistics import compare, held_out, p_text
+from ragbench.statistics import compare, p_text
 from ragbench.statistics.frames import with_interval
 
 
@@ -66,15 +66,13 @@ def conclusion(
     comparison: pd.DataFrame,
     baseline: str,
     measure: str,
-    *,
-    seed: int = 0,
 ) -> list[str]:
     """State the key findings of a sweep, in sentences that the data supports: the decision first.
 
     Args:
         results: the configurations. comparison: as from `compare_all` against `baseline`: name,
         measure, difference, interval, p_adjusted, n. baseline: name of the configuration that the
-        others are compared with. measure: what they are ranked by. seed: of the queries held out.
+        others are compared with. measure: what they are ranked by.
     """
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
@@ -119,12 +117,6 @@ def conclusion(
         )
     diagnosis = Results(results).diagnoses.get(best)
     lines.append(f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}")
-    # The best of many was chosen for its score, luck included: queries that did not choose it say
-    # what it is worth.
-    twice = label.duplicated(keep=False)
-    scores = {name if twice[name] else label[name]: by_name[name].scores for name in order}
-    if second:
-        lines.append(f"**Held out:** {held_out(scores, measure=measure, seed=seed).sentence}")
     return [f"**Decision:** {decision}.", *lines, *_machines(results)]
 
 

@@ -7,7 +7,7 @@ for what is unscored. Results hold pd.NA, never NaN, where a number is undefined
 interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
-cheaper? `within_margin`. Was the best just lucky? `held_out`. Which
+cheaper? `within_margin`. Which
 parameter matters? `anova`. Are the queries enough? `mde` of `compare`. Can the judge be trusted?
 `judge_agreement`, `calibrate`. Did runs over time move? `drift`.
 

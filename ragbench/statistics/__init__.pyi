@@ -1,7 +1,7 @@
 from .agreement import judge_agreement
 from .anova import anova
 from .calibration import calibrate
-from .choice import HeldOut, WithinMargin, held_out, within_margin
+from .choice import WithinMargin, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
@@ -9,7 +9,6 @@ from .drift import Change, Drift, drift
 __all__ = [
     "Change",
     "Drift",
-    "HeldOut",
     "WithinMargin",
     "adjusted_p_values",
     "anova",
@@ -17,7 +16,6 @@ __all__ = [
     "compare",
     "compare_all",
     "drift",
-    "held_out",
     "judge_agreement",
     "mcnemar_p_value",
     "p_text",

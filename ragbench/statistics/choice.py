@@ -1,13 +1,11 @@
-"""Which configuration to choose: the cheapest within a margin, the Pareto front, held-out queries."""
+"""Which configuration to choose: the cheapest within a margin of the best."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
@@ -18,8 +16,6 @@ from ragbench.statistics.columns import (
     matrix_of,
     p_text,
 )
-from ragbench.statistics.comparison import compare, summarise
-from ragbench.statistics.frames import with_interval
 from ragbench.statistics.intervals import p_above
 
 _ALPHA = 0.05  # accepted probability of a wrong proof
@@ -155,88 +151,3 @@ def within_margin(
         "it does not matter."
     )
     return WithinMargin(table, best, None, sentence)
-
-
-MIN_HALF = 25
-"""Queries that each half must have: the error of a mean over fewer is as large as the optimism to
-be measured.
-"""
-
-
-class HeldOut(NamedTuple):
-    """The choice on one half of the queries, and its score on the other.
-
-    `chosen` is best on the choosing half, with a mean of `mean_choosing` there, and `mean` on the
-    others. With too few queries there is only the sentence.
-    """
-
-    sentence: str
-    chosen: str = ""
-    mean_choosing: float = math.nan
-    mean: float = math.nan
-
-
-def held_out(
-    scores_by_name: Mapping[str, pd.DataFrame],
-    *,
-    measure: str,
-    seed: int = 0,
-) -> HeldOut:
-    """Choose the best configuration on a random half of the queries, and measure it on the other
-    half.
-
-    The best of many was chosen for its score, luck included, so its score on the same queries is
-    too good (the winner's curse); on other queries it is unbiased. With halves of fewer than 25
-    queries there is a sentence and no numbers, and no error, so that a notebook continues.
-
-    Args:
-        scores_by_name: name -> tidy scores of the same queries; queries that not all have scored
-        are left out. measure: the measure to choose by. seed: of the random halves.
-
-    >>> import pandas as pd
-    >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
-    >>> held_out({"a": scores(*[0.0, 1.0] * 10), "b": scores(*[1.0, 0.5] * 10)}, measure="RR").sentence
-    'Too few queries to hold half of them out: 20 that all 2 configurations scored, and 50 are needed.'
-
-    Raises:
-        ConfigError: fewer than two configurations, a measure that is not there, a setting out of
-        range. ComparisonError: the configurations do not have the same queries.
-    """
-    measure, matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
-    n = len(matrix)
-    if n < 2 * MIN_HALF:
-        return HeldOut(
-            f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} "
-            f"configurations scored, and {2 * MIN_HALF} are needed."
-        )
-    order = np.random.default_rng([seed, 2]).permutation(n)
-    halves = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
-    means = pd.DataFrame({i: half.mean() for i, half in enumerate(halves)})
-    names = matrix.columns.sort_values()  # ties by name
-    sign = 1 if higher_is_better(measure) else -1
-    ranks = -(sign * means.loc[names]).round(12)
-    chosen, runner_up = map(str, ranks[0].sort_values(kind="stable").index[:2])
-    reverse = str(ranks[1].idxmin())
-    mean_choosing, mean_others = map(float, means.loc[chosen])
-    tidy = {
-        name: halves[1][name].rename("value").rename_axis("query_id").reset_index()
-        for name in (chosen, runner_up)
-    }
-    tidy = {name: frame.assign(measure=measure) for name, frame in tidy.items()}
-    summary = summarise(tidy[chosen]).iloc[0]
-    pair = compare(tidy[runner_up], tidy[chosen]).iloc[0]
-    other = (
-        "The other half chooses the same configuration."
-        if reverse == chosen
-        else f"The other half would have chosen {reverse}: these queries do not settle which is "
-        "best."
-    )
-    sentence = (
-        f"Chosen on {len(halves[0])} queries and measured on the {len(halves[1])} others, {chosen} "
-        f"has a mean {measure} of {with_interval(mean_others, summary['ci_low'], summary['ci_high'])} "
-        f"({mean_choosing:.3f} where it was chosen); against the runner-up {runner_up} "
-        f"{with_interval(pair['difference'], pair['ci_low'], pair['ci_high'], '{:+.3f}')}, "
-        f"p {p_text(pair['p_value'], '= ')}. {other}"
-    )
-    return HeldOut(sentence, chosen, mean_choosing, mean_others)

@@ -182,9 +182,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     return Pairs(left[both], right[both], int((~both).sum()))
 
 
-def matrix_of(
-    scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_be_empty: bool = False
-) -> tuple[str, pd.DataFrame]:
+def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple[str, pd.DataFrame]:
     """Return the measure as the scores call it, and its values: queries down (only those that all
     scored), configurations across.
 
@@ -204,7 +202,7 @@ def matrix_of(
     order = tables[first][measure].index
     matrix = pd.DataFrame({name: table[measure].reindex(order) for name, table in tables.items()})
     matrix = matrix.dropna()
-    if matrix.empty and not may_be_empty:
+    if matrix.empty:
         raise ComparisonError(
             f"{measure}: no query that all {len(tables)} configurations have scored"
         )

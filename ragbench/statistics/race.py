@@ -132,7 +132,10 @@ def run_race(
         lead, shared = lead + won, shared + pairs
         totals, counts = totals + x.sum(axis=1), counts + scored.sum(axis=1)
         if t + 1 == ends[0]:
-            near[:] = _weights(totals, alive)[..., None] / len(STAKES)
+            best = np.where(alive, totals, -np.inf).max(axis=1, keepdims=True)
+            weights = np.where(others, (np.exp((totals - best) / 2) * alive)[..., None], 0)
+            near[:] = (weights / (weights.sum(axis=1, keepdims=True) + 1e-300))[..., None]
+            near /= len(STAKES)
         if t + 1 in ends and t + 1 < population:
             _drop(drops, t + 1, peak, near.sum(axis=-1), _leaders(totals, counts, alive), stop)
             drops.worse_by[:] = losses[np.maximum((peak >= stop).sum(axis=-1) - 1, 0)]
@@ -141,19 +144,9 @@ def run_race(
 
 def _leaders(totals: Floats, counts: Floats, alive: Bools) -> Ints:
     """Return for each configuration the best of the others in the race, by the mean so far."""
-    means = np.where(alive, totals / np.maximum(counts, 1), -np.inf)
-    order = np.argsort(-means, axis=1, kind="stable")
-    is_first = np.arange(totals.shape[1]) == order[:, :1]
-    leaders: Ints = np.where(is_first, order[:, 1:2], order[:, :1])
+    means = np.where(alive, totals / np.maximum(counts, 1), -np.inf)[..., None]
+    leaders: Ints = np.where(np.eye(totals.shape[1], dtype=bool), -np.inf, means).argmax(axis=1)
     return leaders
-
-
-def _weights(totals: Floats, alive: Bools) -> Floats:
-    """Return the weight of the bet on each j for each i: [.., j, i], each i's sum to 1."""
-    best = np.where(alive, totals, -np.inf).max(axis=1, keepdims=True)
-    weights = np.where(alive, np.exp((totals - best) / 2), 0) + 1e-12
-    weights = weights[:, :, None] * ~np.eye(totals.shape[1], dtype=bool)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _gains(values: Floats, sums: Floats, left: int, low: float | Floats) -> Floats:
@@ -266,6 +259,15 @@ class Race:
         steps = dict(zip(self.scores, self.drops.steps[0].tolist(), strict=True))
         return {name: int(self.sizes[step - 1]) for name, step in steps.items() if step}
 
+    def summary(self) -> str:
+        """Return what the answers so far have decided, in words."""
+        answered = sum(self.stopped.get(name, self.sizes[-1]) for name in self.scores)
+        fraction = answered / (len(self.scores) * self.sizes[-1])
+        return (
+            f"race by {self.measure}: {len(self.stopped)} of {len(self.scores)} configurations are "
+            f"decided, with which the grid takes {fraction:.0%} of its evaluations"
+        )
+
     def reason(self, name: str) -> str:
         """Return why a configuration has stopped, in words."""
         names = list(self.scores)
@@ -279,57 +281,35 @@ class Race:
         return f"dropped after {self.stopped[name]} of {self.sizes[-1]} questions: {why}"
 
     def limits(self, name: str) -> tuple[Ints, Floats, Floats, Floats]:
-        """Return after each draw the number of questions that a configuration had answered, its
-        mean, and limits of its mean over all questions that hold at once.
+        """Return after each draw the number of questions that a configuration had answered, the mean
+        of the draws, and limits of that over all draws that hold at once.
         """
-        low, high = bounds_of(self.measure)
-        scores = np.array(self.scores[name], dtype=float)
-        n_draws = int(np.searchsorted(self.sizes, len(scores), side="right"))
-        ends = self.sizes[:n_draws]
-        is_scored = ~np.isnan(scores)
-        totals, counts = (
-            np.add.reduceat(each, np.concatenate([[0], ends[:-1]])) if n_draws else each
-            for each in (np.where(is_scored, scores, 0), is_scored)
-        )
-        size = max(np.diff(self.sizes, prepend=0))
-        complete = bool(is_scored.all())
-        # of draws of several questions the sums are drawn, of those in part unscored the means
-        drawn = (totals - low * counts) / size if complete else totals / np.maximum(counts, 1) - low
-        scale = size * len(self.draws) / self.sizes[-1] if complete else 1.0
+        n = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
+        column = self.values[:n, :, list(self.scores).index(name)]
+        is_scored = ~np.isnan(column).all(axis=1)
+        values = np.nanmean(column[is_scored], axis=1)
         lower, upper = confidence_sequence(
-            drawn[counts > 0],
-            high=high - low,
-            alpha=self.alpha,
-            population=len(self.draws) if complete else 0,
+            values, alpha=self.alpha, population=len(self.draws) if is_scored.all() else 0
         )
-        kept = counts > 0
-        means = np.cumsum(totals)[kept] / np.cumsum(counts)[kept]
-        limits = low + scale * lower, np.minimum(low + scale * upper, high)
-        if complete and n_draws == len(self.draws):  # then the mean is known
-            for limit in limits:
-                limit[-1] = means[-1]
-        return ends[kept], means, *limits
+        means = np.cumsum(values) / np.arange(1, len(values) + 1)
+        low, high = bounds_of(self.measure)
+        if not higher_is_better(self.measure):
+            low, high, lower, upper = high, low, upper, lower
+        ends = self.sizes[:n][is_scored]
+        return ends, *(np.asarray(low + (high - low) * each) for each in (means, lower, upper))
 
     def table(self) -> pd.DataFrame:
         """Return a row for each configuration: name, n, mean, ci_low, ci_high (at n), state.
 
-        >>> race = Race("RR", 0.02, [["a"], ["b"]], {"cheap": [1.0, 0.5], "dear": [0.5, None]})
+        >>> race = Race("RR", 0.02, [["a"], ["b"]], {"cheap": [1.0, 0.5], "dear": [0.5]})
         >>> race.table().round(2)
-            name  n  mean  ci_low  ci_high     state
-        0  cheap  2  0.75    0.75     0.75  finished
-        1   dear  2  0.50    0.00     1.00  finished
+            name  n  mean  ci_low  ci_high        state
+        0  cheap  2  0.75     0.5      1.0  in the race
+        1   dear  1  0.50     0.0      1.0  in the race
         """
         rows = []
         for name, scores in self.scores.items():
-            n, means, low, high = (each[-1:] for each in self.limits(name))
-            state = "finished" if len(scores) == self.sizes[-1] else "in the race"
-            state = self.reason(name) if name in self.stopped else state
-            rows.append(
-                (
-                    name,
-                    len(scores),
-                    *(each.item() if len(n) else None for each in (means, low, high)),
-                    state,
-                )
-            )
+            limits = [each[-1] if len(each) else None for each in self.limits(name)[1:]]
+            state = self.reason(name) if name in self.stopped else "in the race"
+            rows.append((name, len(scores), *limits, state))
         return pd.DataFrame(rows, columns="name n mean ci_low ci_high state".split())

@@ -45,21 +45,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NEEDED = ("dataset", "seed", "draw")
-_NOTEBOOK: dict[str, Any] = {
-    "nbformat": 4,
-    "nbformat_minor": 5,
-    "metadata": {},
-    "cells": [
-        {
-            "cell_type": "code",
-            "id": "draws",
-            "metadata": {},
-            "execution_count": None,
-            "outputs": [],
-            "source": "from ragbench.sweep.race import answer_draws\nanswer_draws(globals())",
-        }
-    ],
-}
+_NOTEBOOK = """{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "code",
+ "id": "draws", "metadata": {}, "execution_count": null, "outputs": [],
+ "source": "from ragbench.sweep.race import answer_draws\\nanswer_draws(globals())"}]}"""
 
 
 @dataclass(frozen=True)
@@ -175,9 +163,7 @@ class Contest:
 
     def _job(self, folder: SweepFolder, name: str, draws: tuple[int, int]) -> Job:
         grid, parameters = self.grid, self.grid.runs[name]
-        place = Place(
-            grid.notebook.path, json.dumps(_NOTEBOOK), working_folder(grid), grid.run_timeout
-        )
+        place = Place(grid.notebook.path, _NOTEBOOK, working_folder(grid), grid.run_timeout)
         race = {
             "race_measure": self.race.measure,
             "race_draws": list(draws),
@@ -220,7 +206,6 @@ def contest_of(
     sources: Mapping[str, Mapping[str, str]],
     measure: str,
     margin: float,
-    *,
     allow_failed: bool = False,
 ) -> Contest:
     """Return the race of a grid's configurations by a measure, in which none has answered yet.
@@ -304,8 +289,10 @@ def _show(race: Race, console: Console) -> None:
         return
     from rich.table import Table
 
-    table = Table("configuration", "n", "mean", "95 % interval", "state", title=title)
-    rows = race.table().sort_values(["n", "mean"], ascending=False)
-    for name, answered, mean, low, high, state in rows.itertuples(index=False):
-        table.add_row(name, str(answered), f"{mean:.3f}", f"{low:.3f} to {high:.3f}", state)
+    table = Table(title=title)
+    rows = race.table().sort_values(["n", "mean"], ascending=False).round(3)
+    for column in rows:
+        table.add_column(str(column))
+    for row in rows.itertuples(index=False):
+        table.add_row(*map(str, row))
     console.print(table)

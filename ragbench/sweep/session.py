@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from ragbench.statistics.race import Race
     from ragbench.sweep.cluster import DaskExecutor
 
 
@@ -140,32 +139,21 @@ def sweep(
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
+        held = RunOutcomes({}, [], False)
         if race:
-            contest = contest_of(
-                grid, folder, session.sources, race, margin, allow_failed=allow_failed
-            )
-            held, outcomes = session.hold(contest, force, executor, jobs, fork=fork)
-            notes.append(_saving(held))
-            if outcomes.failed or outcomes.left or outcomes.budget:
-                return SweepResult(
-                    folder.path,
-                    (),
-                    (),
-                    outcomes.failed,
-                    left=tuple(name for name in names if name not in outcomes.failed),
-                    stopped=budget.stopped(settings, len(names)) if outcomes.budget else "",
-                    notes=tuple(notes),
-                    seconds=time.monotonic() - began,
-                )
-            contest = contest.raced(held)
-            session = replace(session, grid=contest.grid, sources=contest.sources)
+            contest = contest_of(grid, folder, session.sources, race, margin, allow_failed)
+            session, held, note = session.raced(contest, force, executor, jobs, fork=fork)
+            notes.append(note)
+        names = [] if held.failed else names
         skipped = [name for name in names if not force and session.is_finished(name)]
         to_run = session.jobs(
-            [name for name in names if name not in {*skipped}], force, allow_failed
+            [name for name in names if name not in {*skipped}],
+            force and not race,  # whose answers are for the notebooks too
+            allow_failed,
         )
         local, opened = session.executors(executor, to_run, jobs, fork=fork)
         with opened as runs:
-            outcomes = session.run(to_run, runs, skipped)
+            outcomes = held if held.failed else session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
             folder.path,
@@ -176,17 +164,15 @@ def sweep(
             stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
         )
         is_any = result.finished or skipped
-        if only:
-            notes.append(
-                f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
-                "without --only"
-            )
-        elif not is_any:
-            notes.append("no configuration succeeded, so there is nothing to compare")
+        notes += [_LATER.format(grid_file)] if only else [] if is_any else [_NOTHING]
         result = replace(result, notes=tuple(notes))
         if is_any and not only:
             result = _compare(session, result, local)
     return replace(result, seconds=time.monotonic() - began)
+
+
+_LATER = "the leaderboard and the comparison are made by `ragbench sweep {}` without --only"
+_NOTHING = "no configuration is finished, so there is nothing to compare"
 
 
 @dataclass(frozen=True)
@@ -263,16 +249,21 @@ class _Session:
             return local, self._cluster(address, to_run, jobs, packages)
         return local, nullcontext(local)
 
-    def hold(
+    def raced(
         self, contest: Contest, force: bool, address: str, jobs: int | None, *, fork: bool
-    ) -> tuple[Race, RunOutcomes]:
-        """Hold a race that is not over; with `force` again."""
+    ) -> tuple[_Session, RunOutcomes, str]:
+        """Hold a race that is not over (with `force` again); return the session with what is to be
+        run after it, how its last round ended, and what it has decided.
+        """
         if force:
             contest.forget()
         to_run = {} if contest.stored() else self.jobs([*contest.grid.runs], force, False)
         _, opened = self.executors(address, to_run, jobs, fork=fork)
         with opened as runs:
-            return contest.hold(runs, self.console)
+            race, outcomes = contest.hold(runs, self.console)
+        contest = contest.raced(race)
+        session = replace(self, grid=contest.grid, sources=contest.sources)
+        return session, outcomes, race.summary()
 
     def _cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
@@ -318,16 +309,6 @@ def _reported(session: _Session) -> Iterator[None]:
         raise
     except OSError as exc:
         raise SweepError(f"cannot write to {session.folder.path}: {exc}") from exc
-
-
-def _saving(race: Race) -> str:
-    """Return what the evaluations of a race have decided, in words."""
-    n_all = len(race.scores) * race.sizes[-1]
-    answered = sum(race.stopped.get(name, race.sizes[-1]) for name in race.scores)
-    return (
-        f"race by {race.measure}: {len(race.stopped)} of {len(race.scores)} configurations are "
-        f"decided, with which the grid takes {answered / n_all:.0%} of its evaluations"
-    )
 
 
 def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
