@@ -316,7 +316,9 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     # what one system shows another may not: a service without passages has no score of evidence
     counts = [str(name) for name in table if str(name).endswith("_n")]
     n_all = max(len(result.queries) for result in results)
-    table[counts] = table[counts].fillna(f"0/{n_all}").replace(r"/\d+$", f"/{n_all}", regex=True)
+    table[counts] = table[counts].fillna(f"0/{n_all}")
+    of_all = table[counts].replace(r"/\d+$", f"/{n_all}", regex=True)
+    table[counts] = table[counts].mask(table["race"].ne(""), of_all)
     for column, name in (
         ("rank_equal_k", "span_recall@5"),
         ("rank_equal_budget", "span_recall@500tok"),

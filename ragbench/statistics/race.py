@@ -3,7 +3,7 @@ as it is proven that it is not the best, or within a margin of a cheaper one.
 
 Two bets are placed on each configuration i after every question (see `ragbench.statistics.betting`),
 and each has half of alpha. The first is against "i is the best": on the difference of the leader so
-far from i, whoever leads, so that one capital refutes the claim however many others there are. The
+far from i, so that one capital refutes the claim however many others there are. The
 second is against "every cheaper one is worse than i by the margin or more": on the difference of
 each cheaper j from i, plus the margin, where the capital is divided by how j did on the questions of
 the first round, before these bets begin. What j's bets have won together with those of others that
@@ -280,7 +280,7 @@ class Race:
             why = f"worse than the best{f' by at least {loss:g}' if loss else ''} ({other} led)"
         return f"dropped after {self.stopped[name]} of {self.sizes[-1]} questions: {why}"
 
-    def limits(self, name: str) -> tuple[Ints, Floats, Floats, Floats]:
+    def limits(self, name: str) -> tuple[Floats, ...]:
         """Return after each draw the number of questions that a configuration had answered, the mean
         of the draws, and limits of that over all draws that hold at once.
         """
@@ -296,7 +296,7 @@ class Race:
         if not higher_is_better(self.measure):
             low, high, lower, upper = high, low, upper, lower
         ends = self.sizes[:n][is_scored]
-        return ends, *(np.asarray(low + (high - low) * each) for each in (means, lower, upper))
+        return ends.astype(float), *(low + (high - low) * each for each in (means, lower, upper))
 
     def table(self) -> pd.DataFrame:
         """Return a row for each configuration: name, n, mean, ci_low, ci_high (at n), state.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,14 @@ def plan(
         grid = read_grid(grid_file)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = budget.on_account(settings, folder.path)
+    sources, notes = sources_of(grid), list(grid.notes)
+    if race:
+        contest = contest_of(grid, folder, sources, race, margin)
+        held = contest.stored()
+        notes.append(held.summary() if held else contest.expected_saving())
+        contest = contest.raced(held) if held else contest
+        grid, sources = contest.grid, contest.sources
     runs = {name: grid.runs[name] for name in chosen(grid, only)}
-    sources = sources_of(replace(grid, runs=runs))
     finished = [
         name
         for name, parameters in runs.items()
@@ -83,7 +89,7 @@ def plan(
     to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
     asking = [parameters for parameters in to_run.values() if _asks(parameters)]
     lacking = [name for name in _NEEDED if name not in grid.notebook.defaults]
-    requests, notes = DryRun(), list(grid.notes)
+    requests = DryRun()
     if asking and lacking:
         notes.append(
             f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "
@@ -97,9 +103,6 @@ def plan(
             str(warning.message) for warning in caught if issubclass(warning.category, JudgeWarning)
         ]
         notes += dict.fromkeys(texts)
-    if race:
-        contest = contest_of(grid, folder, sources, race, margin)
-        notes.append(contest.expected_saving())
     return SweepPlan(
         folder.path,
         tuple(to_run),

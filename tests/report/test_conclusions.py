@@ -215,7 +215,7 @@ def test_conclusion_of_a_clear_winner() -> None:
     assert "bm25, fixed 128, with 0.900 by span_recall_auc (" in lines[1]
     assert lines[2].startswith("**Against the baseline**, bm25, fixed 512: +0.800 [")
     assert lines[3].startswith("**Against the runner-up**, dense:minilm, fixed 128: +0.300")
-    assert lines[-2] == "**Next:** read the questions on which the two best disagree (below)."
+    assert lines[-1] == "**Next:** read the questions on which the two best disagree (below)."
 
 
 def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
@@ -255,7 +255,7 @@ def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follow
     best, other = ("alike", "high") if "**Best:** alike" in lines[1] else ("high", "alike")
     assert lines[0].startswith(f"**Decision:** {best} is better than low: better in ")
     assert lines[0].endswith(f"; {other} cannot be distinguished from it.")
-    assert lines[-2] == (
+    assert lines[-1] == (
         f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, "
         "most of them by retrieval: 1 not retrieved, 1 retrieved below the cut. Try another "
         "retriever, a reranker or a larger k."

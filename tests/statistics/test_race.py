@@ -45,12 +45,12 @@ def lost(drops: Drops, means: Floats, margin: float) -> npt.NDArray[np.bool_]:
 
 @pytest.mark.simulation
 @pytest.mark.parametrize(
-    ("study", "most"), [("chunking", 0.35), ("clapnq", 0.55), ("squad", 0.72), ("pydoc", 0.70)]
+    ("study", "limit"), [("chunking", 0.35), ("clapnq", 0.55), ("squad", 0.72), ("pydoc", 0.70)]
 )
-def test_a_race_saves_questions_and_keeps_one_of_the_best(study: str, most: float) -> None:
+def test_a_race_saves_questions_and_keeps_one_of_the_best(study: str, limit: float) -> None:
     values = matrix(study)
     drops = run_orders(values, 1000)
-    assert used(drops, len(values)) <= most
+    assert used(drops, len(values)) <= limit
     n_lost = int(lost(drops, values.mean(axis=0), 0.02).sum())
     assert binomtest(n_lost, 1000, 0.05, alternative="greater").pvalue > 0.05
     assert n_lost <= 50
@@ -131,7 +131,7 @@ def test_one_of_two_that_are_the_same_stops_for_the_cheaper() -> None:
     assert "within 0.05 of a cheaper one (most surely cheap)" in race.reason("dear")
 
 
-def test_lower_is_better_where_the_registry_says_so() -> None:
+def test_of_a_measure_of_which_less_is_better_the_highest_stops() -> None:
     names = [[f"q{i}"] for i in range(80)]
     race = Race("ngram_redundancy", 0.02, names, {"a": [0.9] * 80, "b": [0.1] * 80})
     assert list(race.stopped) == ["a"]
