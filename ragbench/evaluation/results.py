@@ -125,18 +125,18 @@ class Results(Sequence[Result]):
         """
         assert self.race is not None
         is_dropped = {result.name: bool(result.dropped) for result in self._results}
-        order = [query_id for draw in self.race.draws for query_id in draw]
+        draw_of = {each: i for i, draw in enumerate(self.race.draws) for each in draw}
         table = compared.copy()
         for row in compared.index[
             [is_dropped[name] or is_dropped[baseline] for name in compared["name"]]
         ]:
             name, measure = compared.loc[row, ["name", "measure"]]
             before, after = (
-                only(scores[each], measure).set_index("query_id")["value"].reindex(order)
+                only(scores[each], measure).set_index("query_id")["value"].dropna()
                 for each in (baseline, name)
             )
-            values = (after - before).dropna().to_numpy()
-            low, high = bounds_of(measure, before.dropna().to_numpy(), after.dropna().to_numpy())
+            values = (after - before).dropna().groupby(draw_of.get).mean().to_numpy()
+            low, high = bounds_of(measure, before.to_numpy(), after.to_numpy())
             table.loc[row, ["p_value", "p_adjusted", "mde", "ci_low", "ci_high"]] = pd.NA
             table.loc[row, ["decision", "interval"]] = "undecided", "betting"
             if not len(values) or not math.isfinite(high - low):
@@ -250,14 +250,15 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """Return what a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
-    measure of answers where the sweep is about nothing else.
+    """Return what a sweep is ranked by: the `measure` named, in any case; else that of its race, else
+    `main_measure`, or a measure of answers where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
     Then correctness as a language model judges it, or else the similarity to the reference answer,
     separates them.
     """
-    if measure:
+    race = getattr(results, "race", None)
+    if measure := measure or (race.measure if race else ""):
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
     if len(results) < 2 or not any(map(with_language_model, results)):

@@ -73,7 +73,8 @@ def plan(
         grid = read_grid(grid_file)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = budget.on_account(settings, folder.path)
-    sources, notes = sources_of(grid), list(grid.notes)
+    sources: Mapping[str, Mapping[str, str]] = sources_of(grid)
+    notes = list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
         held = contest.stored()
