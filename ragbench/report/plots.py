@@ -288,17 +288,17 @@ def plot_race(race: Race, labels: Mapping[str, str]) -> Figure:
     least, most = min(bounds, default=0.0), max(bounds, default=1.0)
     figure, axes = new_axes(11, 1.2 + 0.42 * len(rows))
 
-    def place(values: Any, lane: int) -> Any:
+    def height(values: Any, lane: int) -> Any:
         return lane + 0.42 - 0.84 * (values.clip(least, most) - least) / max(most - least, 1e-9)
 
     for lane, row in enumerate(rows.to_dict("records")):
         n, means, low, high = runs[row["name"]]
         within = "cheaper" in row["state"]
-        colour = BLUE if row["left"] else ORANGE if within else VERMILLION
-        axes.fill_between(n, place(low, lane), place(high, lane), color=colour, alpha=0.2, lw=0)
-        axes.plot(n, place(means, lane), color=colour)
+        colour = BLUE if row["left"] else GREEN if within else VERMILLION
+        axes.fill_between(n, height(low, lane), height(high, lane), color=colour, alpha=0.2, lw=0)
+        axes.plot(n, height(means, lane), color=colour)
         if not row["left"] and len(n):
-            axes.plot(n[-1], place(means[-1], lane), "X", color=colour, markersize=8)
+            axes.plot(n[-1], height(means[-1], lane), "X", color=colour, markersize=8)
         text = f"{row['mean']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {row['n']}"
         axes.text(1.01, lane, text, va="center", transform=axes.get_yaxis_transform())
     axes.set_yticks(range(len(rows)), [labels.get(name, name) for name in rows["name"]])
@@ -307,7 +307,7 @@ def plot_race(race: Race, labels: Mapping[str, str]) -> Figure:
     axes.set_xlabel(
         f"questions; in each lane {race.measure} from {least:.2f} to {most:.2f}, 95 % interval"
     )
-    ends = [("kept", BLUE), ("within the margin of a cheaper one", ORANGE)]
+    ends = [("kept", BLUE), ("within the margin of a cheaper one", GREEN)]
     legend_below(axes, [*ends, ("not the best", VERMILLION)])
     return figure
 

@@ -77,9 +77,9 @@ def plan(
     notes = list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
-        held = contest.stored()
-        notes.append(held.summary() if held else contest.expected_saving())
-        contest = contest.raced(held) if held else contest
+        stored = contest.stored()
+        notes.append(stored.summary() if stored else contest.expected_saving())
+        contest = contest.raced(stored) if stored else contest
         grid, sources = contest.grid, contest.sources
     runs = {name: grid.runs[name] for name in chosen(grid, only)}
     finished = [

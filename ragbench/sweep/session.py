@@ -139,21 +139,19 @@ def sweep(
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
-        held = RunOutcomes({}, [], False)
+        ended = RunOutcomes({}, [], False)
         if race:
             contest = contest_of(grid, folder, session.sources, race, margin, allow_failed)
-            session, held, note = session.raced(contest, force, executor, jobs, fork=fork)
+            session, ended, note = session.raced(contest, force, executor, jobs, fork=fork)
             notes.append(note)
-        names = [] if held.failed else names
+        names = [] if ended.failed else names
         skipped = [name for name in names if not force and session.is_finished(name)]
-        to_run = session.jobs(
-            [name for name in names if name not in {*skipped}],
-            force and not race,  # whose answers are for the notebooks too
-            allow_failed,
-        )
+        begun = [name for name in names if name not in {*skipped}]
+        # the answers of a race are for the notebooks too
+        to_run = session.jobs(begun, force and not race, allow_failed)
         local, opened = session.executors(executor, to_run, jobs, fork=fork)
         with opened as runs:
-            outcomes = held if held.failed else session.run(to_run, runs, skipped)
+            outcomes = ended if ended.failed else session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
             folder.path,
