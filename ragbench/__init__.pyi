@@ -26,6 +26,7 @@ from .evaluation import (
 )
 from .generation import generate_answers
 from .judges import judge
+from .labelling import trust
 from .llms import dry_run, load_llm
 from .metrics import score_run
 from .registry import Measure, measures
@@ -116,6 +117,7 @@ __all__ = [
     "testsets",
     "to_documents",
     "trend",
+    "trust",
     "types",
     "write_report",
 ]

@@ -1,10 +1,10 @@
 """Labels by people: the choice of answers, the sheet they are written on, and the widget that fills
 it in.
 
-`choose_items` picks answers, `label_sheet` writes them to a CSV file, `LabelWidget` or a
-spreadsheet fills in the verdicts, and `load_labels` reads them back for `judge_agreement` and
-`calibrate`. The labeller sees neither the configuration of an answer, nor judgements or labels of
-others.
+`extend_sheet` draws the next batch of questions and adds their answers to a CSV file, `LabelWidget`,
+`ragbench label` or a spreadsheet fills in the verdicts, and `trust` tells from them which of two
+configurations is better. The labeller sees neither the configuration of an answer, nor judgements
+or labels of others.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,11 +1,13 @@
-from .items import LABELLED, LabelItem, choose_items
+from .items import LABELLED, LabelItem, choose_items, chunks_of
 from .questions import QuestionWidget
 from .sheet import (
+    extend_sheet,
     label_sheet,
     load_labels,
     read_sheet,
     save_label,
 )
+from .trust import Trust, trust
 from .widget import LabelWidget
 
 __all__ = [
@@ -13,9 +15,13 @@ __all__ = [
     "LabelItem",
     "LabelWidget",
     "QuestionWidget",
+    "Trust",
     "choose_items",
+    "chunks_of",
+    "extend_sheet",
     "label_sheet",
     "load_labels",
     "read_sheet",
     "save_label",
+    "trust",
 ]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result
-from ragbench.types import Answer, Case, Chunk, Dataset, grouped
+from ragbench.labelling.arms import arms_of, silent_answer
+from ragbench.retrieval import chunk
+from ragbench.statistics.sequential import systematic_sample
+from ragbench.types import Answer, Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
@@ -41,17 +42,13 @@ LABELLED: Mapping[str, Scale] = {
 """Criterion -> the question to a labeller. The values are on the scale of the judge of that name.
 """
 
-DRAWS = ("questions", "answers")
-
 _BY_DOCUMENTS = {"faithfulness"}
-_MAX_PER_QUESTION = 2
-_SPREAD_OF = ("semantic_similarity", "token_f1")  # where there are no judgements
 
 
 @dataclass(frozen=True, slots=True)
 class LabelItem:
-    """One text to label. `sources` names the configurations that answered with it; `picked` is
-    "random", drawn from all questions, or "informative"."""
+    """One text to label. `sources` names the configurations that answered with it; `probability` is
+    that with which its question was drawn into its `batch`, from those that were open."""
 
     item_id: str
     query_id: str
@@ -62,7 +59,8 @@ class LabelItem:
     contexts: tuple[str, ...] = ()
     category: str = ""
     sources: tuple[str, ...] = ()
-    picked: str = "random"
+    batch: int = 1
+    probability: float = 1.0
 
 
 def choose_items(
@@ -71,46 +69,37 @@ def choose_items(
     *,
     dataset: Dataset,
     chunks: Mapping[str, Sequence[Chunk]] | None = None,
-    n: int = 40,
-    random_share: float = 0.5,
-    draw: str = "questions",
+    n: int = 10,
+    judges: Sequence[str] = (),
+    drawn: Collection[str] = (),
+    batch: int = 1,
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Choose answers to label: a part drawn at random, which `calibrate` needs, and the most
-    informative of the rest.
+    """Draw the next batch of questions to label, with the answers of both configurations in random
+    order.
 
-    Drawn at random are whole questions with the answers of all configurations, so that paired
-    differences can be calibrated, or single answers, which are more informative about the means of
-    many configurations; all with equal probability. Informative are answers to questions on
-    which the configurations differ (by the judge's values, or where there are none by semantic
-    similarity or token F1); of one question the two answers that are
-    furthest from the others. Both alternate, informative first, so that a partly labelled sheet has
-    some of each.
-
-    Configurations that answered with the same text share one item (for faithfulness also the
-    documents must be the same). Left out, as in `judge`, are failed answers, abstentions and empty
-    ones, and for correctness questions without a reference answer.
+    All questions that are open have the same probability, which the items record. The sample is
+    spread evenly over the judges' difference of the two, then over their mean. Not drawn are
+    questions of which the verdict is known: both answer with the same text, or not at all; for
+    correctness also those without a reference answer. Answers that failed, are empty or an
+    abstention are no items: `trust` counts them as 0.
 
     Args:
-        results: of one sweep, or one run in a list.
+        results: the two that are compared.
         criterion: "correctness", "relevance" or "faithfulness".
         dataset: the questions, with reference answers and categories.
         chunks: configuration -> what its answers were made from, shown as context; None shows none.
-        n: number of items; a few more where whole questions are drawn.
-        random_share: fraction of the items that are drawn at random, in [0, 1].
-        draw: unit of the random draw, "questions" or "answers".
+        n: number of questions; fewer where fewer are open.
+        judges: as for `trust`.
+        drawn: the questions of earlier batches. batch: the number of this one.
 
     Raises:
         ConfigError: an unknown criterion, a number out of range; faithfulness without `chunks`.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     check_known("criterion", LABELLED, criterion)
-    if n < 1 or not 0 <= random_share <= 1 or seed < 0:
-        raise ConfigError(
-            f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a number "
-            "from 0 to 1, 0 or more"
-        )
-    check_known("draw", DRAWS, draw)
+    if n < 1 or seed < 0:
+        raise ConfigError(f"n is {n}, seed {seed}; expected 1 or more, 0 or more")
     if (
         criterion in _BY_DOCUMENTS
         and chunks is None
@@ -119,8 +108,7 @@ def choose_items(
         raise ConfigError(
             f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}"
         )
-    if not results:
-        raise DataError("there is no result to label; name the folder of a sweep or of a run")
+    arms = arms_of(results, criterion, judges=judges)
     fingerprints = {r.name: r.config.get("dataset", {}).get("fingerprint") for r in results}
     if other := [
         n for n, value in fingerprints.items() if value not in (None, dataset.fingerprint)
@@ -137,21 +125,29 @@ def choose_items(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
             "abstained, or lack a reference answer"
         )
-    groups = [*by_query.values()]
-    if draw == "answers":
-        groups = [[item] for items in groups for item in items]
-    order = np.random.default_rng(seed).permutation(len(groups)).tolist()
-    drawn: list[list[LabelItem]] = []
-    while len(drawn) < len(order) and sum(map(len, drawn)) < round(n * random_share):
-        drawn.append(groups[order[len(drawn)]])
-    drawn_ids = {item.item_id for group in drawn for item in group}
-    rest = {
-        query_id: [item for item in items if item.item_id not in drawn_ids]
-        for query_id, items in by_query.items()
-    }
-    informative = _informative(rest, results, criterion, max(0, n - len(drawn_ids)))
-    pairs = zip_longest(informative, drawn, fillvalue=())
-    return [item for pair in pairs for group in pair for item in group]
+    is_open = arms.queries.isin([*by_query]) & ~arms.queries.isin([*drawn]) & ~arms.alike
+    left = arms.queries[is_open]
+    rng = np.random.default_rng([seed, batch])
+    sample = systematic_sample([key[is_open] for key in arms.sort_keys], n, rng)
+    items: list[LabelItem] = []
+    for query_id in left[sample]:
+        group = [by_query[query_id][i] for i in rng.permutation(len(by_query[query_id]))]
+        items += [replace(item, batch=batch, probability=len(sample) / len(left)) for item in group]
+    return items
+
+
+def chunks_of(results: Sequence[Result], dataset: Dataset) -> dict[str, list[Chunk]]:
+    """Return configuration -> the documents cut as it cut them, where its parameters name how."""
+    chunks = {}
+    for result in results:
+        settings = result.parameters
+        if "chunker" in settings:
+            sizes = {
+                name: settings[name] for name in ("chunk_size", "chunk_overlap") if name in settings
+            }
+            tokenizer = settings.get("tokenizer", "minilm")
+            chunks[result.name] = chunk(dataset, settings["chunker"], **sizes, tokenizer=tokenizer)
+    return chunks
 
 
 def _items_by_query(
@@ -177,7 +173,7 @@ def _items_by_query(
                     f"in {dataset!r}; pass the dataset that was answered"
                 )
             lacks = criterion == "correctness" and not (case.reference_answer or "").strip()
-            if not (answer.failed or answer.abstained or lacks) and answer.text.strip():
+            if not (silent_answer(answer) or lacks):
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
                 groups[answer.query_id].setdefault(key, []).append((result.name, contexts))
@@ -220,45 +216,3 @@ def make_item(
         case.category,
         tuple(name for name, _ in origins if name),
     )
-
-
-def _informative(
-    by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
-) -> list[list[LabelItem]]:
-    """Return the items for which a label is most informative, grouped by question, best first."""
-    values = _values(results, criterion)
-    ranked: list[tuple[float, LabelItem]] = []
-    for query_id, items in by_query.items():
-        keys = [(result.name, query_id) for result in results]
-        known_values = [values[key] for key in keys if key in values] or [0.0]
-        spread, middle = max(known_values) - min(known_values), statistics.fmean(known_values)
-        scores: list[tuple[float, LabelItem]] = []
-        for item in items:
-            keys = [(name, query_id) for name in item.sources]
-            off = max(abs(values.get(key, middle) - middle) for key in keys)
-            scores.append((spread + off, replace(item, picked="informative")))
-        scores.sort(key=lambda pair: -pair[0])
-        ranked += scores[:_MAX_PER_QUESTION]
-    ranked.sort(key=lambda pair: -pair[0])
-    groups = grouped((item for _, item in ranked[:n]), lambda item: item.query_id)
-    return list(groups.values())
-
-
-def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """Return (configuration, query_id) -> the judge's value of the answer, else that of a computed
-    measure.
-    """
-    judged = {
-        (r.name, j.query_id): j.value
-        for r in results
-        for j in r.judgements
-        if j.criterion == criterion and j.value is not None
-    }
-    for measure in _SPREAD_OF if not judged else ():
-        rows = {r.name: r.scores[r.scores["measure"] == measure].dropna() for r in results}
-        judged = judged or {
-            (name, str(query_id)): float(value)
-            for name, scores in rows.items()
-            for query_id, value in zip(scores["query_id"], scores["value"], strict=True)
-        }
-    return judged

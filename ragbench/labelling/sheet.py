@@ -15,12 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.evaluation import Result
 from ragbench.files import locked, write_durably
-from ragbench.labelling.items import LABELLED, LabelItem
+from ragbench.labelling.items import LABELLED, LabelItem, choose_items
 from ragbench.text import escape_formula
 from ragbench.types import Answer
 
@@ -28,13 +30,13 @@ _WAIT_S = 30.0
 
 COLUMNS = (
     "item question reference answer context verdict note annotator "
-    "criterion query_id category picked source"
+    "criterion query_id category batch probability source"
 ).split()
 
 MAX_CELL = 32_000
 """Characters; Excel silently cuts a cell at 32,767."""
 
-_NEEDED = {*"item verdict annotator criterion query_id picked source".split()}
+_NEEDED = {*"item verdict annotator criterion query_id batch source".split()}
 _IDS = ("query_id", "category", "annotator")
 # Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
 _TURNED = re.compile(
@@ -68,14 +70,51 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         is_mine = sheet["annotator"] == annotator
         labelled = {*sheet.loc[is_mine, "item"]}
         added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        # An item that was informative earlier and is drawn now belongs to the random sample.
-        drawn = [item.item_id for item in items if item.picked == "random"]
-        changed = is_mine & sheet["item"].isin(drawn) & (sheet["picked"] != "random")
-        sheet.loc[changed, "picked"] = "random"
-        if added or changed.any():
+        if added:
             rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
             _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
     return path
+
+
+def extend_sheet(
+    path: str | Path,
+    results: Sequence[Result],
+    criterion: str = "correctness",
+    *,
+    annotator: str = "me",
+    **drawing: Any,
+) -> int:
+    """Add the next batch to a sheet, which is begun where there is none, unless one is pending.
+
+    A second annotator gets the batches that the sheet has, in their order, before new ones.
+
+    Args:
+        drawing: `dataset`, `chunks`, `n`, `judges` and `seed`, as for `choose_items`.
+
+    Returns:
+        the number of answers that wait for this annotator; 0 where all questions are labelled.
+    """
+    path = Path(path)
+    sheet = read_sheet(path) if path.exists() else pd.DataFrame(columns=[*COLUMNS, "value"])
+    sheet = sheet[sheet["criterion"] == criterion]
+    mine = sheet[sheet["annotator"] == annotator]
+    if waiting := int(mine["value"].isna().sum()):
+        return waiting
+    others = sheet[~sheet["item"].isin(mine["item"])].drop_duplicates("item")
+    if others.empty:
+        batch = int(sheet["batch"].astype(int).max()) + 1 if len(sheet) else 1
+        drawn = sheet["query_id"].unique()
+        items = choose_items(results, criterion, drawn=drawn, batch=batch, **drawing)
+        if items:
+            label_sheet(items, path, annotator=annotator)
+        return len(items)
+    with _locked(path):
+        sheet = _read(path)
+        next_batch = others[others["batch"] == min(others["batch"], key=int)]
+        empty = {"annotator": annotator, "verdict": "", "note": ""}
+        copies = next_batch[sheet.columns].assign(**empty)
+        _write(path, pd.concat([sheet, copies]), sheet.attrs["delimiter"])
+    return len(copies)
 
 
 def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
@@ -132,8 +171,9 @@ def load_labels(
     paths: str | Path | Sequence[str | Path],
     *,
     answers: Mapping[str, Sequence[Answer]] | None = None,
+    pending: bool = False,
 ) -> pd.DataFrame:
-    """Return the labels of one or several sheets, for `judge_agreement` and `calibrate`.
+    """Return the labels of one or several sheets, for `trust` and `judge_agreement`.
 
     Args:
         paths: sheets, such as one for each annotator.
@@ -141,17 +181,19 @@ def load_labels(
             labels of other configurations are left out, and so are, with a warning, those of texts
             that are no longer the answer. None keeps the codes, which is enough where the
             judgements are of one system.
+        pending: also the rows without a verdict, whose value is NaN.
 
     Returns:
-        configuration, query_id, criterion, value, annotator, category, picked, note; one row per
-        label and configuration that gave the labelled answer.
+        configuration, query_id, criterion, value, annotator, category, batch, probability, note;
+        one row per label and configuration that gave the labelled answer.
 
     Raises:
         DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the
         configurations.
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
-    labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
+    labels = pd.concat([read_sheet(path) for path in paths])
+    labels = labels if pending else labels.dropna(subset="value")
     if len(twice := labels[labels.duplicated(["item", "annotator"])]):
         item, annotator = twice.iloc[0][["item", "annotator"]]
         raise DataError(f"{annotator!r} labelled {item!r} twice; keep one of the two rows")
@@ -184,8 +226,8 @@ def load_labels(
                 DataWarning,
                 stacklevel=2,
             )
-    columns = "configuration query_id criterion value annotator category picked note".split()
-    labels = labels.astype({"value": float}).reindex(columns=columns, fill_value="")
+    columns = "configuration query_id criterion value annotator category batch probability note"
+    labels = labels.astype({"value": float}).reindex(columns=columns.split(), fill_value="")
     return labels.reset_index(drop=True)
 
 
@@ -239,7 +281,7 @@ def bare(cell: str) -> str:
 
 def _row(item: LabelItem, annotator: str) -> dict[str, str]:
     return {
-        **{name: getattr(item, name, "") for name in COLUMNS},
+        **{name: str(getattr(item, name, "")) for name in COLUMNS},
         "item": item.item_id,
         "context": "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1)),
         "annotator": annotator,

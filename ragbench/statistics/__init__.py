@@ -9,7 +9,7 @@ interval from one query).
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
 cheaper? `within_margin`. Was the best just lucky? `held_out`. Which
 parameter matters? `anova`. Are the queries enough? `mde` of `compare`. Can the judge be trusted?
-`judge_agreement`, `calibrate`. Did runs over time move? `drift`.
+`judge_agreement`, and `ragbench.trust`. Did runs over time move? `drift`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,6 +1,5 @@
 from .agreement import judge_agreement
 from .anova import anova
-from .calibration import calibrate
 from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
@@ -13,7 +12,6 @@ __all__ = [
     "WithinMargin",
     "adjusted_p_values",
     "anova",
-    "calibrate",
     "compare",
     "compare_all",
     "drift",
