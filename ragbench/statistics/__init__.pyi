@@ -4,6 +4,7 @@ from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
+from .sequential import control_variates, decision_of, sequence
 
 __all__ = [
     "Change",
@@ -14,12 +15,15 @@ __all__ = [
     "anova",
     "compare",
     "compare_all",
+    "control_variates",
+    "decision_of",
     "drift",
     "held_out",
     "judge_agreement",
     "mcnemar_p_value",
     "p_text",
     "rounded",
+    "sequence",
     "summarise",
     "within_margin",
 ]

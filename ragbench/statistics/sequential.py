@@ -70,7 +70,8 @@ def systematic_sample(
     size = min(size, n)
     order = np.lexsort((rng.random(n), *reversed(sort_keys)))
     steps = (np.arange(size) + rng.random()) * n / max(size, 1)
-    return order[np.minimum(steps.astype(int), n - 1)]
+    sample: npt.NDArray[np.int64] = order[np.minimum(steps.astype(int), n - 1)]
+    return sample
 
 
 @lru_cache(maxsize=256)
