@@ -40,10 +40,8 @@ class Arms(NamedTuple):
 
     @property
     def sort_keys(self) -> list[Floats]:
-        """Return what a sample is spread over: the judges' mean difference, then their mean."""
-        sides = [np.nan_to_num(side).mean(axis=1) for side in (self.first, self.second)]
-        if not self.judges:
-            return [np.zeros(len(self.queries))]
+        """Return what a sample is spread over: the judges' difference, then their level."""
+        sides = [np.nan_to_num(side).sum(axis=1) for side in (self.first, self.second)]
         return [sides[0] - sides[1], sides[0] + sides[1]]
 
 
@@ -124,4 +122,6 @@ def _table(scores: Any, criterion: str, name: str) -> dict[str, pd.Series[float]
             (j.query_id, f"llm_{criterion}", j.value) for j in scores if j.criterion == criterion
         ]
         scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    if isinstance(scores, Result) and scores.scores.empty:  # answers only
+        return {"": pd.Series(0.0, index=[answer.query_id for answer in scores.answers])}
     return by_measure(scores, f"scores of {name!r}")

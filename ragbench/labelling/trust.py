@@ -76,7 +76,14 @@ class Trust:
         if self.judge_difference is None or self.judge_low is None or self.judge_high is None:
             return "There is no judge or heuristic with scores of both."
         shown = f"{self.judge_difference:+.3f} [{self.judge_low:+.3f}, {self.judge_high:+.3f}]"
-        return f"{self.judge} alone: {shown}, which is not people's verdict."
+        alone = decision_of(self.judge_low, self.judge_high, self.margin)
+        verdict = "whether it can decide this comparison is open"
+        if self.decision != "undecided":
+            agrees = alone == self.decision
+            verdict = (
+                f"it {'decides' if agrees else 'does not decide'} this comparison as people do"
+            )
+        return f"{self.judge} alone: {alone}, {shown}, which is not people's verdict; {verdict}."
 
     def __str__(self) -> str:
         pending = f"{self.n_pending} questions of an incomplete batch do not count yet."

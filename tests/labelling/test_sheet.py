@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from ragbench.labelling import (
     save_label,
 )
 from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
-from ragbench.statistics import calibrate, judge_agreement
+from ragbench.statistics import judge_agreement
 from ragbench.types import Answer, Judgement
 
 ATTACK, LINES = '=HYPERLINK("http://x","y")', 'Line one\nline, two; "three"'
@@ -127,16 +126,7 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
         ["item-b", "bob"],
     ]
     assert sheet["value"].tolist()[0] == 1.0
-    assert sheet["picked"].eq("random").all()
-
-
-def test_an_informative_item_that_is_drawn_later_is_random(tmp_path: Path) -> None:
-    path = label_sheet([replace(ITEMS[0], picked="informative"), ITEMS[1]], tmp_path / "labels.csv")
-    save_label(path, "item-a", 1.0)
-    label_sheet([ITEMS[0], replace(ITEMS[1], picked="informative")], path)
-    sheet = read_sheet(path)
-    assert sheet["picked"].tolist() == ["random", "random"]
-    assert sheet["value"].tolist()[0] == 1.0
+    assert sheet["batch"].eq("1").all()
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
@@ -228,12 +218,10 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
         load_labels([paths[0], paths[0]])
 
 
-def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
+def test_from_the_sheet_to_the_agreement_of_a_judge(tmp_path: Path) -> None:
     answers = [Answer(f"q{i}", f"text {i}") for i in range(40)]
     items = [
-        LabelItem(
-            f"item-{i}", f"q{i}", "correctness", "?", f"text {i}", sources=("run",), picked="random"
-        )
+        LabelItem(f"item-{i}", f"q{i}", "correctness", "?", f"text {i}", sources=("run",))
         for i in range(12)
     ]
     path = label_sheet(items, tmp_path / "labels.csv")
@@ -242,7 +230,6 @@ def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
     judgements = {"run": [Judgement(f"q{i}", "correctness", float(i % 2)) for i in range(40)]}
     labels = load_labels(path, answers={"run": answers})
     assert judge_agreement(judgements, labels)["value"].tolist() == [1.0] * 3
-    assert calibrate(judgements, labels)["estimate"].iloc[0] == 0.5
 
 
 def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:
@@ -257,9 +244,9 @@ def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match='save it as "CSV UTF-8"'):
         read_sheet(path)
     path.write_text(f"{','.join(COLUMNS)}\nitem-a,x\n", encoding="utf-8")
-    with pytest.raises(DataError, match="line 2: 2 cells, expected 13"):
+    with pytest.raises(DataError, match="line 2: 2 cells, expected 14"):
         read_sheet(path)
-    label = ["item-a", *[""] * 7, "corectness", "q", "", "", ""]
+    label = ["item-a", *[""] * 7, "corectness", "q", "", "1", "1", ""]
     path.write_text(f"{','.join(COLUMNS)}\n{','.join(label)}\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: unknown criterion 'corectness'"):
         read_sheet(path)
