@@ -4,6 +4,7 @@ from .choice import HeldOut, WithinMargin, held_out, within_margin
 from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
+from .ranking import ranking_interval
 from .sequential import control_variates, decision_of, sequence
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "judge_agreement",
     "mcnemar_p_value",
     "p_text",
+    "ranking_interval",
     "rounded",
     "sequence",
     "summarise",
