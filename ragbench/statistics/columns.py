@@ -165,7 +165,8 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     """Pair the values of both on the queries that both scored."""
     before, after = tables[baseline][measure], tables[name][measure]
-    if len(before) != len(after) or not before.index.isin(after.index).all():
+    same = before.index.equals(after.index)
+    if not same and (len(before) != len(after) or not before.index.isin(after.index).all()):
         alone = [
             list(before.index.difference(after.index)),
             list(after.index.difference(before.index)),
@@ -177,7 +178,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
             f"only {baseline!r} has {first}, only {name!r} has {second}. Run both on the same "
             "dataset and split"
         )
-    left, right = before.to_numpy(), after.reindex(before.index).to_numpy()
+    left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
     return Pairs(left[both], right[both], int((~both).sum()))
 

@@ -33,7 +33,6 @@ nights and more: with an autocorrelation of .9 it is noticed at once or late; am
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,7 +199,7 @@ def _strongest(
     """
     scored, ends = ~np.isnan(table), np.arange(begun, len(table)) + 1
     if len(ends) > 1 and (scored != scored[0]).any():
-        each = [_strongest(table[:end], end - 1, level, least) for end in ends]
+        each = [_strongest(table[:end], end - 1, level, least) for end in ends.tolist()]
         return tuple(map(np.concatenate, zip(*each, strict=True)))  # type: ignore[return-value]
     effects = night_effects(table)
     effects -= np.median(effects)  # equal nights are exactly 0
@@ -254,7 +253,7 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     return r, np.sqrt(np.maximum(variance, 0))
 
 
-def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple[Change, int]:
+def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, int]:
     """Date the change (the split with the highest likelihood, and the range), and give its position
     among `kept`.
 
@@ -269,7 +268,7 @@ def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple
     gains = moves**2 * (splits * (n - splits) / n) * (1 - r) ** 2 / (2 * spread**2 or 1e-300)
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
-    table = values.to_numpy(dtype=float)[list(kept)]
+    table = values.to_numpy(dtype=float)[kept]
     scored = ~np.isnan(table)
     means = []
     for part in (slice(0, best + 1), slice(best + 1, None)):
