@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -225,6 +225,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     )
 
 
+@lru_cache(maxsize=4096)  # the chunks of a corpus are looked at for each answer
 def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
     for match in _SCRIPT.finditer(text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_pages_do_not_wait_for_runs(count: int, bound: float, tmp_path: Path) ->
     key = add_key("reader", client="acme", role="reader", database=database)
     client = TestClient(create_app(tmp_path, database), headers={"X-API-Key": key})
     pages = "/", "/evaluation/metrics", "/pages.css"
-    spent = {path: cpu_ms(lambda path=path: client.get(path)) for path in pages}
+    spent = {path: cpu_ms(partial(client.get, path)) for path in pages}
     print(f"\n{count} runs, CPU ms: {', '.join(f'{p} {ms:.1f}' for p, ms in spent.items())}")
     assert max(spent.values()) < bound
 
@@ -72,7 +73,7 @@ def test_pages_do_not_wait_for_runs(count: int, bound: float, tmp_path: Path) ->
 def test_drift_is_linear_in_runs() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(0.6 + rng.normal(0, 0.15, (8000, QUESTIONS)))
-    short, long = (cpu_ms(lambda n=n: drift(table[:n], streams=20), 3) for n in (1000, 8000))
+    short, long = (cpu_ms(partial(drift, table[:n], streams=20), 3) for n in (1000, 8000))
     print(
         f"\ndrift of 1,000 runs {short:.1f}, of 8,000 {long:.1f} CPU ms: {long / short:.1f} times"
     )

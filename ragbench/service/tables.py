@@ -29,15 +29,15 @@ from sqlalchemy import (
     event,
     text,
 )
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 from sqlalchemy.schema import SchemaItem
 
 VERSION = "0002"
 """The version of these tables."""
 
 metadata = MetaData()
-LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+_LONGEST = 2**32 - 1  # LONGTEXT and LONGBLOB, by the number of their bytes
+LONG = Text().with_variant(Text(_LONGEST), "mysql", "mariadb")
+BYTES = LargeBinary().with_variant(LargeBinary(_LONGEST), "mysql", "mariadb")
 ID = String(64)
 NAME = String(190)
 TIME = String(32)

@@ -189,7 +189,7 @@ def night_effects(table: Floats) -> Floats:
 
 
 def _strongest(
-    table: Floats, begun: int, level: float, least: float
+    table: Floats, begun: int, level: float, size: float
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Compute after each night from `begun` on the p of the strongest shift, and whether a shift
     is an alarm.
@@ -199,7 +199,7 @@ def _strongest(
     """
     scored, ends = ~np.isnan(table), np.arange(begun, len(table)) + 1
     if len(ends) > 1 and (scored != scored[0]).any():
-        each = [_strongest(table[:end], end - 1, level, least) for end in ends.tolist()]
+        each = [_strongest(table[:end], end - 1, level, size) for end in ends.tolist()]
         return tuple(map(np.concatenate, zip(*each, strict=True)))  # type: ignore[return-value]
     effects = night_effects(table)
     effects -= np.median(effects)  # equal nights are exactly 0
@@ -210,7 +210,7 @@ def _strongest(
             p[tested] = np.fmin(p[tested], of_shift)
             for i in tested[of_shift < level]:
                 nights = effects[: ends[i]]
-                alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= least
+                alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= size
     return p, alarms
 
 
