@@ -112,7 +112,7 @@ def trend(
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
         streams = _streams(connection, newest_runs(connection, client, series))
-        epochs = list(_drifts(rows, streams, _cases(connection, rows)))
+        epochs = list(_drifts(connection, rows, streams))
     last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
         line = tuple(row[name] for name in _LINE)
@@ -144,7 +144,7 @@ def drifts(
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
         streams = _streams(connection, newest_runs(connection, client, series))
-        epochs = _drifts(rows, streams, _cases(connection, rows))
+        epochs = _drifts(connection, rows, streams)
         return {members[-1]["id"]: drift for members, drift in epochs}
 
 
@@ -153,7 +153,8 @@ def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))
     changes = []
     for measure in watched(connection, run["id"]):
-        for members, epoch in _drift_of(connection, run, measure, streams):
+        rows = _measured(connection, measure, run["series"], run["client_id"], run["epoch"])
+        for members, epoch in _drifts(connection, rows, streams):
             states = zip(members, epoch.path["state"], strict=True)
             state = next((state for row, state in states if row["id"] == run["id"]), "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
@@ -240,30 +241,15 @@ def _judge(
         elif (verdict := stored.get(verdict_id)) and verdict[:4] == key:
             row["state"] = State(*verdict[4:])
         else:
-            epochs = list(_drift_of(connection, row, row["measure"], streams))
-            row["state"] = _state(row["measure"], epochs[0][1]) if epochs else State("steady", "")
+            runs = _measured(
+                connection, row["measure"], row["series"], row["client_id"], row["epoch"]
+            )
+            row["state"] = State("steady", "")
+            for _, epoch in _drifts(connection, runs, streams):
+                moved = epoch.changes and _worse(row["measure"], epoch.changes[-1].direction)
+                row["state"] = State(moved or "steady", epoch.text)
             computed.append(dict(zip(tables.verdict.c.keys(), (*key, *row["state"]), strict=True)))
     return computed
-
-
-def _state(measure: str, epoch: Drift) -> State:
-    if not epoch.changes:
-        return State("steady", epoch.text)
-    return State(_worse(measure, epoch.changes[-1].direction), epoch.text)
-
-
-def _drift_of(
-    connection: Connection, run: _Row, measure: str, streams: Mapping[tuple[str, str], int]
-) -> Iterator[tuple[list[Json], Drift]]:
-    """Yield the rows of the epoch of a run and the drift of a measure, where it has values."""
-    columns = "id client_id series epoch made_at case_set".split()
-    query = select(*(tables.run.c[name] for name in columns), tables.score)
-    query = query.join(tables.score, tables.score.c.run_id == tables.run.c.id)
-    query = query.where(tables.run.c.epoch == run["epoch"], tables.score.c.measure == measure)
-    query = _of(query, run["series"], run["client_id"])
-    ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
-    rows = [dict(row) for row in connection.execute(ordered).mappings()]
-    return _drifts(rows, streams, _cases(connection, [run]))
 
 
 def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
@@ -347,14 +333,17 @@ def previous_run(connection: Connection, row: _Row) -> _Row | None:
     return connection.execute(query.order_by(run.made_at.desc())).mappings().first()
 
 
-def _measured(connection: Connection, measure: str, series: str, client: str | None) -> list[Json]:
-    """Return the runs that have a measure, with its scores, in order of time."""
+def _measured(
+    connection: Connection, measure: str, series: str, client: str | None, epoch: str = ""
+) -> list[Json]:
+    """Return the runs that have a measure, of an epoch or all, with its scores, in order of time."""
     declared = find_measure(measure)
     names = {measure, *([declared.name] if declared else [])}
     query = select(tables.run, tables.score).join(
         tables.score, tables.score.c.run_id == tables.run.c.id
     )
     query = _of(query.where(tables.score.c.measure.in_(names)), series, client)
+    query = query.where(tables.run.c.epoch == epoch) if epoch else query
     ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
     rows = [dict(row) for row in connection.execute(ordered).mappings()]
     if not rows:
@@ -398,11 +387,10 @@ def _values(data: bytes) -> Any:
 
 
 def _drifts(
-    rows: Sequence[Json],
-    streams: Mapping[tuple[str, str], int],
-    cases: Mapping[str, Mapping[str, str]],
+    connection: Connection, rows: Sequence[Json], streams: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[list[Json], Drift]]:
     """Yield the rows of each epoch and its drift."""
+    cases = _cases(connection, rows)
     scored = (row for row in rows if row["case_values"] is not None)
     for members in grouped(scored, lambda row: row["epoch"]).values():
         first = members[0]

@@ -11,10 +11,10 @@ from ragbench.registry import meaning_of
 from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.api import compare, list_schedules
-from ragbench.service.history_database import Json, read_rows
+from ragbench.service.history_database import Json, connected, read_rows
 from ragbench.service.pages.charts import line_chart
 from ragbench.service.responses import records, run_row
-from ragbench.service.tables import run, score
+from ragbench.service.tables import score
 from ragbench.service.trends import State
 
 _RUNS = 400  # of a chart
@@ -50,9 +50,9 @@ def measures_of(ids: list[str], database: str) -> list[str]:
 
 def configurations_of(session: Session, series: str) -> dict[str, str]:
     """Return the configurations of a series, each with the id of its newest run."""
-    of_series = run.c.client_id == session.owner, run.c.series == series
-    query = select(run.c.configuration, run.c.id).where(*of_series).order_by(run.c.made_at)
-    return {row["configuration"]: row["id"] for row in read_rows(session.database, query)}
+    with connected(session.database) as connection:
+        newest = trends.newest_runs(connection, session.owner, series)
+    return {row["configuration"]: row["id"] for row in newest}
 
 
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
