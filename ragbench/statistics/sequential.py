@@ -16,8 +16,9 @@ level of the judge its part of the batch. With a batch come an estimate and an i
 - The limits spend alpha over the batches (Lan & DeMets 1983), n / (n + 60) of it by n labels. The
   critical values are quantiles of simulated t statistics of normal data, drawn without replacement.
 
-Measured against it on the model of `notebooks/judges.ipynb`: betting and empirical Bernstein
-sequences hold too, and need more labels. tests/statistics/test_sequential.py has the numbers.
+Medians of labels until a decision (200 draws of "good judge" in tests/statistics/test_sequential.py):
+60 with the judge, 120 without; by betting (Waudby-Smith & Ramdas 2024) 160 and 150. An asymptotic
+confidence sequence needs as many as this one, and holds in 56 % where differences are rare.
 """
 
 from __future__ import annotations
