@@ -49,7 +49,7 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
 
 
 def human_frame(human: Human) -> pd.DataFrame:
-    """Return the columns configuration, query_id, criterion, annotator, picked, human (float);
+    """Return the columns configuration, query_id, criterion, annotator, human (float);
     without blank labels.
     """
     frame = pd.DataFrame(human)
@@ -59,8 +59,8 @@ def human_frame(human: Human) -> pd.DataFrame:
             f"human labels: no column {', '.join(missing)}; expected {columns}, got {[*frame]}"
         )
     frame = frame.rename(columns={"value": "human"})
-    frame = frame.reindex(columns=[*KEYS, "annotator", "picked", "human"])
-    texts = [*KEYS, "annotator", "picked"]
+    frame = frame.reindex(columns=[*KEYS, "annotator", "human"])
+    texts = [*KEYS, "annotator"]
     frame[texts] = frame[texts].astype(object).where(frame[texts].notna(), "").astype(str)
     try:
         frame["human"] = pd.to_numeric(frame["human"]).astype("Float64")
