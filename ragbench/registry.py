@@ -329,8 +329,10 @@ def measure_of(name: str) -> Measure:
         ]
         folded = {candidate.casefold(): candidate for candidate in names}
         member = find_measure(f"{name}@{k}")  # a depth is missing
-        meant = member.name if member else folded.get(nearest(str(name).casefold(), folded, 0.5))
-        hint = f"; did you mean {meant!r}?" if meant else "."
+        suggestion = (
+            member.name if member else folded.get(nearest(str(name).casefold(), folded, 0.5))
+        )
+        hint = f"; did you mean {suggestion!r}?" if suggestion else "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return measure
 

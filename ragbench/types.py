@@ -353,9 +353,9 @@ def evenly(
     """Return at most `size` items, one of each group in turn, by their ids; in their own order."""
     groups = grouped(range(len(items)), lambda i: group_of(items[i]))
     turn = {
-        i: (place, hashlib.sha256(str(group).encode()).hexdigest())
+        i: (position, hashlib.sha256(str(group).encode()).hexdigest())
         for group, members in groups.items()
-        for place, i in enumerate(
+        for position, i in enumerate(
             sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
         )
     }
@@ -681,6 +681,15 @@ class Answer:
         (True, False)
         """
         return self.outcome in {"no_results", "blocked"}
+
+    @property
+    def has_answer(self) -> bool:
+        """Return True if a text came that is neither empty nor an abstention.
+
+        >>> Answer("q1", "In 1889.").has_answer, Answer("q1", " ").has_answer
+        (True, False)
+        """
+        return not (self.failed or self.abstained) and bool(self.text.strip())
 
 
 @dataclass(frozen=True, slots=True)

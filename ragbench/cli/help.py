@@ -2,8 +2,8 @@
 terminal, errors in one line.
 
 A parameter before `*` is an argument, one after it an option; its help is its line in the
-docstring, below `Args:` or the heading of a panel. A parameter whose type is a dataclass stands for
-the options that its fields are. The docstring ends with an example.
+docstring, below `Args:` or the heading of a panel. Of a parameter whose type is a
+dataclass every field is an option. The docstring ends with an example.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Commands(typer.Typer):
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that typer takes: it has an option for every field of a dataclass that a
-    parameter stands for.
+    """Return a function that typer takes: it has an option for every field of a parameter that
+    is a dataclass.
     """
     options = _options(function)
     bundles: dict[str, Any] = {
@@ -142,7 +142,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
-    """Return the options of the command line that each parameter of a function stands for."""
+    """Return the options of the command line that each parameter of a function gives."""
     panel, texts = "", {}
     for heading, name, text in _ENTRIES.findall(inspect.getdoc(function) or ""):
         panel = heading or panel

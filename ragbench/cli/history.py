@@ -125,7 +125,9 @@ def trend(
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
         _print_means(part, {"made_at": "made (UTC)"}, state="state", note="changed")
-        for change in (one for run in part["run"] if run in drifts for one in drifts[run].changes):
+        for change in (
+            each for run in part["run"] if run in drifts for each in drifts[run].changes
+        ):
             moved = ", ".join(f"{name} {moved:+.2f}" for name, moved in change.questions.items())
             typer.echo(
                 f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}"

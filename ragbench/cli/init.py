@@ -54,9 +54,9 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     folder.mkdir(parents=True, exist_ok=True)
     copy_notebooks(folder / "notebooks", force=force)
     questions = folder / "notebooks" / "questions.ipynb"
-    own = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]
+    docs_path = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]
     text = questions.read_text("utf-8").replace("questions.jsonl", "../tests.yaml", 1)
-    write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {own}"))
+    write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {docs_path}"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
     texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(corpus))
     for kind in ("grid", "testset"):

@@ -55,7 +55,7 @@ def label_command(
 
     arms = results_at(results, database)
     dataset = load_dataset(test_set, corpus=corpus) if test_set else data_of(arms[0], None)[0]
-    chunks = {arm.name: chunks_of(arm, dataset) for arm in arms}
+    chunks = {arm.name: cut for arm in arms if (cut := chunks_of(arm, dataset))}
     is_over = False
     while True:
         rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
@@ -67,8 +67,16 @@ def label_command(
             break
         if not is_pending:
             typer.echo(printable(state.sentence))
-            where: dict[str, Any] = {"sheet": sheet, "annotator": annotator, "n": batch}
-            if not (items := draw_items(arms, criterion, dataset=dataset, chunks=chunks, **where)):
+            items = draw_items(
+                arms,
+                criterion,
+                dataset=dataset,
+                chunks=chunks or None,
+                sheet=sheet,
+                annotator=annotator,
+                n=batch,
+            )
+            if not items:
                 break
             label_sheet(items, sheet, annotator=annotator)
         pending = read_sheet(sheet, annotator=annotator).query("verdict == ''")

@@ -121,7 +121,7 @@ def list_command(
 ) -> None:
     """List the names that commands, grids and notebooks accept; without a kind the kinds.
 
-    One line per name. `<...>` and `{...}` stand for what you fill in: measures are listed as
+    One line per name. `<...>` and `{...}` are what you fill in: measures are listed as
     families, for example nDCG@{k} for nDCG@5 and nDCG@10.
 
     Exit status: 0 listed, 2 there is no such kind.

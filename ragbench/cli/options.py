@@ -122,9 +122,9 @@ def results_at(names: Sequence[str | Path], database: str = "") -> Results:
         single = path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
         loaded = Results([load_result(path)]) if single else load_results(path)
         baseline = baseline or loaded.baseline or loaded[0].name
-        taken = {result.name for result in results}
+        used = {result.name for result in results}
         results += [
-            replace(result, name=f"{path}/{result.name}") if result.name in taken else result
+            replace(result, name=f"{path}/{result.name}") if result.name in used else result
             for result in loaded
         ]
     return Results(results, baseline=baseline)

@@ -86,8 +86,8 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
         if _known(registry, candidate) and _whole(registry[candidate]):
             return candidate
     if not _known(registry, dataset_id):
-        shown = "`ir_datasets list` prints all"
-        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, shown))
+        hint = "`ir_datasets list` prints all"
+        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint))
     below = [other for other in registry if other.startswith(f"{dataset_id}/")]
     usable = [other for other in below if _whole(registry[other])]
     if _whole(registry[dataset_id]):

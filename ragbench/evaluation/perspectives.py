@@ -32,7 +32,7 @@ from ragbench.metrics.tidy import answer_language
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import Answer, Case, Dataset, Embedder
+from ragbench.types import Case, Dataset, Embedder
 
 _ALWAYS = (
     "nDCG@5",
@@ -225,12 +225,12 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     """Return how right the answers are, and `answered`: 1 where an answer was given to a question
     that has one, else 0.
     """
-    by_query = {answer.query_id: answer for answer in answered.answers}
+    answered_ids = {answer.query_id for answer in answered.answers if answer.has_answer}
     rows = [
         (
             case.query_id,
             "answered",
-            _gave(by_query.get(case.query_id)) if case.answerable else math.nan,
+            float(case.query_id in answered_ids) if case.answerable else math.nan,
         )
         for case in answered.dataset.cases
         if _has_label(case, _ANSWER_LABELS) or not case.answerable
@@ -238,12 +238,6 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     return pd.concat(
         [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
     )
-
-
-def _gave(answer: Answer | None) -> float:
-    if answer is None or answer.failed or answer.abstained:
-        return 0.0
-    return float(bool(answer.text.strip()))
 
 
 def _has_label(case: Case, names: Iterable[str]) -> bool:

@@ -270,8 +270,8 @@ def answer_all(
     else:
         about = {"name": "recorded answers", "kind": "answers"}
         if isinstance(system, System):
-            asked = system.system if isinstance(system, JournaledSystem) else system
-            about = {"name": system.name, "kind": type(asked).__name__}
+            wrapped = system.system if isinstance(system, JournaledSystem) else system
+            about = {"name": system.name, "kind": type(wrapped).__name__}
         output = _answers(dataset, system, about, concurrency, timed)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))

@@ -306,8 +306,8 @@ class Result(Decisions):
         return iter(self.to_frame().to_dict("records"))
 
     def __repr__(self) -> str:
-        shown = self._shown[self._shown["measure"].isin(BRIEF) | self._shown["target"].notna()]
-        table = (shown if len(shown) else self._shown.head(20)).round(3)
+        rows = self._shown[self._shown["measure"].isin(BRIEF) | self._shown["target"].notna()]
+        table = (rows if len(rows) else self._shown.head(20)).round(3)
         return (
             f"Result({self.name!r}, {len(self.queries)} questions)\n"
             f"{table.to_string(index=False, na_rep='')}"

@@ -100,8 +100,8 @@ def answer_variations(
             continue
         other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
         # ids of their own, as answers may be kept
-        asked = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
-        questions = replace(dataset, cases=asked, qrels={})
+        renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
+        questions = replace(dataset, cases=renamed, qrels={})
         answers = ask(other, questions, concurrency=concurrency, label=name)
         pairs = zip(cases, answers, strict=True)
         variations[name] = Variation(

@@ -337,9 +337,7 @@ def no_answer(answer: Answer) -> str:
     """Return why a text is not an answer; "" if it is one."""
     if not answer.text.strip():
         return "the answer is empty"
-    outcome = (
-        answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
-    )
+    outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))
     return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(
         outcome, ""
     )

@@ -27,6 +27,7 @@ PROXIES = {
 }
 """Criterion -> the measures that may follow people's verdicts by it, a judge's first."""
 
+_MISSING_IS_WRONG = ("correctness", "relevance")
 _DRAWN = re.compile(r"drawn (\d+)")
 
 
@@ -91,7 +92,7 @@ def draw_items(
     """Return the answers of the next `n` questions to label, which `picked` numbers ("drawn 7").
 
     Every beginning of the draw has its part of each stratum (see `draw_order`), so that a label
-    stands for as many questions as its stratum has per label. What the sheet has is not drawn again;
+    counts for as many questions as its stratum has per label. What the sheet has is not drawn again;
     questions that another annotator was given come first.
 
     Args:
@@ -112,10 +113,15 @@ def draw_items(
         if match := _DRAWN.fullmatch(str(row["picked"])):
             numbers[row["query_id"]] = int(match[1])
             mine |= {row["query_id"]} if row["annotator"] == annotator else set()
-    for query_id in draw_order(frame, seed=seed):
-        if query_id in items:
-            numbers.setdefault(query_id, max(numbers.values(), default=0) + 1)
-    order = sorted(numbers, key=numbers.__getitem__)
+    rest = [
+        query_id
+        for query_id in draw_order(frame, seed=seed)
+        if query_id in items and query_id not in numbers
+    ]
+    order = [*sorted(numbers, key=numbers.__getitem__), *rest]
+    numbers |= {
+        query_id: i for i, query_id in enumerate(rest, max(numbers.values(), default=0) + 1)
+    }
     return [
         replace(item, picked=f"drawn {numbers[query_id]}")
         for query_id in [each for each in order if each in items and each not in mine][:n]
@@ -142,19 +148,19 @@ def proxy_differences(
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
     texts = [_texts(result) for result in results]
     if criterion in LABELLED:
-        some = all if criterion == "faithfulness" else any
+        some = any if criterion in _MISSING_IS_WRONG else all
         scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
         ids = [
             query_id
             for query_id in ids
-            if some(query_id in given for given in texts) and (query_id in scored or not names)
+            if some(query_id in answers for answers in texts) and (query_id in scored or not names)
         ]
     frames = [wide.reindex(index=ids, columns=names) for wide in every]
-    if criterion in ("correctness", "relevance"):  # where no answer is right or to the point
-        for frame, given in zip(frames, texts, strict=True):
-            frame[~frame.index.isin([*given])] = 0.0
-    frame = frames[0] if len(results) == 1 else frames[1] - frames[0]
-    if criterion == "faithfulness" or len(results) == 1 or criterion not in LABELLED:
+    if criterion in _MISSING_IS_WRONG:
+        for frame, answers in zip(frames, texts, strict=True):
+            frame[~frame.index.isin([*answers])] = 0.0
+    frame = (frames[0] if len(results) == 1 else frames[1] - frames[0]).dropna(axis=1, how="all")
+    if len(results) == 1 or criterion not in _MISSING_IS_WRONG:
         return frame, 0
     same = [texts[0].get(query_id) == texts[1].get(query_id) for query_id in ids]
     return frame[[not each for each in same]], sum(same)
@@ -165,7 +171,7 @@ def _texts(result: Result) -> dict[str, str]:
     return {
         answer.query_id: " ".join(answer.text.split())
         for answer in result.answers
-        if not (answer.failed or answer.abstained) and answer.text.strip()
+        if answer.has_answer
     }
 
 
@@ -192,7 +198,7 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
     table = table[usable]
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
-    if criterion != "faithfulness":
+    if criterion in _MISSING_IS_WRONG:
         for result in results:
             is_missing = ~values.index.isin([*_texts(result)])
             values.loc[is_missing, result.name] = 0.0

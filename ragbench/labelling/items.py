@@ -109,7 +109,7 @@ def items_by_query(
                     f"in {dataset!r}; pass the dataset that was answered"
                 )
             lacks = criterion == "correctness" and not _reference(case)
-            if not (answer.failed or answer.abstained or lacks) and answer.text.strip():
+            if answer.has_answer and not lacks:
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
                 groups[answer.query_id].setdefault(key, []).append((result.name, contexts))

@@ -104,7 +104,7 @@ class LabelWidget:
         self._show()
 
     def press(self, key: str) -> None:
-        """Do what a key stands for; one without a meaning does nothing."""
+        """Do what a key means; one without a meaning does nothing."""
         key = key.casefold()
         verdicts = LABELLED[self._rows[self._place]["criterion"]].verdicts
         if key in verdicts:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STAND_IN = (
-    "This sentence stands for one of the reply, which nobody knows before it has been "
+    "This sentence stands for one of the reply, which is not known before it has been "
     "asked for [1]. "
 )
 """Four of these are about as long as a cited answer."""

@@ -203,8 +203,8 @@ def _part_of(code: str, part: str) -> re.Pattern[str]:
     phrases = getattr(language, part).replace(" ", "|" if part == "negations" else " ")
     is_whole = part in ("negations", "but") and language.script not in _JOINED
     contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""  # "1889, not in 1890"
-    whole = rf"(?<!\w)(?:{folded(phrases)})(?!\w){contrast}"
-    return re.compile(whole if is_whole else folded(phrases))
+    separate = rf"(?<!\w)(?:{folded(phrases)})(?!\w){contrast}"
+    return re.compile(separate if is_whole else folded(phrases))
 
 
 @lru_cache

@@ -13,6 +13,7 @@ from .decisions import (
     known_costs,
     margin_decisions,
 )
+from .documents import chunks_of
 from .explorer import Explorer, explore
 from .failures import (
     disagreements,
@@ -29,6 +30,7 @@ __all__ = [
     "MAIN",
     "Explorer",
     "budget_curve",
+    "chunks_of",
     "conclusion",
     "disagreements",
     "explore",

@@ -96,7 +96,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         f"{part.name} ({part.reason})" for part in result.perspectives if not part.measured
     ]:
         lines.append(f"Not measured: {', '.join(missing)}.")
-    lines += [f"Note: {one.warning}." for one in result.perspectives if one.warning]
+    lines += [f"Note: {part.warning}." for part in result.perspectives if part.warning]
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = count_causes(result.diagnosis)
         causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values(

@@ -76,7 +76,7 @@ def chunk(
     `embedder` do not concern it.
 
     `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an
-    overlap, a chunk goes on into the next one by at most that many tokens: exactly that many for
+    overlap, a chunk reaches into the next one by at most that many tokens: exactly that many for
     "fixed", else up to the last sentence end within them, if there is one; "markdown" does not
     continue past a heading. A chunk that then lies wholly in the one before it is left out.
     `embedder` is used by "semantic" only; "document" has no use for any of them.

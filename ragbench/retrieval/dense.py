@@ -88,9 +88,9 @@ class Dense:
         vectors = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
         def candidates(start: int, end: int) -> Candidates:
-            asked = vectors[start:end]
-            rows, columns, _ = best_of_products(asked, self._vectors, k)
-            return rows, columns, self._cosines(asked, rows, columns)
+            part = vectors[start:end]
+            rows, columns, _ = best_of_products(part, self._vectors, k)
+            return rows, columns, self._cosines(part, rows, columns)
 
         run = ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be

@@ -57,7 +57,7 @@ class RunOutcome:
 
 
 class QueueFullError(RagbenchError):
-    """So many jobs of a client are waiting that no other is taken."""
+    """A client has as many waiting jobs as it may have."""
 
 
 Work = Callable[[Mapping[Any, Any], threading.Event], tuple[int, str, "Path | None"]]
@@ -79,7 +79,7 @@ def request_job(
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         series: what its run is called over time.
         folder: where it runs; "" = here.
-        max_waiting: so many jobs of the client may wait; 0 = any number.
+        max_waiting: how many jobs of the client may wait; 0 = any number.
 
     Raises:
         ConfigError: a command that cannot be used.

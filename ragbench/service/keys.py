@@ -35,7 +35,7 @@ _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True)
 class ApiKey:
-    """What a key is for. `client_id` "*" stands for every client."""
+    """What a key is for. `client_id` "*" means every client."""
 
     id: str
     name: str

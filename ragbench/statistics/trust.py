@@ -126,19 +126,21 @@ def estimate_difference(
     check_alpha(alpha)
     if not 0 <= margin < 1:
         raise ConfigError(f"margin is {margin}; expected a number from 0 to below 1")
-    if strange := sorted({*labels.index} - {*proxies.index}):
+    if unknown_ids := sorted({*labels.index} - {*proxies.index}):
         raise DataError(
-            f"{len(strange)} labels are of questions that are not compared, first {strange[0]!r}"
+            f"{len(unknown_ids)} labels are of questions that are not compared, first {unknown_ids[0]!r}"
         )
-    if not len(proxies) + n_settled:
+    size, n = len(proxies) + n_settled, len(labels)
+    if not size:
         raise DataError(
             "there is no question that both systems were asked and that can be labelled"
         )
-    size, n = len(proxies) + n_settled, len(labels)
+    if not len(proxies):  # all answers are the same
+        return Trust(size, 0, 0.0, 0.0, 0.0, "within the margin", 0)
     share = len(proxies) / size
     middle, error = _estimate(proxies, labels)
     naive = proxies.mean() * share
-    about = str(naive.index[0]) if len(naive) else "", float(naive.iloc[0]) if len(naive) else None
+    about = (str(naive.index[0]), float(naive.iloc[0])) if len(naive) else ()
     if n < min(FIRST, len(proxies)):
         return Trust(size, n, None, None, None, "undecided", None, *about)
     ns = np.arange(n, len(proxies) + 1)

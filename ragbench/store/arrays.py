@@ -74,7 +74,7 @@ def cache_folder() -> Path:
     True
     """
     folder = _folder()
-    # Prompts, documents and answers are nobody else's; a folder that the user named may be shared.
+    # Prompts, documents and answers are private; a folder that the user named may be shared.
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.environ.get("RAGBENCH_CACHE_DIR"):
         with suppress(OSError):

@@ -231,7 +231,7 @@ class _Database:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    # Prompts, documents and answers are nobody else's; SQLite gives its other files the same
+    # Prompts, documents and answers are private; SQLite gives its other files the same
     # permissions.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     file.chmod(0o600)

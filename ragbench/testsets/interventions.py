@@ -377,7 +377,7 @@ def change_documents(
     name = INDEXED + name.removeprefix(INDEXED)
     edits: _Edits = {}
     more: dict[str, Document] = {}
-    taken: set[tuple[str, int]] = set()
+    cut: set[tuple[str, int]] = set()
     cases = []
     for query_id, (case, chunks) in intervene(name, dataset, contexts, seed=seed).items():
         changes = _edits(dataset, case, chunks, contexts[query_id])
@@ -387,9 +387,9 @@ def change_documents(
                 for doc_id, start, end in changes
                 for i in range(start, max(end, start + 1))
             ]
-            if len({*characters} - taken) < len(characters):
+            if len({*characters} - cut) < len(characters):
                 continue
-            taken.update(characters)
+            cut.update(characters)
         if changes:
             edits |= changes
             cases.append(replace(case, evidence=()))
@@ -398,9 +398,9 @@ def change_documents(
     corpus = {**dataset.corpus, **more}
     for doc_id, places in grouped(sorted(edits), lambda place: place[0]).items():
         text, parts, at = corpus[doc_id].full_text, [], 0
-        for place in places:
-            parts += [text[at : place[1]], edits[place]]
-            at = max(at, place[2])
+        for each in places:
+            parts += [text[at : each[1]], edits[each]]
+            at = max(at, each[2])
         corpus[doc_id] = replace(corpus[doc_id], title="", text="".join([*parts, text[at:]]))
         if not corpus[doc_id].text.strip():
             del corpus[doc_id]

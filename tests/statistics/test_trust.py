@@ -178,3 +178,15 @@ def test_what_cannot_be_estimated_is_refused() -> None:
         estimate_difference(judged, pd.Series({"a": 1.0}), margin=2)
     with pytest.raises(DataError, match="no question"):
         estimate_difference(judged.head(0), pd.Series(dtype=float))
+
+
+def test_answers_that_are_all_the_same_are_within_the_margin() -> None:
+    proxies = pd.DataFrame({"judge": pd.Series(dtype=float)})
+    trust = estimate_difference(proxies, pd.Series(dtype=float), n_settled=7)
+    assert (trust.decision, trust.difference, trust.n, trust.more) == (
+        "within the margin",
+        0.0,
+        7,
+        0,
+    )
+    assert draw_order(proxies) == []
