@@ -65,6 +65,7 @@ from .spec import (
     spec_of_texts,
 )
 from .suites import (
+    draws_of,
     select_categories,
     select_questions,
     select_suite,
@@ -107,6 +108,7 @@ __all__ = [
     "count_causes",
     "decide",
     "diagnose",
+    "draws_of",
     "environment",
     "evaluate",
     "leaderboard",

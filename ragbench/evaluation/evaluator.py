@@ -191,6 +191,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     baseline = (
         load_result(spec.baseline) if isinstance(spec.baseline, str | Path) else spec.baseline
     )
+    every = select_questions(dataset, spec.replaced(draw=0))
     dataset = select_questions(dataset, spec)
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(
@@ -213,6 +214,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         measures=tuple(measure for measure in measures if measure.function),
         chosen=chosen,
         baseline=baseline,
+        drawn_from=every.fingerprint if spec.draw else "",
     )
     if (
         spec.support_model
@@ -474,6 +476,7 @@ def _settings(plan: EvaluationPlan, deciding: Targets) -> dict[str, Any]:
         "suite": spec.suite,
         **({"categories": list(spec.categories)} if spec.categories else {}),
         **({"limit": spec.limit, "seed": spec.seed} if spec.limit else {}),
+        **({"draw": spec.draw, "drawn_from": plan.drawn_from} if spec.draw else {}),
         **_compared_settings(plan, deciding),
         "named": list(deciding.named),
         "detector": detector,

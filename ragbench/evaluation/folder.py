@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
+from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
@@ -67,6 +68,9 @@ was stopped.
 
 SWEEP = "sweep.json"
 """In the folder of a sweep: which result is the baseline."""
+
+RACE = "race.json"
+"""In the folder of a sweep: how its configurations raced."""
 
 _SEARCH = "search_ms"  # the fact that is a time
 
@@ -264,7 +268,11 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
-    results = Results(map(load_result, result_folders(folder)), baseline=_stored_baseline(folder))
+    results = Results(
+        map(load_result, result_folders(folder)),
+        baseline=_stored_baseline(folder),
+        race=load_race(folder),
+    )
     if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
@@ -272,10 +280,11 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} holds no result yet; run a sweep into it, or name the folder of another"
         )
     check_comparable(results)
-    first = results[0]
+    first = max(results, key=lambda result: len(result.queries))
     query_ids = set(first.scores["query_id"].unique())
-    for other in results[1:]:
-        difference = query_ids ^ set(other.scores["query_id"].unique())
+    for other in results:
+        others = set(other.scores["query_id"].unique())
+        difference = others - query_ids if other.dropped else query_ids ^ others
         if difference:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same "
@@ -283,6 +292,18 @@ def load_results(folder: str | Path) -> Results:
                 f"({', '.join(sorted(difference)[:3])}); use the same limit and split for all"
             )
     return results
+
+
+def load_race(folder: str | Path) -> Race | None:
+    """Read how the configurations of a sweep raced; None where they did not."""
+    path = Path(folder) / RACE
+    record = read_json(path, "delete it, and run the sweep again") if path.is_file() else None
+    if record is None:
+        return None
+    try:
+        return Race(**{field.name: record[field.name] for field in fields(Race)})
+    except (KeyError, TypeError) as exc:
+        raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
 
 
 def save_baseline(folder: Path, name: str) -> None:

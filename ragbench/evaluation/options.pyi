@@ -18,6 +18,7 @@ class EvaluationOptions(TypedDict, total=False):
     suite: str
     limit: int
     seed: int
+    draw: int
     ks: str | Sequence[int]
     measures: str | Iterable[str | Measure]
     embedder: Any

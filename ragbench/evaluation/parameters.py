@@ -28,8 +28,8 @@ WHERE = ("results_dir",)
 configuration.
 """
 
-OMITTED = ("measures", "language", "interventions")
-"""Parameters that are no part of a configuration, and of its name, where they are \"\"."""
+OMITTED = ("measures", "language", "interventions", "draw")
+"""Parameters that are no part of a configuration, and of its name, where they are \"\" or 0."""
 
 OF_PIPELINE = (
     "retriever",
@@ -175,7 +175,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept = {key: value for key, value in parameters.items() if key not in WHERE}
     for name in OMITTED:
-        if kept.get(name) == "":  # the configuration, and its name, of before there were any
+        if kept.get(name) in ("", 0):  # the configuration, and its name, of before there were any
             del kept[name]
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):

@@ -141,6 +141,13 @@ class Result(Decisions):
         return self._part("facts")
 
     @property
+    def dropped(self) -> str:
+        """Return why a race dropped this configuration, and after how many questions; "" = it did
+        not.
+        """
+        return str(self._part("source").get("race", ""))
+
+    @property
     def environment(self) -> Mapping[str, Any]:
         """Return what may change a number or a latency: versions, platform, cores."""
         return self._part("environment")

@@ -16,7 +16,10 @@ from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
+from ragbench.statistics.betting import confidence_sequence
+from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.frames import printed_short, with_interval
+from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -33,12 +36,14 @@ class Results(Sequence[Result]):
 
     `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
     one that the others are compared with unless another is named: that of the sweep, else the first
-    by name.
+    by name. `race` is how the configurations of the sweep raced.
     """
 
-    def __init__(self, results: Iterable[Result], *, baseline: str = "") -> None:
+    def __init__(
+        self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
+    ) -> None:
         self._results = tuple(results)
-        self.baseline = baseline
+        self.baseline, self.race = baseline, race
         names = [result.name for result in self._results]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
@@ -55,7 +60,7 @@ class Results(Sequence[Result]):
     def __getitem__(self, key: slice) -> Results: ...
     def __getitem__(self, key: int | str | slice) -> Result | Results:
         if isinstance(key, slice):
-            return Results(self._results[key], baseline=self.baseline)
+            return Results(self._results[key], baseline=self.baseline, race=self.race)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
             check_known("result", by_name, key)
@@ -64,6 +69,12 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         return f"Results({', '.join(result.name for result in self._results)})"
+
+    @property
+    def finished(self) -> Results:
+        """Return those that answered all questions: a race dropped the others before."""
+        finished = (result for result in self._results if not result.dropped)
+        return Results(finished, baseline=self.baseline, race=self.race)
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -99,9 +110,55 @@ class Results(Sequence[Result]):
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
             all rows.
         """
-        scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
-        return compare_all(scores, baseline_name(self, baseline), measures=chosen)
+        first = baseline_name(self, baseline)
+        longest = max(self._results, key=lambda result: len(result.queries))
+        scores = {result.name: _with_unasked(result, longest, chosen) for result in self._results}
+        compared = compare_all(scores, first, measures=chosen)
+        return compared if self.race is None else self._raced(compared, first, scores)
+
+    def _raced(
+        self, compared: pd.DataFrame, baseline: str, scores: Mapping[str, pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Return a comparison in which the intervals of configurations that a race dropped hold
+        although it was their scores that ended them, all at once; such a row has no p-value.
+        """
+        assert self.race is not None
+        is_dropped = {result.name: bool(result.dropped) for result in self._results}
+        draw_of = {each: i for i, draw in enumerate(self.race.draws) for each in draw}
+        table = compared.copy()
+        for row in compared.index[
+            [is_dropped[name] or is_dropped[baseline] for name in compared["name"]]
+        ]:
+            name, measure = compared.loc[row, ["name", "measure"]]
+            before, after = (
+                only(scores[each], measure).set_index("query_id")["value"].dropna()
+                for each in (baseline, name)
+            )
+            values = (after - before).dropna().groupby(draw_of.get).mean().to_numpy()
+            low, high = bounds_of(measure, before.to_numpy(), after.to_numpy())
+            table.loc[row, ["p_value", "p_adjusted", "mde", "ci_low", "ci_high"]] = pd.NA
+            table.loc[row, ["decision", "interval"]] = "undecided", "betting"
+            if not len(values) or not math.isfinite(high - low):
+                continue
+            limits = confidence_sequence(
+                values, low=low - high, high=high - low, alpha=0.05 / len(table)
+            )
+            lower, upper = (limit[-1] for limit in limits)
+            table.loc[row, ["ci_low", "ci_high"]] = lower, upper
+            if lower > 0 or upper < 0:
+                is_better = (lower > 0) == higher_is_better(measure)
+                table.loc[row, "decision"] = "better" if is_better else "worse"
+        return table
+
+
+def _with_unasked(result: Result, longest: Result, measures: Sequence[str]) -> pd.DataFrame:
+    """Return scores with a row for each question that a race did not put to a configuration."""
+    if not result.dropped:
+        return result.scores
+    every = pd.concat(only(longest.scores, measure) for measure in measures)
+    unasked = every[~every["query_id"].isin(result.queries)].assign(value=math.nan)
+    return pd.concat([result.scores, unasked], ignore_index=True)
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -138,7 +195,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     varying = [
         key
         for key in dict.fromkeys(key for settings in parameters.values() for key in settings)
-        if key not in _IN_LABEL
+        if key not in (*_IN_LABEL, "draw")
         and len(
             {
                 str(settings.get(key, ""))
@@ -159,6 +216,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         others = [
             f"{key} {_short(settings[key])}" for key in varying if key in settings
         ]  # other systems have other parameters
+        others += [f"n = {settings['draw']}"] if settings.get("draw") else []
         rows.append(
             (
                 name,
@@ -183,7 +241,8 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
     Raises:
         ConfigError: if no configuration has this name.
     """
-    names = sorted(result.name for result in results)
+    ordered = sorted(results, key=lambda result: (bool(result.dropped), result.name))
+    names = [result.name for result in ordered]  # a race has dropped the last
     if baseline:
         check_known("baseline", names, baseline)
     stored = getattr(results, "baseline", "")
@@ -191,14 +250,15 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """Return what a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
-    measure of answers where the sweep is about nothing else.
+    """Return what a sweep is ranked by: the `measure` named, in any case; else that of its race, else
+    `main_measure`, or a measure of answers where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
     Then correctness as a language model judges it, or else the similarity to the reference answer,
     separates them.
     """
-    if measure:
+    race = getattr(results, "race", None)
+    if measure := measure or (race.measure if race else ""):
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
     if len(results) < 2 or not any(map(with_language_model, results)):
@@ -249,7 +309,12 @@ def leaderboard(
     named = [ranking_measure(results, name) for name in measures]
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [
-        {"name": result.name, **identity[result.name], **_standing(result, main, named)}
+        {
+            "name": result.name,
+            **identity[result.name],
+            "race": result.dropped,
+            **_standing(result, main, named),
+        }
         for result in results
     ]
     table = pd.DataFrame(rows)
@@ -260,20 +325,30 @@ def leaderboard(
         table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
     # what one system shows another may not: a service without passages has no score of evidence
     counts = [str(name) for name in table if str(name).endswith("_n")]
-    table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
+    n_all = max(len(result.queries) for result in results)
+    table[counts] = table[counts].fillna(f"0/{n_all}")
+    of_all = table[counts].replace(r"/\d+$", f"/{n_all}", regex=True)
+    table[counts] = table[counts].mask(table["race"].ne(""), of_all)
     for column, name in (
         ("rank_equal_k", "span_recall@5"),
         ("rank_equal_budget", "span_recall@500tok"),
     ):
         if name in table:
-            table[column] = (
-                table[name].round(12).rank(ascending=False, method="min").astype("Int64")
-            )
-    table["_"] = table[main].round(12)
-    order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(
-        columns="_"
+            means = table[name].round(12).where(table["race"].eq(""))
+            table[column] = means.rank(ascending=False, method="min").astype("Int64")
+    table["_"], table["is_dropped"] = table[main].round(12), table["race"].ne("")
+    order = [True, not higher_is_better(main), True]
+    table = table.sort_values(["is_dropped", "_", "name"], ascending=order, ignore_index=True).drop(
+        columns=["_", "is_dropped"]
     )  # unscored come last
+    if table["race"].eq("").all():
+        del table["race"]
+    elif (race := getattr(results, "race", None)) is not None:
+        limits = [column for column in map(str, table) if column.endswith(("_ci_low", "_ci_high"))]
+        table.loc[table["race"].ne(""), limits] = math.nan  # of a number that was fixed before
+        for row in table.index[table["race"].ne("") & (race.measure in table)]:
+            *_, low, high = (each[-1] for each in race.limits(table.loc[row, "name"]))
+            table.loc[row, [f"{race.measure}_ci_low", f"{race.measure}_ci_high"]] = low, high
     table.insert(
         0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
     )
@@ -313,7 +388,7 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
         }
     )
     return (
-        board[["rank", "label"]]
+        board[["rank", "label", *(["race"] if "race" in board else [])]]
         .assign(**{main: [with_interval(*row) for row in bounds]})
         .join(numbers)
     )
@@ -371,7 +446,10 @@ def check_comparable(results: Sequence[Result]) -> None:
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
+    first_of = {
+        str(result.settings.get("drawn_from") or result.dataset["fingerprint"])[:12]: result.name
+        for result in reversed(results)
+    }
     if len(first_of) > 1:
         parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(

@@ -206,6 +206,13 @@ class EvaluationSpec(BaseModel):
     seed: int = _option(
         0, "Which questions a limit takes.", _QUESTIONS, is_served=True, ge=0, strict=True
     )
+    draw: int = _option(
+        0,
+        "Only the first N in the random order of a race (of the seed).",
+        _QUESTIONS,
+        ge=0,
+        strict=True,
+    )
     ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = (
         _option(KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True)
     )
@@ -366,7 +373,8 @@ class EvaluationPlan:
     `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding`
     those that count here; `criteria` are what the judge is asked, `depths` the measures at the
     depths of the spec, `measures` those of the user, `chosen` the names of the only ones to report
-    (() = all).
+    (() = all), `drawn_from`
+    the fingerprint of what the questions were drawn from.
     """
 
     spec: EvaluationSpec
@@ -380,6 +388,7 @@ class EvaluationPlan:
     measures: tuple[Measure, ...]
     chosen: tuple[str, ...]
     baseline: Result | None
+    drawn_from: str = ""
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import EvaluationSpec
-from ragbench.types import Case, Dataset, SafetySample, evenly
+from ragbench.types import Case, Dataset, SafetySample, evenly, grouped
 
 SMOKE_QUESTIONS = 40
 SMOKE_SAMPLES = 120
@@ -15,9 +17,28 @@ SMOKE_SAMPLES = 120
 
 
 def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
-    """Return the part of a dataset that an evaluation takes: its categories, its suite, its limit."""
+    """Return the part of a dataset that an evaluation takes: its categories, its suite, its limit,
+    what it draws.
+    """
     dataset = select_suite(select_categories(dataset, spec.categories), spec.suite)
-    return dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
+    dataset = dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
+    drawn = chain.from_iterable(draws_of(dataset, spec.seed))
+    return dataset.select([*islice(drawn, spec.draw)]) if spec.draw else dataset
+
+
+def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
+    """Return the questions in random order, those of one cluster (`metadata["cluster"]`) together.
+
+    The order depends on the seed and on the names of the clusters, which are ids where there are
+    none, alone.
+
+    >>> cases = [Case(name, "?", metadata={"cluster": name[0]}) for name in ("a1", "b1", "a2")]
+    >>> draws_of(Dataset("demo", "test", {}, cases, {}))
+    [['b1'], ['a1', 'a2']]
+    """
+    clusters = grouped(dataset.cases, lambda case: str(case.metadata.get("cluster", case.query_id)))
+    order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
+    return [[case.query_id for case in clusters[name]] for name in order]
 
 
 def select_suite(dataset: Dataset, suite: str) -> Dataset:

@@ -30,7 +30,7 @@ def headline(
     if not order:
         return _UNSCORED.format(measure).rstrip(".")
     best = order[0]
-    if len(order) == 1:
+    if len(order) == 1 == len(results):
         return f"{label[best]} alone is scored by {measure}: nothing to compare"
     if best == baseline:
         return f"Keep the baseline, {label[baseline]}: no configuration is better by {measure}"
@@ -45,8 +45,9 @@ def headline(
 
 
 def _ranked(results: Sequence[Result], measure: str) -> pd.Series[float]:
-    """Return the means that are known by name, best first."""
-    means = pd.Series({result.name: mean_of(result.scores, measure) for result in results})
+    """Return the means over all questions that are known by name, best first."""
+    finished = [result for result in results if not result.dropped]
+    means = pd.Series({result.name: mean_of(result.scores, measure) for result in finished})
     ascending = not higher_is_better(measure)
     return means.dropna().sort_index().sort_values(ascending=ascending, kind="stable")
 
@@ -85,12 +86,15 @@ def conclusion(
         f"{len(results)} configurations{_price(by_name[best])}."
     ]
     lines += known_item_note(by_name[best])
-    if len(order) < len(results):
-        lines.append(f"{len(results) - len(order)} of them could not be scored by it.")
-    if len(order) == 1:
+    if dropped := [result for result in results if result.dropped]:
+        lines.append(
+            f"**Race:** {len(dropped)} of them were dropped before all questions; the best of all, "
+            "or one within the margin, is among the others with a probability of 95 %."
+        )
+    if unscored := len(results) - len(dropped) - len(order):
+        lines.append(f"{unscored} of them could not be scored by it.")
+    if len(order) == 1 and not dropped:
         return [*lines, "With one configuration there is nothing to compare."]
-    second = order[1]
-    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
     rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     against = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
     if against is not None:
@@ -98,32 +102,40 @@ def conclusion(
             f"**Against the "
             f"baseline**, {label[baseline]}: {tested(against, 'p_adjusted', 'Holm-adjusted p')}."
         )
-    if pair["n"] > 1:
-        power = ""
-        if pair["mde"] is not pd.NA:  # every question moved alike: no power to report
-            power = (
-                f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
-            )
-        lines.append(
-            f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}"
-            f"{_price(by_name[second])}."
-        )
-    else:
-        lines.append(
-            f"The runner-up, {label[second]}, and it have too few scored questions in "
-            f"common: {pair['n']}."
-        )
-    other = label[second] if pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA else ""
+    second, other = "", ""
+    if len(order) > 1:
+        second = label[order[1]]
+        line, is_decided = _runner_up(by_name[best], by_name[order[1]], second, measure)
+        lines.append(line)
+        other = "" if is_decided else second
     decision = plain(headline(results, comparison, baseline, measure))
     if best != baseline and against is not None and against["decision"] == "better":
         decision += (
             f"; {other} cannot be distinguished from it"
             if other
-            else f", and better than the runner-up, {label[second]}"
+            else f", and better than the runner-up, {second}" * bool(second)
         )
     diagnosis = Results(results).diagnoses.get(best)
     lines.append(f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}")
     return [f"**Decision:** {decision}.", *lines, *_machines(results)]
+
+
+def _runner_up(best: Result, second: Result, label: str, measure: str) -> tuple[str, bool]:
+    """Return the best against the second best in words, and whether it is proven better."""
+    pair = compare(second.scores, best.scores, measures=[measure]).iloc[0]
+    if pair["n"] < 2:
+        line = (
+            f"The runner-up, {label}, and it have too few scored questions in common: {pair['n']}."
+        )
+        return line, False
+    power = ""
+    if pair["mde"] is not pd.NA:  # every question moved alike: no power to report
+        power = f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
+    line = (
+        f"**Against the runner-up**, {label}: {tested(pair, 'p_value', 'p')}{power}"
+        f"{_price(second)}."
+    )
+    return line, not pd.isna(pair["p_value"]) and pair["p_value"] < ALPHA
 
 
 ALPHA = 0.05

@@ -42,6 +42,8 @@ def leaderboard_rows(
             "scored": board[f"{measure}_n"],
         }
     )
+    if "race" in board:
+        rows["race"] = board["race"]
     if comparison is not None:
         changes = board[["name"]].merge(comparison, on="name", how="left")
         differences = changes[["difference", "ci_low", "ci_high"]].itertuples(index=False)

@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import DataWarning
+from ragbench.statistics.race import Race
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "new_figure",
     "plot_budget_curves",
     "plot_decision",
+    "plot_race",
     "plot_span_coverage",
     "style_legend",
     "styles",
@@ -263,6 +265,49 @@ _MAX_ROWS = 30
 
 def _short(value: Any, form: str) -> str:
     return "–" if value is None or math.isnan(value) else format(value, form)
+
+
+def plot_race(race: Race, labels: Mapping[str, str]) -> Figure:
+    """Draw for each configuration of a race its mean and its interval over questions, in a lane of
+    its own on one scale, and the moment (cross) at which it was dropped.
+
+    Args:
+        race: as from `Results.race`.
+        labels: configuration -> its label.
+    """
+    table = race.table()
+    rows = table.assign(left=~table["name"].isin(race.stopped)).sort_values(
+        ["left", "n", "mean"], ascending=False
+    )
+    runs = {name: race.limits(name) for name in rows["name"]}
+    bounds = [limit for _, _, *limits in runs.values() for part in limits for limit in part[-1:]]
+    least, most = min(bounds, default=0.0), max(bounds, default=1.0)
+    figure, axes = new_axes(11, 1.2 + 0.42 * len(rows))
+
+    def height(values: Any, lane: int) -> Any:
+        return lane + 0.42 - 0.84 * (values.clip(least, most) - least) / max(most - least, 1e-9)
+
+    for lane, row in enumerate(rows.to_dict("records")):
+        n, means, low, high = runs[row["name"]]
+        within = "cheaper" in row["state"]
+        colour = BLUE if row["left"] else GREEN if within else VERMILLION
+        axes.fill_between(n, height(low, lane), height(high, lane), color=colour, alpha=0.2, lw=0)
+        axes.plot(n, height(means, lane), color=colour)
+        if not row["left"] and len(n):
+            axes.plot(n[-1], height(means[-1], lane), "X", color=colour, markersize=8)
+        text = f"{row['mean']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {row['n']}"
+        axes.text(1.01, lane, text, va="center", transform=axes.get_yaxis_transform())
+    axes.set_yticks(range(len(rows)), [labels.get(name, name) for name in rows["name"]])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, race.sizes[-1])
+    axes.set_xlabel(
+        f"questions; in each lane {race.measure} from {least:.2f} to {most:.2f}, 95 % interval"
+    )
+    ends = {"kept": BLUE, "within the margin of a cheaper one": GREEN, "not the best": VERMILLION}
+    for label, colour in ends.items():
+        axes.plot([], [], color=colour, label=label)
+    figure.legend(loc="outside lower center", ncol=3, frameon=False)
+    return figure
 
 
 def plot_span_coverage(

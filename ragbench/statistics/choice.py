@@ -1,4 +1,4 @@
-"""Which configuration to choose: the cheapest within a margin, the Pareto front, held-out queries."""
+"""Which configuration to choose: the cheapest within a margin of the best."""
 
 from __future__ import annotations
 

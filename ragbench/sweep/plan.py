@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
+from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
@@ -58,6 +59,8 @@ def plan(
     max_cost: float | None = None,
     allow_unpriced: bool = False,
     only: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepPlan:
     """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
     written to `out`.
@@ -70,8 +73,15 @@ def plan(
         grid = read_grid(grid_file)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = budget.on_account(settings, folder.path)
+    sources: Mapping[str, Mapping[str, str]] = sources_of(grid)
+    notes = list(grid.notes)
+    if race:
+        contest = contest_of(grid, folder, sources, race, margin)
+        stored = contest.stored()
+        notes.append(stored.summary() if stored else contest.expected_saving())
+        contest = contest.raced(stored) if stored else contest
+        grid, sources = contest.grid, contest.sources
     runs = {name: grid.runs[name] for name in chosen(grid, only)}
-    sources = sources_of(replace(grid, runs=runs))
     finished = [
         name
         for name, parameters in runs.items()
@@ -80,7 +90,7 @@ def plan(
     to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
     asking = [parameters for parameters in to_run.values() if _asks(parameters)]
     lacking = [name for name in _NEEDED if name not in grid.notebook.defaults]
-    requests, notes = DryRun(), list(grid.notes)
+    requests = DryRun()
     if asking and lacking:
         notes.append(
             f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
+from ragbench.sweep.race import Contest, contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.text import escape_formula
 
@@ -65,6 +66,8 @@ def sweep(
     fork: bool = True,
     only: str = "",
     executor: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -95,6 +98,12 @@ def sweep(
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
+        race: let the configurations race by this measure first ("auto": what a leaderboard ranks
+            by): one that is proven not to be the best, or within the `margin` of a cheaper one (of
+            known costs, else earlier in the grid), stops, and its result is of the questions that
+            it has answered. The best, or one within the margin, is kept with a probability of
+            95 %. See `ragbench.statistics.race`.
+        margin: the loss in that measure that does not matter.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -123,23 +132,26 @@ def sweep(
     with in_force(settings):
         grid = read_grid(grid_file)
     names = chosen(grid, only)
+    if race and only:
+        raise ConfigError("a race is between all configurations of a grid; leave out `only`")
     folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
     settings = budget.on_account(settings, folder.path)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
+        ended = RunOutcomes({}, [], False)
+        if race:
+            contest = contest_of(grid, folder, session.sources, race, margin, allow_failed)
+            session, ended, note = session.raced(contest, force, executor, jobs, fork=fork)
+            notes.append(note)
+        names = [] if ended.failed else names
         skipped = [name for name in names if not force and session.is_finished(name)]
-        to_run = session.jobs(
-            [name for name in names if name not in {*skipped}], force, allow_failed
-        )
-        packages = packages_of(grid.runs[name] for name in to_run)
-        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
-        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
-        on_cluster = executor and to_run
-        with (
-            session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
-        ) as runs:
-            outcomes = session.run(to_run, runs, skipped)
+        begun = [name for name in names if name not in {*skipped}]
+        # the answers of a race are for the notebooks too
+        to_run = session.jobs(begun, force and not race, allow_failed)
+        local, opened = session.executors(executor, to_run, jobs, fork=fork)
+        with opened as runs:
+            outcomes = ended if ended.failed else session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
             folder.path,
@@ -150,17 +162,15 @@ def sweep(
             stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
         )
         is_any = result.finished or skipped
-        if only:
-            notes.append(
-                f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
-                "without --only"
-            )
-        elif not is_any:
-            notes.append("no configuration succeeded, so there is nothing to compare")
+        notes += [_LATER.format(grid_file)] if only else [] if is_any else [_NOTHING]
         result = replace(result, notes=tuple(notes))
         if is_any and not only:
             result = _compare(session, result, local)
     return replace(result, seconds=time.monotonic() - began)
+
+
+_LATER = "the leaderboard and the comparison are made by `ragbench sweep {}` without --only"
+_NOTHING = "no configuration is finished, so there is nothing to compare"
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,34 @@ class _Session:
             )
         return jobs
 
-    def cluster(
+    def executors(
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
+    ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
+        """Return the executor of this machine, and to be opened the one in which jobs run."""
+        packages = packages_of(self.grid.runs[name] for name in to_run)
+        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=self.log)
+        if address and to_run:
+            return local, self._cluster(address, to_run, jobs, packages)
+        return local, nullcontext(local)
+
+    def raced(
+        self, contest: Contest, force: bool, address: str, jobs: int | None, *, fork: bool
+    ) -> tuple[_Session, RunOutcomes, str]:
+        """Hold a race that is not over (with `force` again); return the session with what is to be
+        run after it, how its last round ended, and what it has decided.
+        """
+        if force:
+            contest.forget()
+        to_run = {} if contest.stored() else self.jobs([*contest.grid.runs], force, False)
+        _, opened = self.executors(address, to_run, jobs, fork=fork)
+        with opened as runs:
+            race, outcomes = contest.hold(runs, self.console)
+        contest = contest.raced(race)
+        session = replace(self, grid=contest.grid, sources=contest.sources)
+        return session, outcomes, race.summary()
+
+    def _cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
     ) -> DaskExecutor:
         from ragbench.sweep.cluster import DaskExecutor

@@ -140,7 +140,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         executed["cells"] = [
             cell | ({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
             for cell in executed["cells"]
-            if "injected-parameters" not in cell["metadata"].get("tags", [])
+            if not {"injected-parameters", "race"} & {*cell["metadata"].get("tags", [])}
         ]
         digest, _ = digest_of(executed)
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")

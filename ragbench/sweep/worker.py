@@ -217,13 +217,15 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
         status = cell["metadata"].get("papermill", {}).get("status")
         if cell["cell_type"] == "code" and status in ("running", "failed"):
             cell["outputs"].append(stopped)
-    note = {
-        "cell_type": "markdown",
-        "metadata": {"tags": [ERROR_MARKER_TAG]},
-        "source": f"**This run failed:** {plain(error)}",
-    }
+    _insert(notebook, ERROR_MARKER_TAG, f"**This run failed:** {plain(error)}")
+
+
+def _insert(notebook: dict[str, Any], tag: str, text: str) -> None:
+    """Put a paragraph on top, in a cell with a tag."""
+    cells = notebook["cells"]
+    note = {"cell_type": "markdown", "metadata": {"tags": [tag]}, "source": text}
     # Cells have ids since format 4.5, and must not have any before.
-    cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
+    cells.insert(0, note | ({"id": tag} if any("id" in cell for cell in cells) else {}))
 
 
 def tidy(job: Job, error: str = "") -> None:
@@ -238,6 +240,8 @@ def tidy(job: Job, error: str = "") -> None:
         notebook = json.loads(job.input.read_text(encoding="utf-8"))
     if error:
         _mark(notebook, error)
+    elif race := (job.source or {}).get("race"):
+        _insert(notebook, "race", f"**In the race of this sweep:** {race}.")
     notebook = without_machine(notebook, job.renamed, job.folders)
     for cell in notebook["cells"]:
         tags = cell["metadata"].get("tags", [])
