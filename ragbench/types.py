@@ -683,10 +683,10 @@ class Answer:
         return self.outcome in {"no_results", "blocked"}
 
     @property
-    def has_answer(self) -> bool:
-        """Return True if a text came that is neither empty nor an abstention.
+    def attempted(self) -> bool:
+        """Return True if the system tried to answer: a text came, neither empty nor an abstention.
 
-        >>> Answer("q1", "In 1889.").has_answer, Answer("q1", " ").has_answer
+        >>> Answer("q1", "In 1889.").attempted, Answer("q1", " ").attempted
         (True, False)
         """
         return not (self.failed or self.abstained) and bool(self.text.strip())

@@ -105,6 +105,18 @@ def test_links_lead_somewhere() -> None:
             assert not anchor or anchor in slugs, target
 
 
+def test_every_call_in_the_stage_table_is_public() -> None:
+    table = REFERENCE[REFERENCE.index("| stage | call |") : REFERENCE.index("### Data")]
+    calls = set(re.findall(r"((?:\w+\.)?[A-Za-z_]\w+)\(", table))
+    public = {
+        *ragbench.__all__,
+        *(f"retrieval.{name}" for name in ragbench.retrieval.__all__),
+    }
+    public |= {*(f"metrics.{name}" for name in ragbench.metrics.__all__), *ragbench.metrics.__all__}
+    assert calls <= public, calls - public
+    assert len(calls) >= 10
+
+
 def test_the_number_of_built_in_questions_is_right() -> None:
     counts = re.findall(r"(\d+) questions (?:of ours|about the Python)", README + REFERENCE)
     assert [int(count) for count in counts] == [len(ragbench.load_dataset("pydoc").cases)] * 2

@@ -71,7 +71,7 @@ def label_command(
                 arms,
                 criterion,
                 dataset=dataset,
-                chunks=chunks or None,
+                chunks=chunks,
                 sheet=sheet,
                 annotator=annotator,
                 n=batch,

@@ -160,7 +160,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         if not isinstance(system, str):
             raise ConfigError(
                 f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
-                "retriever's name such as 'bm25' means; set it in your system"
+                "retriever's name such as 'bm25' selects; set it in your system"
             )
         return Pipeline(dataset, system, **of_pipeline)
     if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):

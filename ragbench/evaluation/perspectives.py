@@ -225,7 +225,7 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     """Return how right the answers are, and `answered`: 1 where an answer was given to a question
     that has one, else 0.
     """
-    answered_ids = {answer.query_id for answer in answered.answers if answer.has_answer}
+    answered_ids = {answer.query_id for answer in answered.answers if answer.attempted}
     rows = [
         (
             case.query_id,

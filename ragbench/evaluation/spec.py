@@ -262,10 +262,10 @@ class EvaluationSpec(BaseModel):
 
     def __init__(self, **options: Unpack[EvaluationOptions]) -> None:
         fields = type(self).model_fields
-        if misspelt := [name for name in options if name not in fields]:
-            other = _ELSEWHERE.get(misspelt[0], misspelt[0])
-            hint = f" ({misspelt[0]!r} is {other!r} here)" if other in fields else ""
-            raise ConfigError(unknown("option", misspelt[0], fields) + hint)
+        if unexpected := [name for name in options if name not in fields]:
+            other = _ELSEWHERE.get(unexpected[0], unexpected[0])
+            hint = f" ({unexpected[0]!r} is {other!r} here)" if other in fields else ""
+            raise ConfigError(unknown("option", unexpected[0], fields) + hint)
         try:
             super().__init__(**options)
         except ValidationError as exc:

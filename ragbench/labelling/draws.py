@@ -118,10 +118,10 @@ def draw_items(
         for query_id in draw_order(frame, seed=seed)
         if query_id in items and query_id not in numbers
     ]
-    order = [*sorted(numbers, key=numbers.__getitem__), *rest]
     numbers |= {
         query_id: i for i, query_id in enumerate(rest, max(numbers.values(), default=0) + 1)
     }
+    order = sorted(numbers, key=numbers.__getitem__)
     return [
         replace(item, picked=f"drawn {numbers[query_id]}")
         for query_id in [each for each in order if each in items and each not in mine][:n]
@@ -171,7 +171,7 @@ def _texts(result: Result) -> dict[str, str]:
     return {
         answer.query_id: " ".join(answer.text.split())
         for answer in result.answers
-        if answer.has_answer
+        if answer.attempted
     }
 
 

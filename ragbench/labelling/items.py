@@ -75,7 +75,7 @@ def items_by_query(
     """
     if (
         criterion in _BY_DOCUMENTS
-        and chunks is None
+        and not chunks
         and not any(a.passages for r in results for a in r.answers)
     ):
         raise ConfigError(
@@ -109,7 +109,7 @@ def items_by_query(
                     f"in {dataset!r}; pass the dataset that was answered"
                 )
             lacks = criterion == "correctness" and not _reference(case)
-            if answer.has_answer and not lacks:
+            if answer.attempted and not lacks:
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
                 groups[answer.query_id].setdefault(key, []).append((result.name, contexts))

@@ -12,6 +12,7 @@ import pytest
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
 from ragbench.labelling import LabelItem, draw_items, label_sheet, load_labels, save_label, trust
+from ragbench.labelling.draws import proxy_differences
 from ragbench.labelling.items import items_by_query
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
@@ -124,6 +125,18 @@ def test_from_the_sheet_to_a_decision(tmp_path: Path) -> None:
     assert state.difference == pytest.approx(-1.0)
 
 
+def test_a_proxy_that_scored_nothing_is_left_out() -> None:
+    a, b = pair()
+    rows = [(case.query_id, "token_f1", float("nan")) for case in CASES]
+    unscored = pd.DataFrame(rows, columns=a.scores.columns)
+    arms = [replace(each, scores=pd.concat([each.scores, unscored])) for each in (a, b)]
+    columns = [proxy_differences(each, "correctness", ())[0].columns for each in ([a, b], arms)]
+    assert [*map(list, columns)] == [["llm_correctness"]] * 2
+    assert trust(arms, None, criterion="correctness") == trust(
+        [a, b], None, criterion="correctness"
+    )
+
+
 def test_what_is_drawn_after_a_skipped_question_waits_for_it(tmp_path: Path) -> None:
     sheet, arms = tmp_path / "labels.csv", pair()
     items = draw_items(arms, dataset=DATA, n=10, sheet=sheet)
@@ -201,6 +214,8 @@ def test_faithfulness_items_depend_on_documents() -> None:
         items_by_query([a], "faithfulness", DATA, None)
     with pytest.raises(DataError, match=r"has the context 'd#0', which is not among its 0 chunks"):
         items_by_query([a], "faithfulness", DATA, {"a": []})
+    with pytest.raises(ConfigError, match="judged by the documents"):
+        items_by_query([a], "faithfulness", DATA, {})
     passages = [Answer("q0", "t", passages=(Passage("p", "Passage."),))]
     outside = Result("x", a.config, {}, NO_SCORES, passages)
     [item] = items_by_query([outside], "faithfulness", DATA, None)["q0"]
