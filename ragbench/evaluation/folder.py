@@ -333,13 +333,14 @@ def _diagnosis(path: Path, questions: Mapping[str, str], count: int) -> pd.DataF
     if len(failed) != count or not failed.keys() <= questions.keys():
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
     empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
-    rows = [
-        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty}
-        | failed.get(query_id, {})
-        for query_id, text in questions.items()
-    ]
-    columns = ["query_id", "question", "failed", *empty]
+    rows = [empty | failed.get(query_id, {}) for query_id in questions]
+    columns = {
+        "query_id": [*questions],
+        "question": [*questions.values()],
+        "failed": [query_id in failed for query_id in questions],
+        **{name: [row[name] for row in rows] for name in empty},
+    }
     try:
-        return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
+        return pd.DataFrame(columns).astype({"value": "Float64", "held": "Float64"})
     except (TypeError, ValueError) as exc:
         raise DataError(_damaged(path, str(exc))) from exc

@@ -60,9 +60,10 @@ def _column(text: str) -> str:
 
 def trec_to_run(text: str) -> Run:
     run: Run = {}
+    read = unquoted if "%" in text else str
     for line in text.splitlines():
         query_id, _, doc_id, _, score, _ = line.split(" ")
-        run.setdefault(unquoted(query_id), {})[unquoted(doc_id)] = float(score)
+        run.setdefault(read(query_id), {})[read(doc_id)] = float(score)
     return run
 
 
@@ -135,13 +136,19 @@ def _field(text: str) -> str:
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
-    frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    types: dict[str, Any] = {"query_id": str, "measure": str, "value": "float64"}
+    frame: pd.DataFrame = pd.read_csv(
+        io.StringIO(text),
+        dtype=types,
+        keep_default_na=False,
+        na_values={"value": [""]},
+    )
     if [*frame] != ["query_id", "measure", "value"]:
         raise ValueError(f"header {[*frame]}")
-    for name in ("query_id", "measure"):
+    for name in ("query_id", "measure") if "'" in text else ():
         escaped = frame[name].str.startswith("'")
         frame.loc[escaped, name] = frame.loc[escaped, name].map(unescape_formula)
-    return frame.assign(value=frame["value"].replace("", "nan").astype("float64"))
+    return frame
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:

@@ -99,13 +99,19 @@ class Results(Sequence[Result]):
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
             all rows.
         """
-        scores = {result.name: result.scores for result in self._results}
         chosen = list(measures) or [ranking_measure(self)]
+        scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
         return compare_all(scores, baseline_name(self, baseline), measures=chosen)
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
+
+
+def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of these measures, if they have just these names."""
+    rows = scores[scores["measure"].isin(measures)]
+    return rows if rows["measure"].nunique() == len({*measures}) else scores
 
 
 def main_measure(scores: pd.DataFrame) -> str:

@@ -5,8 +5,9 @@ value.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -174,23 +175,29 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
     >>> [round(value, 3) for value in tfidf_redundancies([["the red tower", "the red bridge"]], ["the", "the", "red"])]
     [0.443]
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped,unused-ignore]
-
-    analyze = cache(words)
-    every = {text for texts in (background, *contexts) for text in texts}
-    vocabulary = sorted({word for text in every for word in analyze(text)})
-    if not vocabulary:
-        return [0.0 if texts else math.nan for texts in contexts]
-    vectorizer = TfidfVectorizer(analyzer=analyze, vocabulary=vocabulary).fit(background or [""])
+    n_documents, frequencies = _document_frequencies(tuple(background or [""]))
     values = []
     for texts in contexts:
-        n = len(sample := _sample(texts))
-        mean = 0.0
-        if n > 1:
-            vectors = vectorizer.transform(sample)
-            mean = ((vectors @ vectors.T).sum() - vectors.power(2).sum()) / (n * (n - 1))
-        values.append(round(min(max(float(mean), 0.0), 1.0), 9) if texts else math.nan)
+        n, similar = len(sample := _sample(texts)), 0.0
+        total: defaultdict[str, float] = defaultdict(float)
+        for counts in (Counter(words(text)) for text in sample):
+            vector = {
+                word: count * (math.log((1 + n_documents) / (1 + frequencies[word])) + 1)
+                for word, count in counts.items()
+            }
+            length = math.sqrt(math.fsum(value**2 for value in vector.values()))
+            for word, value in vector.items():
+                similar += 2 * total[word] * value / length
+                total[word] += value / length
+        mean = min(max(similar / max(n * (n - 1), 1), 0.0), 1.0)
+        values.append(round(mean, 9) if texts else math.nan)
     return values
+
+
+@lru_cache(maxsize=2)
+def _document_frequencies(texts: tuple[str, ...]) -> tuple[int, Counter[str]]:
+    """Count texts, and those that have each word."""
+    return len(texts), Counter(word for text in texts for word in set(words(text)))
 
 
 def _sample(texts: Sequence[str]) -> Sequence[str]:

@@ -5,8 +5,12 @@ functions.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
@@ -16,7 +20,8 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.records import document_line
-from ragbench.evaluation import Result
+from ragbench.errors import DataError
+from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
 from ragbench.service import items, trends
 from ragbench.service.access import Session, client_of_header, needs
@@ -26,6 +31,7 @@ from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
 from ragbench.service.responses import (
     cases_of,
+    files_of_run,
     job_document,
     records,
     result_of_run,
@@ -46,6 +52,10 @@ _MEASURES = {
     "averageCitationAccuracy": "expected_document",
     "passRate": "pass_rate",
 }
+_HALLUCINATION = (
+    "overall_llm_hallucination",
+    "overall_hallucination",
+)  # by a judge, by a heuristic
 _CASE_MEASURES = {
     "semanticSimilarityScore": "semantic_similarity",
     "keywordMatchScore": "required_keywords",
@@ -289,7 +299,9 @@ def read_run(session: Reader, run_id: str) -> Json:
         }
         for case in cases_of(session, row, result)
     ]
-    return {**_summary(row), "metrics": _metrics(row, scores, times), "results": results}
+    means = {score["measure"]: score["mean"] for score in records(scores)}
+    metrics = _metrics(row, means, _mean(times))
+    return {**_summary(row), "metrics": metrics, "results": results}
 
 
 def _hallucination(row: Json) -> tuple[str, str]:
@@ -297,8 +309,8 @@ def _hallucination(row: Json) -> tuple[str, str]:
     where one was asked.
     """
     if json.loads(row["parameters"])["settings"].get("judge"):
-        return "overall_llm_hallucination", "invented_claims"
-    return "overall_hallucination", "unsupported_claims"
+        return _HALLUCINATION[0], "invented_claims"
+    return _HALLUCINATION[1], "unsupported_claims"
 
 
 def _times(result: Result | None) -> dict[str, float]:
@@ -311,13 +323,22 @@ def _times(result: Result | None) -> dict[str, float]:
     }
 
 
-def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
-    means = {score["measure"]: score["mean"] for score in records(scores)}
+def _mean(times: Mapping[str, float]) -> float | None:
+    return round(sum(times.values()) / len(times), 3) if times else None
+
+
+@lru_cache(maxsize=1000)
+def _mean_time(folder: Path, content: str) -> float | None:
+    """Return the mean time until an answer, read once while the files are the same."""
+    return _mean(_times(load_result(folder)))
+
+
+def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
     cost = row["cost_usd"]
     return {
         **{field: means.get(name) for field, name in _MEASURES.items()},
         "hallucinationRate": means.get(_hallucination(row)[0]),
-        "averageResponseTimeMs": round(sum(times.values()) / len(times), 3) if times else None,
+        "averageResponseTimeMs": response_ms,
         "averageCostPerQuery": None if cost is None else cost / max(1, row["questions"]),
         "totalCost": cost,
     }
@@ -329,10 +350,12 @@ def _metrics(row: Json, scores: pd.DataFrame, times: dict[str, float]) -> Json:
 )
 def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
-    runs = []
-    for run_id in trends.history(limit=50, **session.scope)["run"]:
-        row, scores = run_row(session, run_id)
-        runs.append(_metrics(row, scores, _times(result_of_run(session, row))))
+    runs, measures = [], [*_MEASURES.values(), *_HALLUCINATION]
+    for row, means in trends.newest_means(measures, limit=50, **session.scope):
+        folder, time = files_of_run(session, row), None
+        with suppress(DataError, OSError):
+            time = _mean_time(folder, row["content"]) if folder else None
+        runs.append(_metrics(row, means, time))
     frame = pd.DataFrame(runs, dtype=float)
     means = records(frame.mean().to_frame().T)[0] if runs else {}
     total = frame["totalCost"].sum() if runs else 0.0

@@ -98,15 +98,16 @@ def _create_tables(engine: Engine, name: str) -> None:
     ):
         return
     with engine.connect() as connection:
-        version = _version(connection)
-    if not version:
+        version, complete = _version(connection), inspect(connection).has_table("verdict")
+    if version in ("", tables.VERSION) and not complete:
         with (
             engine.connect().execution_options(ragbench_write=True) as connection,
             connection.begin(),
         ):
             _lock(connection)
-            if not (version := _version(connection)):
-                tables.metadata.create_all(connection)
+            version = _version(connection)
+            tables.metadata.create_all(connection)
+            if not version:
                 connection.execute(
                     insert(tables.version), {"version_num": (version := tables.VERSION)}
                 )

@@ -31,6 +31,7 @@ from ragbench.service.history_database import (
     now,
     timestamp,
 )
+from ragbench.service.trends import overview
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
@@ -85,10 +86,15 @@ def record(
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
     rows = [rows_of(result, folder, client, series) for result, folder in results]
-    added = [row.run["id"] for row in rows if _added(row, database, alert=True)]
+    added = [row.run for row in rows if _added(row, database, alert=True)]
+    for owner, name in {(run["client_id"], run["series"]): None for run in added}:
+        with suppress(
+            RagbenchError
+        ):  # verdicts are kept for the first page, which may compute them
+            overview(owner, series=name, database=database)
     if added:
         send_or_warn(database)
-    return added
+    return [run["id"] for run in added]
 
 
 def _added(rows: Rows, database: str, *, alert: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -64,15 +65,20 @@ def run_document(session: Session, run_id: str) -> Json:
     return {**{name: row[name] for name in _RUN}, "measures": records(scores), "cases": cases}
 
 
+def files_of_run(session: Session, row: Json) -> Path | None:
+    """Return the folder of a run, unless its files are gone or replaced."""
+    folder = folder_of_run(session, row)
+    with suppress(OSError):
+        return folder if folder and content_of(folder) == row["content"] else None
+    return None
+
+
 def result_of_run(session: Session, row: Json) -> Result | None:
     """Return the result that a run recorded, from its files, unless they are gone or replaced."""
-    folder = folder_of_run(session, row)
-    try:
-        if folder is None or content_of(folder) != row["content"]:
-            return None
-        return load_result(folder)
-    except (DataError, OSError):
-        return None
+    with suppress(DataError, OSError):
+        if folder := files_of_run(session, row):
+            return load_result(folder)
+    return None
 
 
 def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:

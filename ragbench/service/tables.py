@@ -29,15 +29,15 @@ from sqlalchemy import (
     event,
     text,
 )
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 from sqlalchemy.schema import SchemaItem
 
 VERSION = "0002"
 """The version of these tables."""
 
 metadata = MetaData()
-LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+_LONGEST = 2**32 - 1  # LONGTEXT and LONGBLOB, by the number of their bytes
+LONG = Text().with_variant(Text(_LONGEST), "mysql", "mariadb")
+BYTES = LargeBinary().with_variant(LargeBinary(_LONGEST), "mysql", "mariadb")
 ID = String(64)
 NAME = String(190)
 TIME = String(32)
@@ -104,6 +104,16 @@ run = _table(
     _filled("location", LONG),
     Index("run_made", "client_id", "made_at"),
     Index("run_named", "series", "made_at"),
+    Index("run_of_line", "client_id", "series", "configuration", "epoch", "made_at", "recorded_at"),
+)
+verdict = _table(
+    "verdict",  # whether a measure moved, by the runs of an epoch; computed again where they are others
+    Column("id", ID, primary_key=True),  # of the epoch and the measure
+    _filled("runs", Integer),
+    _filled("recorded_at", TIME),  # the newest
+    _filled("streams", Integer),
+    _filled("kind", String(16)),  # worse, better, steady
+    _filled("text", LONG),
 )
 score = _table(
     "score",
@@ -204,7 +214,7 @@ item = _table(
 
 # A measure at another depth than 5, of which there is one, is that of the depth that was asked for.
 _RUNS = """
-CREATE {or_replace} VIEW evaluation_runs AS
+CREATE {view} evaluation_runs AS
 SELECT i.id, n.id AS dataset_id, p.mean AS precision_at_k, r.mean AS recall_at_k, m.mean AS mrr,
        COALESCE(f.mean, c.mean) AS faithfulness, CAST(SUBSTR(p.measure, 3) AS {integer}) AS k,
        (SELECT {json_object}(s.measure, s.mean) FROM score s WHERE s.run_id = run.id) AS detailed_results,
@@ -221,7 +231,7 @@ LEFT JOIN score f ON f.run_id = run.id AND f.measure = 'llm_faithfulness'
 LEFT JOIN score c ON c.run_id = run.id AND c.measure = 'claim_support'
 """
 _DATASETS = """
-CREATE {or_replace} VIEW evaluation_datasets AS
+CREATE {view} evaluation_datasets AS
 SELECT n.id, n.name, n.client_id, COALESCE(n.qa_pairs, (
            SELECT c.cases FROM case_set c JOIN run ON run.case_set = c.id
            WHERE run.client_id = n.client_id AND run.dataset = n.name ORDER BY run.made_at DESC LIMIT 1
@@ -229,13 +239,17 @@ SELECT n.id, n.name, n.client_id, COALESCE(n.qa_pairs, (
 FROM dataset n
 """
 _DIALECTS = {
-    "sqlite": {"or_replace": "", "integer": "INTEGER", "json_object": "json_group_object"},
+    "sqlite": {
+        "view": "VIEW IF NOT EXISTS",
+        "integer": "INTEGER",
+        "json_object": "json_group_object",
+    },
     "postgresql": {
-        "or_replace": "OR REPLACE",
+        "view": "OR REPLACE VIEW",
         "integer": "INTEGER",
         "json_object": "json_object_agg",
     },
-    "mysql": {"or_replace": "OR REPLACE", "integer": "SIGNED", "json_object": "JSON_OBJECTAGG"},
+    "mysql": {"view": "OR REPLACE VIEW", "integer": "SIGNED", "json_object": "JSON_OBJECTAGG"},
 }
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, higher_is_better
 from ragbench.service import tables
-from ragbench.service.history_database import Json, connected
+from ragbench.service.history_database import Json, connected, content_id, replace_row
 from ragbench.statistics import Drift, compare, drift
 from ragbench.statistics.drift import Change
 from ragbench.types import grouped
@@ -22,6 +23,11 @@ from ragbench.types import grouped
 _ALSO = ("RR", "Success@5", "citation_accuracy", "outcome_correct", "overall")
 WATCHED = tuple(dict.fromkeys((*BRIEF, *_ALSO, *LEADERBOARD)))
 """The measures that are tested for drift, next to those that a run has a target for."""
+
+_WATCHED = or_(tables.score.c.measure.in_(WATCHED), tables.score.c.target.is_not(None))
+MAIN = tuple(dict.fromkeys((*LEADERBOARD, *WATCHED)))
+"""The measures of the first page: of each configuration the first that it has."""
+_LINES = 200  # of the first page
 
 _COLUMNS = (
     "id made_at kind client_id series configuration dataset passed questions questions_passed "
@@ -32,7 +38,19 @@ _TREND = (
     "made_at series configuration run mean ci_low ci_high n_scored n epoch changed state note "
     "passed cost_usd"
 ).split()
+_NEWEST = (
+    "id client_id series configuration epoch case_set made_at passed questions questions_passed "
+    "cost_usd"
+).split()
+_VALUE = ("mean", "ci_low", "ci_high", "n_scored", "n")
 _Row = Mapping[Any, Any]
+
+
+class State(NamedTuple):
+    """Whether a measure moved: worse, better or steady, and the evidence."""
+
+    kind: str
+    text: str
 
 
 def history(
@@ -93,7 +111,8 @@ def trend(
     """
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
-        epochs = list(_drifts(rows, _streams(connection, rows), _cases(connection, rows)))
+        streams = _streams(connection, newest_runs(connection, client, series))
+        epochs = list(_drifts(connection, rows, streams))
     last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
         line = tuple(row[name] for name in _LINE)
@@ -124,24 +143,113 @@ def drifts(
     """
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
-        epochs = _drifts(rows, _streams(connection, rows), _cases(connection, rows))
+        streams = _streams(connection, newest_runs(connection, client, series))
+        epochs = _drifts(connection, rows, streams)
         return {members[-1]["id"]: drift for members, drift in epochs}
 
 
 def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     """Return the watched measures that got worse with this run, each with its change."""
-    streams = _streams(connection, _runs(connection, run["series"], run["client_id"], 0))
-    cases, changes = _cases(connection, [run]), []
+    streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))
+    changes = []
     for measure in watched(connection, run["id"]):
-        rows = _measured(connection, measure, run["series"], run["client_id"])
-        rows = [row for row in rows if row["epoch"] == run["epoch"]]
-        for members, epoch in _drifts(rows, streams, cases):
+        rows = _measured(connection, measure, run["series"], run["client_id"], run["epoch"])
+        for members, epoch in _drifts(connection, rows, streams):
             states = zip(members, epoch.path["state"], strict=True)
             state = next((state for row, state in states if row["id"] == run["id"]), "")
             if state in ("fall", "rise") and _worse(measure, state) == "worse":
                 [*_, change] = [move for move in epoch.changes if move.direction == state]
                 changes.append((measure, change))
     return changes
+
+
+def newest_means(
+    measures: Sequence[str], *, limit: int, client: str | None = None, database: str = ""
+) -> list[tuple[Json, dict[str, float | None]]]:
+    """Return the newest runs, the newest first, each with its means of these measures."""
+    with connected(database) as connection:
+        rows, score = _runs(connection, "", client, limit), tables.score.c
+        query = select(score.run_id, score.measure, score.mean)
+        query = query.where(score.run_id.in_([row["id"] for row in rows]))
+        means: dict[str, dict[str, float | None]] = {row["id"]: {} for row in rows}
+        for run_id, measure, mean in connection.execute(query.where(score.measure.in_(measures))):
+            means[run_id][measure] = mean
+        return [({**row}, means[row["id"]]) for row in rows]
+
+
+def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
+    """Return the newest run of each client, series and configuration, the newest first, with how
+    many `runs` there are, `n` in its epoch, and when one of these was `recorded` last.
+    """
+    run = tables.run.c
+    keys = [run[name] for name in (*_LINE, "epoch")]
+    numbers = func.count().label("n"), func.max(run.recorded_at).label("recorded")
+    grouping = select(*keys, *numbers, func.max(run.made_at).label("made_at")).group_by(*keys)
+    epochs = _of(grouping, series, client).subquery().c
+    newest = and_(*(run[name] == epochs[name] for name in (*_LINE, "epoch", "made_at")))
+    query = select(*(run[name] for name in _NEWEST), epochs.n, epochs.recorded).where(newest)
+    rows = connection.execute(query.order_by(run.made_at.desc(), run.id)).mappings().all()
+    lines = grouped(rows, lambda row: tuple(row[name] for name in _LINE)).values()
+    return [
+        {**line[0], "runs": sum({row["epoch"]: row["n"] for row in line}.values())}
+        for line in lines
+    ]
+
+
+def overview(
+    client: str | None, measure: str = "", *, series: str = "", database: str = ""
+) -> tuple[list[Json], int]:
+    """Return a row per client, series and configuration, and how many there are: its newest run,
+    the value and the state of its main measure.
+
+    A state is stored, and computed again where runs of its epoch came or went, or other measures
+    are watched. `measure` is the main one where a configuration has it, else its first of `MAIN`.
+    """
+    with connected(database) as connection:
+        lines = newest_runs(connection, client, series)
+        shown, score = lines[:_LINES], tables.score.c
+        columns = [score[name] for name in ("run_id", "measure", *_VALUE)]
+        of_shown = score.run_id.in_([row["id"] for row in shown])
+        query = select(*columns).where(of_shown, score.measure.in_({measure, *MAIN}))
+        values: dict[str, Json] = {}
+        for value in connection.execute(query).mappings():
+            values.setdefault(value["run_id"], {})[value["measure"]] = dict(value)
+        for row in shown:
+            scores = values.get(row["id"], {})
+            row["measure"] = next((name for name in (measure, *MAIN) if name in scores), "")
+            row |= {"value": scores.get(row["measure"]), "pass_rate": scores.get("pass_rate")}
+        computed = _judge(connection, shown, _streams(connection, lines))
+    if computed:
+        with suppress(DataError), connected(database, write=True) as connection:
+            for verdict in computed:
+                replace_row(connection, tables.verdict, verdict)
+    return shown, len(lines)
+
+
+def _judge(
+    connection: Connection, rows: Sequence[Json], streams: Mapping[tuple[str, str], int]
+) -> list[Json]:
+    """Give each row the state of its measure; return the verdicts that were not stored."""
+    ids = [content_id(row["epoch"], row["measure"]) for row in rows]
+    query = select(tables.verdict).where(tables.verdict.c.id.in_(ids))
+    stored = {row.id: row for row in connection.execute(query)}
+    computed = []
+    for row, verdict_id in zip(rows, ids, strict=True):
+        key = (verdict_id, row["n"], row["recorded"], streams[row["client_id"], row["series"]])
+        if not row["measure"]:
+            row["state"] = State("steady", "nothing scored")
+        elif (verdict := stored.get(verdict_id)) and verdict[:4] == key:
+            row["state"] = State(*verdict[4:])
+        else:
+            runs = _measured(
+                connection, row["measure"], row["series"], row["client_id"], row["epoch"]
+            )
+            row["state"] = State("steady", "")
+            for _, epoch in _drifts(connection, runs, streams):
+                moved = epoch.changes and _worse(row["measure"], epoch.changes[-1].direction)
+                row["state"] = State(moved or "steady", epoch.text)
+            computed.append(dict(zip(tables.verdict.c.keys(), (*key, *row["state"]), strict=True)))
+    return computed
 
 
 def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
@@ -225,14 +333,17 @@ def previous_run(connection: Connection, row: _Row) -> _Row | None:
     return connection.execute(query.order_by(run.made_at.desc())).mappings().first()
 
 
-def _measured(connection: Connection, measure: str, series: str, client: str | None) -> list[Json]:
-    """Return the runs that have a measure, with its scores, in order of time."""
+def _measured(
+    connection: Connection, measure: str, series: str, client: str | None, epoch: str = ""
+) -> list[Json]:
+    """Return the runs that have a measure, of an epoch or all, with its scores, in order of time."""
     declared = find_measure(measure)
     names = {measure, *([declared.name] if declared else [])}
     query = select(tables.run, tables.score).join(
         tables.score, tables.score.c.run_id == tables.run.c.id
     )
     query = _of(query.where(tables.score.c.measure.in_(names)), series, client)
+    query = query.where(tables.run.c.epoch == epoch) if epoch else query
     ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
     rows = [dict(row) for row in connection.execute(ordered).mappings()]
     if not rows:
@@ -246,22 +357,23 @@ def _measured(connection: Connection, measure: str, series: str, client: str | N
     return rows
 
 
-def _streams(connection: Connection, rows: Sequence[_Row]) -> Mapping[str, int]:
-    """Count the measures that are watched in each series: those of each of its configurations."""
-    lines = {(row["series"], row["configuration"]): row["id"] for row in rows}
-    counts: Counter[str] = Counter()
-    for (series, _), run_id in lines.items():
-        counts[series] += len(watched(connection, run_id))
+def _streams(connection: Connection, newest: Sequence[_Row]) -> Mapping[tuple[str, str], int]:
+    """Count the measures that are watched in each series of a client, of its newest runs."""
+    score, counts = tables.score.c, Counter[tuple[str, str]]()
+    query = (
+        select(score.run_id, func.count().label("watched")).where(_WATCHED).group_by(score.run_id)
+    )
+    query = query.where(score.run_id.in_([row["id"] for row in newest]))
+    numbers = {row.run_id: row.watched for row in connection.execute(query)}
+    for row in newest:
+        counts[row["client_id"], row["series"]] += numbers.get(row["id"], 0)
     return counts
 
 
 def watched(connection: Connection, run_id: str) -> list[str]:
     """Return the measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
-    score = tables.score.c
-    names = select(score.measure).where(or_(score.measure.in_(WATCHED), score.target.is_not(None)))
-    return [
-        *connection.execute(names.where(score.run_id == run_id).order_by(score.measure)).scalars()
-    ]
+    names = select(tables.score.c.measure).where(tables.score.c.run_id == run_id, _WATCHED)
+    return [*connection.execute(names.order_by(tables.score.c.measure)).scalars()]
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:
@@ -275,20 +387,22 @@ def _values(data: bytes) -> Any:
 
 
 def _drifts(
-    rows: Sequence[Json], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
+    connection: Connection, rows: Sequence[Json], streams: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[list[Json], Drift]]:
     """Yield the rows of each epoch and its drift."""
+    cases = _cases(connection, rows)
     scored = (row for row in rows if row["case_values"] is not None)
     for members in grouped(scored, lambda row: row["epoch"]).values():
         first = members[0]
         frame = pd.DataFrame(
-            [_values(row["case_values"]) for row in members],
+            np.array([_values(row["case_values"]) for row in members]),
             index=[row["made_at"][:16].replace("T", " ") for row in members],
             columns=sorted(cases[first["case_set"]]),
         )
         bounded = bounds_of(first["measure"]) == (0.0, 1.0)
         size = 1.0 if bounded else abs(float(first["mean"] or 1)) or 1.0
-        yield members, drift(frame, streams=max(1, streams[first["series"]]), fall=0.05 * size)
+        n_streams = max(1, streams[first["client_id"], first["series"]])
+        yield members, drift(frame, streams=n_streams, fall=0.05 * size)
 
 
 def _worse(measure: str, direction: str) -> str:

@@ -56,24 +56,26 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
         values = scores["value"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as exc:
         raise DataError(f"{what}: a value is not a number: {exc}") from exc
-    tidy = scores[["query_id", "measure"]].assign(value=values)
+    codes, names = pd.factorize(scores["measure"])
+    queries, ids = pd.factorize(scores["query_id"])
     for wrong, problem in (
         (np.isinf(values), "a value is not finite"),
-        (tidy[["query_id", "measure"]].isna().any(axis=1), "a row lacks its query_id or measure"),
+        ((codes < 0) | (queries < 0), "a row lacks its query_id or measure"),
         (
-            tidy.duplicated(["query_id", "measure"]),
+            pd.Index(codes * len(ids) + queries).duplicated(),
             "two values; keep one row per query and measure",
         ),
     ):
         if wrong.any():
-            raise DataError(f"{what}: {problem}: {tidy[wrong].iloc[0].to_dict()}")
-    codes, names = pd.factorize(tidy["measure"])
-    order = np.argsort(codes, kind="stable")
-    index, ends = pd.Index(tidy["query_id"]).take(order), np.cumsum(np.bincount(codes))
-    return {
-        str(name): pd.Series(values[order[end - n : end]], index[end - n : end], name="value")
-        for name, n, end in zip(names, np.diff(ends, prepend=0), ends, strict=True)
-    }
+            row = scores[["query_id", "measure"]].assign(value=values)[wrong].iloc[0]
+            raise DataError(f"{what}: {problem}: {row.to_dict()}")
+    order, table = np.argsort(codes, kind="stable"), {}
+    index, members = pd.Index(ids), np.arange(len(ids))
+    for name, rows in zip(names, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
+        if not np.array_equal(queries[rows], members):  # most measures have the same queries
+            index, members = pd.Index(ids).take(queries[rows]), queries[rows]
+        table[str(name)] = pd.Series(values[rows], index)
+    return table
 
 
 def mean(values: Floats) -> float:
@@ -165,7 +167,8 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     """Pair the values of both on the queries that both scored."""
     before, after = tables[baseline][measure], tables[name][measure]
-    if len(before) != len(after) or not before.index.isin(after.index).all():
+    same = before.index.equals(after.index)
+    if not same and (len(before) != len(after) or not before.index.isin(after.index).all()):
         alone = [
             list(before.index.difference(after.index)),
             list(after.index.difference(before.index)),
@@ -177,7 +180,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
             f"only {baseline!r} has {first}, only {name!r} has {second}. Run both on the same "
             "dataset and split"
         )
-    left, right = before.to_numpy(), after.reindex(before.index).to_numpy()
+    left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
     return Pairs(left[both], right[both], int((~both).sum()))
 

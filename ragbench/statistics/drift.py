@@ -33,21 +33,24 @@ nights and more: with an autocorrelation of .9 it is noticed at once or late; am
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.statistics.columns import Floats
+
+Ints = npt.NDArray[np.intp]
 
 RUN_LENGTH = 5000
 MIN_EARLIER = 10
 _ENOUGH = 30  # nights from which their correlation can be estimated
 _WINDOWS = (3, 5, 7, 14, 21, 28)
 _MAX_CORRELATION = 0.98
+_BLOCK = 64  # nights that are tested at once after a change; twice as many each time
 _ROUNDS = 15  # of the least-squares fit where question sets differ
 
 
@@ -143,26 +146,25 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     for name, number in (("streams", streams), ("fall", fall)):
         if not number > 0:
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
-    table = values.to_numpy(dtype=float)
-    level = 1 / (4 * RUN_LENGTH * streams)
-    rows: list[tuple[float, float, str]] = []
+    table = np.ascontiguousarray(values.to_numpy(dtype=float))
+    level, missing = 1 / (4 * RUN_LENGTH * streams), np.isnan(table)
+    empty, same = missing.all(axis=1), np.zeros(len(table), dtype=bool)
+    same[1:] = ((table[1:] == table[:-1]) | (missing[1:] & missing[:-1])).all(axis=1)
+    path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
+    path.iloc[:1, 2], path.iloc[same, 2] = "first", "unchanged"
+    path.iloc[~empty, 0] = np.nanmean(table[~empty], axis=1)
+    runs, kept, block = np.flatnonzero(~(same | empty)), np.arange(0), _BLOCK
     changes: list[Change] = []
-    kept: list[int] = []  # runs since the last change, without those that repeat the one before
-    for t, row in enumerate(table):
-        p, state = math.nan, "nothing shown" if t else "first"
-        if t and np.array_equal(row, table[t - 1], equal_nan=True):
-            state = "unchanged"
-        elif not np.isnan(row).all():
-            kept.append(t)
-            effects = night_effects(table[kept])
-            shifts = [_shift(effects, k) for k in _WINDOWS if len(effects) - k >= MIN_EARLIER]
-            p = min((shift.p for shift in shifts), default=math.nan)
-            if any(shift.p < level and abs(shift.size) >= fall / 2 for shift in shifts):
-                change, first = _change(values, kept, effects)
-                changes.append(change)
-                state, kept = change.direction, kept[first:]
-        rows.append((float(np.nanmean(row)) if not np.isnan(row).all() else math.nan, p, state))
-    path = pd.DataFrame(rows, columns=["mean", "p", "state"], index=values.index)
+    while len(runs):
+        tried = np.append(kept, runs[:block])  # those since the last change, and the next ones
+        p, alarms = _strongest(table[tried], len(kept), level, fall / 2)
+        n_new = int(np.argmax(alarms)) + 1 if alarms.any() else len(p)
+        new, runs = runs[:n_new], runs[n_new:]
+        path.iloc[new, 1], kept, block = p[:n_new], tried[: len(kept) + n_new], 2 * block
+        if alarms.any():
+            change, first = _change(values, kept, night_effects(table[kept]))
+            changes.append(change)
+            path.iloc[new[-1:], 2], kept, block = change.direction, kept[first:], _BLOCK
     return Drift(path, tuple(changes), fall, _notice(table[kept], level, fall), len(kept))
 
 
@@ -186,42 +188,72 @@ def night_effects(table: Floats) -> Floats:
     return effects
 
 
-class _Shift(NamedTuple):
-    p: float
-    size: float
+def _strongest(
+    table: Floats, begun: int, level: float, size: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Compute after each night from `begun` on the p of the strongest shift, and whether a shift
+    is an alarm.
+
+    Where all nights have the same questions, what one adds does not depend on later ones, and the
+    tests of all are steps of running sums; else they are fitted anew after each.
+    """
+    scored, ends = ~np.isnan(table), np.arange(begun, len(table)) + 1
+    if len(ends) > 1 and (scored != scored[0]).any():
+        each = [_strongest(table[:end], end - 1, level, size) for end in ends.tolist()]
+        return tuple(map(np.concatenate, zip(*each, strict=True)))  # type: ignore[return-value]
+    effects = night_effects(table)
+    effects -= np.median(effects)  # equal nights are exactly 0
+    p, alarms = np.full(len(ends), math.nan), np.zeros(len(ends), dtype=bool)
+    for k in _WINDOWS:
+        if len(tested := np.flatnonzero(ends - k >= MIN_EARLIER)):
+            of_shift = _p_of_shift(effects, k, ends[tested])
+            p[tested] = np.fmin(p[tested], of_shift)
+            for i in tested[of_shift < level]:
+                nights = effects[: ends[i]]
+                alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= size
+    return p, alarms
 
 
-def _shift(effects: Floats, k: int) -> _Shift:
-    """Compare the steps of the last `k` nights with the earlier ones: two-sided p, and the size of
-    the shift.
+def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
+    """Compare the steps of the last `k` nights with the earlier ones, after each of `ends` nights:
+    two-sided p.
     """
     from scipy.special import stdtr
 
-    earlier = effects[:-k]
-    r, spread = _noise(earlier)
-    steps = effects[1:] - r * effects[:-1]
-    error = spread * math.sqrt(1 / k + 1 / (len(earlier) - 1))
-    away = abs(float(steps[-k:].mean() - steps[:-k].mean()))
-    p = 2 * float(stdtr(len(earlier) - 3, -away / error)) if error > 0 else float(away == 0)
-    return _Shift(p, float(np.median(effects[-k:]) - earlier.mean()))
+    n = ends - k
+    r, spread = _noise(effects, n)
+    sums = np.append(0, np.cumsum(effects))
+    later = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
+    away = np.abs(later / k - (sums[n] - effects[0] - r * sums[n - 1]) / (n - 1))
+    error = spread * np.sqrt(1 / k + 1 / (n - 1))
+    p: Floats = 2 * stdtr(n - 3, -away / np.where(error > 0, error, 1))
+    return np.where(error > 0, p, away == 0)
 
 
-def _noise(effects: Floats) -> tuple[float, float]:
-    """Estimate the correlation of neighbouring nights, and the standard deviation of the steps.
+def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
+    """Estimate the correlation of neighbouring nights, and the standard deviation of the steps, for
+    the first n nights by running sums.
 
-    With n nights the estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954),
-    with a standard error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r
-    is a false alarm, and too high an r a later one.
+    The estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard
+    error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false
+    alarm, and too high an r a later one.
     """
-    n, away = len(effects), effects - effects.mean()
-    total = float(away @ away)
-    r = max(float(away[1:] @ away[:-1]) / total, 0.0) if total else 0.0
-    r += (1 + 8 * r) / n + r * math.sqrt((1 - r * r) / n)
-    r = min(r, _MAX_CORRELATION) if n >= _ENOUGH else _MAX_CORRELATION
-    return r, float(np.std(away[1:] - r * away[:-1], ddof=2))
+    parts = effects, effects**2, effects[1:] * effects[:-1]
+    sums, squares, products = (np.append(0, np.cumsum(part)) for part in parts)
+    mean = sums[n] / n
+    first, last = effects[0], effects[n - 1]
+    total = np.maximum(squares[n] - n * mean**2, 0)
+    lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
+    r = np.clip(lagged / np.where(total > 0, total, 1), 0, 1)
+    r += (1 + 8 * r) / n + r * np.sqrt((1 - r * r) / n)
+    r = np.where(n >= _ENOUGH, np.minimum(r, _MAX_CORRELATION), _MAX_CORRELATION)
+    first, last = first - mean, last - mean
+    steps = total - first**2 - 2 * r * lagged + r * r * (total - last**2)
+    variance = (steps - (first - r * last) ** 2 / (n - 1)) / (n - 3)
+    return r, np.sqrt(np.maximum(variance, 0))
 
 
-def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple[Change, int]:
+def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, int]:
     """Date the change (the split with the highest likelihood, and the range), and give its position
     among `kept`.
 
@@ -230,13 +262,13 @@ def _change(values: pd.DataFrame, kept: Sequence[int], effects: Floats) -> tuple
     problems", Int. Stat. Review 56(1)).
     """
     n, splits = len(effects), np.arange(1, len(effects))
-    r, spread = _noise(effects[: -_WINDOWS[0]])
+    (r,), (spread,) = _noise(effects, np.array([n - _WINDOWS[0]]))
     sums = np.cumsum(effects)[:-1]
     moves = -sums / (n - splits) - sums / splits  # the effects add up to 0
     gains = moves**2 * (splits * (n - splits) / n) * (1 - r) ** 2 / (2 * spread**2 or 1e-300)
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
-    table = values.to_numpy(dtype=float)[list(kept)]
+    table = values.to_numpy(dtype=float)[kept]
     scored = ~np.isnan(table)
     means = []
     for part in (slice(0, best + 1), slice(best + 1, None)):
@@ -279,7 +311,7 @@ def _notice(earlier: Floats, level: float, fall: float) -> int | None:
 
     if (n := len(earlier)) < MIN_EARLIER:
         return None
-    r, spread = _noise(night_effects(earlier))
+    (r,), (spread,) = _noise(night_effects(earlier), np.array([n]))
     limit = -float(stdtrit(n - 3, level / 2)) * spread
     for k in _WINDOWS:
         if fall * (1 + (k - 1) * (1 - r)) / k >= limit * math.sqrt(1 / k + 1 / (n - 1)):

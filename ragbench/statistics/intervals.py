@@ -33,15 +33,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ragbench.statistics.columns import Floats, deviation
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
 
-_BLOCK = 2_000_000  # numbers multiplied at once; 16 MB
+_BLOCK = 50_000  # numbers multiplied at once; what the cache of a processor holds
 _HALVINGS = 55
+_NEAR = 1e-13  # logarithms of poles that are equal
 _SCORES = 300  # normal scores that represent a larger sample
 # logarithms of the distance of the pole, in ranges: p is all but 0, and 1 / 2
 _NEAREST, _FARTHEST = -30.0, 5.0
@@ -98,15 +98,15 @@ def lower_limits(
     """Compute one-sided 1 - level lower limits of the means, with the smallest possible value of
     each column.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     def bounded(points: Floats) -> Floats:
-        quantiles, _ = _by_pole(points, lambda mean, p: p < level)
+        quantiles, _ = _by_pole(points, level=level)
         limits: Floats = np.minimum(quantiles, points[1:].mean(axis=0))
         return limits
 
     def by_t(mean: float, error: float, df: int) -> float:
-        return float(mean - t.isf(level, df) * error) if error > TIE else math.nan
+        return float(mean + stdtrit(df, level) * error) if error > TIE else math.nan
 
     return _each(columns, unseen, bounded, by_t)
 
@@ -118,20 +118,25 @@ def p_above(columns: Sequence[Floats], unseen: Sequence[float] | Floats, bound: 
     >>> p_above([np.array([1.0] * 9 + [0.0])], [0.0], 0.5).round(4)  # exact, by the binomial distribution: 0.0107
     array([0.0108])
     """
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     def by_t(mean: float, error: float, df: int) -> float:
-        return float(t.sf((mean - bound) / error, df)) if error > TIE else 1.0
+        return float(stdtr(df, (bound - mean) / error)) if error > TIE else 1.0
 
     return _each(columns, unseen, lambda points: probability_below(points, bound), by_t)
 
 
 def probability_below(points: Floats, bound: float) -> Floats:
     """Compute the probability that the weighted mean of each column of `points` is at most `bound`."""
-    _, below = _by_pole(points, lambda mean, p: mean < bound)
-    _, above = _by_pole(-points, lambda mean, p: mean < -bound)
-    p = np.where(bound < points.mean(axis=0), below, 1 - above)
-    return np.where(bound >= points.max(axis=0), 1.0, np.where(bound <= points.min(axis=0), 0.0, p))
+    mean = points.mean(axis=0)
+    turned = np.where(bound < mean, points, -points)  # so that the lower tail is searched
+    least, most = turned.min(axis=0), turned.max(axis=0)
+    aim = np.where(bound < mean, bound, -bound)
+    inside = (least < aim) & (aim < most)
+    aim = np.where(inside, aim, (least + turned.mean(axis=0)) / 2)
+    _, p = _by_pole(turned, aim=aim)
+    p = np.where(inside, p, 0.0)
+    return np.where(bound < mean, p, 1 - p)
 
 
 @lru_cache(maxsize=256)
@@ -142,50 +147,74 @@ def critical_means(n: int, alpha: float) -> tuple[Floats, Floats]:
     Returns ranges (largest value or loss that the measure allows) and means, both in standard
     deviations of the values.
     """
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
-    scores = norm.ppf((np.arange(min(n, _SCORES)) + 0.5) / min(n, _SCORES))
+    scores = ndtri((np.arange(min(n, _SCORES)) + 0.5) / min(n, _SCORES))
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
     unseen = -np.geomspace(1.2, 2000, 40)
     points = np.vstack([unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
     weights = np.full(len(points), n / len(scores))
     weights[0] = 1
-    limits, _ = _by_pole(points, lambda mean, p: p < alpha / 2, weights[:, None])
+    limits, _ = _by_pole(points, weights[:, None], level=alpha / 2)
     return limits - unseen, -limits
 
 
 def _by_pole(
     points: Floats,
-    is_below: Callable[[Floats, Floats], npt.NDArray[np.bool_]],
     times: Floats | float = 1.0,
+    *,
+    level: float | None = None,
+    aim: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Search along the saddlepoints of the lower tail for the mean and probability at which
-    `is_below` ends.
+    """Search along the saddlepoints of the lower tail for the mean whose probability is `level`, or
+    for the probability of the mean `aim` (Chandrupatla 1997, "A new hybrid quadratic/bisection
+    algorithm for finding the zero of a nonlinear function without using derivatives").
 
     A saddlepoint gives each point x a weight in proportion to 1 / (x - pole), the pole below all
     points. With N points and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the
     probability of at most m is Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and
     u = -sqrt(sum((N w - 1)^2)). `times` is how often each point occurs.
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr, ndtri
 
     least = points.min(axis=0)
     above = points - least
     span = np.maximum(above.max(axis=0), 1e-9)
-    near, far = np.full(len(span), _NEAREST), np.full(len(span), _FARTHEST)
     number = (times * np.ones_like(points[:, :1])).sum()
+
+    def probability(weights: Floats, total: Floats) -> Floats:
+        more = weights * (number / total) - 1
+        r = -np.sqrt(np.maximum(-2 * (times * np.log1p(more)).sum(axis=0), 1e-18))
+        u = -np.sqrt(np.maximum((times * more**2).sum(axis=0), 1e-18))
+        p: Floats = ndtr(r) + np.exp(-(r**2) / 2) / math.sqrt(2 * math.pi) * (1 / r - 1 / u)
+        return p.clip(0, 1)
+
+    newest, other = np.full(len(span), _NEAREST), np.full(len(span), _FARTHEST)
+    f_newest, f_other = np.full(len(span), -math.inf), np.full(len(span), math.inf)
+    near = 1e-14 if level is None else 1e-12  # a mean, a normal score
+    share: Floats = np.full(len(span), 0.5)  # of the way from the newest pole to the other side
     for _ in range(_HALVINGS):
-        middle = (near + far) / 2
-        gaps = above + span * np.exp(middle)
-        total = (times / gaps).sum(axis=0)
-        mean = least - span * np.exp(middle) + number / total
-        excess = number / gaps / total - 1
-        r = -np.sqrt(np.maximum(-2 * (times * np.log1p(excess)).sum(axis=0), 1e-18))
-        u = -np.sqrt(np.maximum((times * excess**2).sum(axis=0), 1e-18))
-        p = ndtr(r) + np.exp(-(r**2) / 2) / math.sqrt(2 * math.pi) * (1 / r - 1 / u)
-        below = is_below(mean, p)
-        near, far = np.where(below, middle, near), np.where(below, far, middle)
-    return mean, p
+        pole = newest + share * (other - newest)
+        weights = 1 / (above + span * np.exp(pole))
+        total = (times * weights).sum(axis=0)
+        mean = least - span * np.exp(pole) + number / total
+        f = mean - aim if level is None else ndtri(probability(weights, total)) - ndtri(level)
+        same = (f < 0) == (f_newest < 0)
+        last, f_last = np.where(same, newest, other), np.where(same, f_newest, f_other)
+        other, f_other = np.where(same, other, newest), np.where(same, f_other, f_newest)
+        newest, f_newest = pole, f
+        if ((np.abs(other - newest) <= _NEAR) | (np.abs(f) <= near)).all():
+            break
+        with np.errstate(invalid="ignore", divide="ignore"):
+            xi = (newest - other) / (last - other)
+            phi = (f - f_other) / (f_last - f_other)
+            share = f / (f_other - f) * f_last / (f_other - f_last) + (last - newest) / (
+                other - newest
+            ) * f / (f_last - f) * f_other / (f_last - f_other)
+            quadratic = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(share)
+            least_share = np.minimum(_NEAR / 2 / np.abs(other - newest), 0.5)
+        share = np.clip(np.where(quadratic, share, 0.5), least_share, 1 - least_share)
+    return mean, probability(weights, total)
 
 
 def _each(
@@ -225,9 +254,9 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
     >>> [round(number, 3) for number in score_interval(1, 7, 21, 0.05)]
     [-0.517, -0.026, 0.034]
     """
-    from scipy.stats import norm
+    from scipy.special import ndtr, ndtri
 
-    z = float(norm.isf(alpha / 2))
+    z = -float(ndtri(alpha / 2))
 
     def score(difference: float) -> float:
         b = (2 * n - wins + losses) * difference - wins - losses
@@ -245,4 +274,4 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
             else:
                 inside = middle
         limits.append(inside)
-    return limits[0], limits[1], float(2 * norm.sf(abs(wins - losses) / math.sqrt(wins + losses)))
+    return limits[0], limits[1], float(2 * ndtr(-abs(wins - losses) / math.sqrt(wins + losses)))

@@ -68,7 +68,7 @@ class Pilot(NamedTuple):
         """  # noqa: E501
         levels, weights = _nodes()
         if self.differing is None:
-            true = self.deviation / _deviations(self.n)
+            true, critical = _critical(self.deviation, self.n, n, alpha, self.width)
         else:
             from scipy.special import betaincinv
 
@@ -78,7 +78,8 @@ class Pilot(NamedTuple):
             if n <= _MAX_EXACT:
                 return float(weights @ _power_of_rates(rates, effect, n, alpha))
             true = np.sqrt(np.maximum(rates - effect**2, 1e-12))
-        return float(weights @ _power_of_means(true, effect, n, alpha, self.width) @ weights)
+            critical = _critical_of(true, n, alpha, self.width)
+        return float(weights @ _power_of_means(true, critical, effect, n) @ weights)
 
     def detectable(self, alpha: float = 0.05, power: float = POWER) -> float:
         """Compute the smallest true difference that as many pairs again show; NaN where there is
@@ -117,16 +118,32 @@ def _deviations(n: int) -> Floats:
     return ratios
 
 
-def _power_of_means(true: Floats, effect: float, n: int, alpha: float, width: float) -> Floats:
-    """Compute the power for each true deviation (rows) and each deviation of a sample (columns)."""
-    from scipy.special import ndtr, stdtrit
+@lru_cache(maxsize=64)
+def _critical(
+    deviation: float, pilot: int, n: int, alpha: float, width: float
+) -> tuple[Floats, Floats]:
+    """Compute the true deviations that a pilot leaves possible (rows), and the mean from which the
+    interval of `n` pairs excludes 0 for each deviation of a sample (columns).
+    """
+    true = deviation / _deviations(pilot)
+    return true, _critical_of(true, n, alpha, width)
+
+
+def _critical_of(true: Floats, n: int, alpha: float, width: float) -> Floats:
+    from scipy.special import stdtrit
 
     sample = true[:, None] * _deviations(n)
     if math.isfinite(width):
         ranges, means = critical_means(n, alpha)
-        critical = sample * np.exp(np.interp(np.log(width / sample), np.log(ranges), np.log(means)))
-    else:
-        critical = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
+        return sample * np.exp(np.interp(np.log(width / sample), np.log(ranges), np.log(means)))
+    critical: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
+    return critical
+
+
+def _power_of_means(true: Floats, critical: Floats, effect: float, n: int) -> Floats:
+    """Compute the power for each true deviation (rows) and each deviation of a sample (columns)."""
+    from scipy.special import ndtr
+
     powers: Floats = ndtr((effect - critical) * math.sqrt(n) / true[:, None])
     return powers
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import event, select, text
+from sqlalchemy import delete, event, select, text
 from typer.testing import CliRunner
 
 import ragbench as rb
@@ -37,7 +37,7 @@ from ragbench.service import (
 )
 from ragbench.service.automatic import record_finished
 from ragbench.service.history_database import connected, database_url
-from ragbench.service.trends import scores_of
+from ragbench.service.trends import overview, scores_of
 from ragbench.store.engines import engine_of
 from tests.test_sweep import write_grid
 
@@ -485,3 +485,58 @@ def test_recording_and_trends_are_quick(database: str) -> None:
     )
     assert spent < 30
     assert again < 0.5
+
+
+def states(database: str) -> list[str]:
+    rows, _ = overview("", database=database)
+    return [row["state"].text for row in rows]
+
+
+def verdict_now(database: str) -> list[str]:
+    """The state as it is computed where nothing is stored."""
+    with connected(database, write=True) as connection:
+        connection.execute(delete(tables.verdict))
+    return states(database)
+
+
+def test_a_stored_verdict_is_computed_again_where_runs_come_late_or_go(database: str) -> None:
+    runs = nights(60, 0.2, 40)
+    record(runs[:30] + runs[31:], database=database)
+    [text] = states(database)
+    assert text.startswith("fall from 0.595 to 0.380 since 2026-02-10")
+    with connected(database) as connection:
+        [stored] = connection.execute(select(tables.verdict)).all()
+    assert (stored.runs, stored.kind, stored.text) == (59, "worse", text)
+    record([runs[30]], database=database)
+    [later] = states(database)
+    assert later != text
+    assert verdict_now(database) == [later]
+    with connected(database, write=True) as connection:
+        fallen = tables.run.c.made_at > "2026-02-10"
+        numbers = select(tables.run.c.id).where(fallen)
+        connection.execute(delete(tables.run_number).where(tables.run_number.c.run_id.in_(numbers)))
+        connection.execute(delete(tables.score).where(tables.score.c.run_id.in_(numbers)))
+        connection.execute(delete(tables.run).where(fallen))
+    [text] = states(database)
+    assert text.startswith("nothing shown")
+    assert verdict_now(database) == [text]
+
+
+def test_the_first_page_has_the_state_of_the_trend(database: str) -> None:
+    record(nights(50, 0.2, 40), database=database)
+    record(nights(12, seed=2), series="another", database=database)
+    rows, count = overview("", database=database)
+    assert count == len(rows) == 2
+    for row in rows:
+        notes = trend("nDCG@10", series=row["series"], database=database)["note"]
+        assert row["state"].text in "; ".join(notes)
+        assert row["runs"] == len(notes)
+
+
+def test_tables_of_before_verdicts_were_stored_get_theirs(tmp_path: Path) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    record(nights(12), database=database)
+    with connected(database, write=True) as connection:
+        connection.execute(text("DROP TABLE verdict"))
+    history_database._ready.clear()
+    assert states(database) == verdict_now(database)

@@ -258,3 +258,26 @@ def test_less_than_half_of_the_fall_that_matters_raises_no_alarm(
     found = drift(runs, fall=0.05)
     assert len(found.changes) == n_changes
     assert found.n == (20 if n_changes else 60), "the runs since the change"
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        (0.0, (0.8127914184129948, 0.2544476258304313, 9.144604602316982e-12, 0.07062036552016121)),
+        (
+            0.02,
+            (0.8091325319644285, 0.22121276710689816, 9.51858148974421e-12, 0.06630031206284667),
+        ),
+    ],
+)
+def test_running_sums_give_the_p_of_the_formula_in_the_module(
+    missing: float, expected: tuple[float, ...]
+) -> None:
+    """The numbers were computed night by night, by the formula over all earlier nights."""
+    rng = np.random.default_rng(7)
+    values = noise(rng, 90, 0.5)
+    values[rng.random(values.shape) < missing] = np.nan
+    values[60:] -= 0.2
+    path = drift(pd.DataFrame(values), streams=STREAMS).path
+    assert path["p"].iloc[[13, 45, 61, 89]].tolist() == pytest.approx(expected, rel=1e-9)
+    assert path.index[path["state"] == "fall"].tolist() == [61]

@@ -222,3 +222,28 @@ def test_the_method_of_the_interval_is_reported() -> None:
 def test_values_beyond_the_bounds_of_a_measure_have_none(value: float, is_bounded: bool) -> None:
     bounds = bounds_of("nDCG@10", np.array([0.5, value]))
     assert bounds == ((0, 1) if is_bounded else (-math.inf, math.inf))
+
+
+def test_the_search_for_a_pole_ends_where_55_halvings_do() -> None:
+    """The numbers are those of bisection: of differences, of few losses, of none, of nearly none."""
+    rng = np.random.default_rng(0)
+    columns = [
+        np.clip(rng.normal(0.05, 0.3, 97), -1, 1),
+        (rng.random(40) < 0.9).astype(float),
+        np.zeros(30),
+        np.append(np.zeros(29), 1e-6),
+    ]
+    limits = mean_intervals(columns, [Bounds(-1, 1)] * 4, 0.05)
+    assert limits.low == pytest.approx(
+        [0.0135633982692982, 0.6758678950889929, -0.11604673528239506, -0.11604670581730248],
+        rel=1e-12,
+        abs=1e-13,
+    )
+    assert limits.high == pytest.approx(
+        [0.15396146511116005, 0.9581441794306106, 0.11604673528239506, 0.11604676474751874],
+        rel=1e-12,
+        abs=1e-13,
+    )
+    assert limits.p == pytest.approx(
+        [0.017880456278030712, 6.096257554945567e-11, 1.0, 1.0], rel=1e-11
+    )

@@ -29,18 +29,22 @@ def roc_auc(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> float:
     """Return the chance that a harmful text scores above a harmless one, ties counting half, in [0, 1];
     0.5 is guessing.
 
-    The area under the ROC curve (Hanley & McNeil 1982), from scikit-learn. NaN where one of the two
-    kinds is missing.
+    The area under the ROC curve by ranks (Hanley & McNeil 1982). NaN where one of the two kinds is
+    missing.
 
     >>> roc_auc([True, True, False, False], [0.9, 0.4, 0.4, 0.1])
     0.875
     """
     labels, values = _checked(harmful, scores)
-    if labels.all() or not labels.any():
+    n_bad, n_good = int(labels.sum()), int((~labels).sum())
+    if not n_bad or not n_good:
         return math.nan
-    from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped,unused-ignore]
+    return float((_ranks(values)[labels].mean() - (n_bad + 1) / 2) / n_good)
 
-    return float(roc_auc_score(labels, values))
+
+def _ranks(values: Floats) -> Floats:
+    """Return ranks from 1, the mean of them for ties."""
+    return np.asarray(pd.Series(values).rank(), dtype=np.float64)
 
 
 def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, float]:
@@ -60,13 +64,12 @@ def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, 
     if len(bad) < 2 or len(good) < 2:
         return math.nan, math.nan
     from scipy.special import expit, logit
-    from scipy.stats import rankdata
 
     # DeLong's placements: for each harmful text the fraction of harmless ones below it, and the
     # reverse
-    ranks = rankdata(values)
-    of_bad = (ranks[labels] - rankdata(bad)) / len(good)
-    of_good = 1 - (ranks[~labels] - rankdata(good)) / len(bad)
+    ranks = _ranks(values)
+    of_bad = (ranks[labels] - _ranks(bad)) / len(good)
+    of_good = 1 - (ranks[~labels] - _ranks(good)) / len(bad)
     area = float(of_bad.mean())
     variance = float(of_bad.var(ddof=1) / len(bad) + of_good.var(ddof=1) / len(good))
     if variance < 1e-12 or not 0 < area < 1:
