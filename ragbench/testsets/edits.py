@@ -53,9 +53,9 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
     """
 
     def replaced(old: Entry) -> list[Entry]:
-        quotes = dict(zip(old.case.evidence, old.quotes, strict=False))
+        quotes = dict(old.evidence())
         grades = old.relevant if relevant is None else dict(relevant)
-        return [Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))]
+        return [Entry(case, grades, quotes=tuple(map(quotes.get, case.evidence)))]
 
     _change_entry(path, case.query_id, replaced)
 
@@ -79,7 +79,7 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
         DataError: a field is not what it should be; all that are wrong are named.
     """
     content = Content()
-    content.add_cases([Record(dict(record), "the case")])
+    content.add([Record(dict(record), "the case")])
     refuse("the case", content.problems)
     return content.entries[0]
 

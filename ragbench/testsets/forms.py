@@ -53,8 +53,8 @@ from ragbench.testsets.beir_form import read_beir
 from ragbench.testsets.cases import (
     Content,
     case_line,
-    document_line,
     entry_of_case,
+    plain,
     sample_line,
 )
 from ragbench.testsets.fields import TABLES
@@ -121,10 +121,11 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             "(force=True)"
         )
 
-    def check_new(new: Path) -> None:
-        refuse(f"{dataset.name} as {form}", read(new, form).problems)
-
-    return write_texts(target, {"": text_of(content_of(dataset), form)}, check_new)
+    return write_texts(
+        target,
+        {"": text_of(content_of(dataset), form)},
+        lambda new: refuse(f"{dataset.name} as {form}", read(new, form).problems),
+    )
 
 
 def is_testset(path: Path) -> bool:
@@ -145,16 +146,14 @@ def form_of(path: str | Path) -> str:
         DataError: nothing is there, or no test set.
     """
     testset = expanded(path)
-    if os.path.isdir(testset):
-        if (testset / "queries.jsonl").is_file():
-            return "beir"
-        if is_testset(testset):
-            return "perspectives"
-        raise DataError(f"{testset} holds no test set; expected {_EXPECTED}")
-    if not os.path.isfile(testset):
+    if (testset / "queries.jsonl").is_file():
+        return "beir"
+    if not os.path.exists(testset):
         raise DataError(f"there is no file or folder {str(testset)!r}; expected {_EXPECTED}")
     if not is_testset(testset):
-        raise DataError(f"{testset} is not the name of a test set; expected {_EXPECTED}")
+        raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
+    if testset.is_dir():
+        return "perspectives"
     from ragbench.testsets.other_tools import other_form
 
     return other_form(testset) or SUFFIXES[testset.suffix.lower()]
@@ -169,8 +168,7 @@ def suffix_form(path: str | Path) -> str:
     Raises:
         ConfigError: the name matches no form that is written.
     """
-    suffix = Path(path).suffix.lower()
-    form = SUFFIXES.get(suffix, "") if suffix else "beir"
+    form = ({"": "beir"} | SUFFIXES).get(Path(path).suffix.lower())
     if form not in WRITTEN:
         raise ConfigError(
             f"{str(path)!r} is not the name of a form to write; expected .yaml, .jsonl or a folder"
@@ -209,8 +207,8 @@ def content_of(dataset: Dataset) -> Content:
 
 def text_of(content: Content, form: str) -> str:
     """Return the file that holds a content, in the form "yaml" or "jsonl"."""
-    cases = [case_line(entry) for entry in content.entries]
-    documents = [document_line(document) for document in content.documents.values()]
+    cases = list(map(case_line, content.entries))
+    documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
     head = {"split": content.split, "corpus": content.corpus or None, **content.others}
@@ -224,7 +222,7 @@ def text_of(content: Content, form: str) -> str:
         parts = {
             "name": content.name,
             **head,
-            "cases": [yaml_case(case) for case in cases],
+            "cases": list(map(yaml_case, cases)),
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
@@ -252,19 +250,13 @@ def _read_file(path: Path) -> Content:
         return content
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
-        return content
-    if isinstance(record.value, list):
-        content.add_cases(record.items())
-        return content
-    if not content.take_head(record):
-        return content
-    cases = "test_cases" if "test_cases" in record.value else "cases"
-    if cases not in record.value:
-        content.problems.append(record.problem((cases,), "missing", "a list of cases"))
-    content.add_cases(record.items(cases))
-    content.add_documents(record.items("documents"))
-    content.add_samples(record.items("safety_inputs"), "input")
-    content.add_samples(record.items("safety_outputs"), "output")
+    elif isinstance(record.value, list):
+        content.add(record.items())
+    elif content.take_head(record):
+        cases = "test_cases" if "test_cases" in record.value else "cases"
+        if cases not in record.value:
+            content.problems.append(record.problem((cases,), "missing", "a list of cases"))
+        content.add(*map(record.items, (cases, "documents", "safety_inputs", "safety_outputs")))
     return content
 
 
@@ -279,26 +271,24 @@ def _read_lines(path: Path) -> Content:
         if kind:
             lines[kind].append(record)
             continue
-        names = list(map(str, record.value))
-        expected = suggestion(
-            "".join(names[:1]),
-            _KINDS,
-            "query_id (a case), doc_id (a document), sample_id or testset",
-        )
+        names = list(record.value)
+        expected = "query_id (a case), doc_id (a document), sample_id or testset"
         content.problems.append(
-            record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected)
+            record.problem(
+                (),
+                f"a line with {', '.join(names[:5]) or 'no field'}",
+                suggestion("".join(names[:1]), _KINDS, expected),
+            )
         )
     if not any(lines.values()) and not content.problems:
         content.problems.append(
             Problem(0, "", "the file is empty", "one object with a query_id per line", path.name)
         )
-    for record in lines["heads"][1:]:
-        expected = f"one such line: line {lines['heads'][0].line} is one"
+    heads = lines.pop("heads")
+    for record in heads[1:]:
+        expected = f"one such line: line {heads[0].line} is one"
         content.problems.append(record.problem(("testset",), "there twice", expected))
-    for record in lines["heads"][:1]:
+    for record in heads[:1]:
         content.take_head(record)
-    content.add_cases(lines["cases"])
-    content.add_documents(lines["documents"])
-    content.add_samples(lines["inputs"], "input")
-    content.add_samples(lines["outputs"], "output")
+    content.add(**lines)
     return content
