@@ -1,11 +1,11 @@
 """A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl,
 questions.jsonl.
 
-The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
-does not judge, takes the second of two documents with one id without a warning, holds `None` where
-a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
-first, with the line of each error; what the loader drops is kept from there, and where it would
-stop it reads a copy.
+The package `beir` reads the documents (`GenericDataLoader`). It drops metadata, takes the second of
+two documents with one id without a warning, holds `None` where a text is missing, and stops at a
+blank line or a byte order mark. So the file is checked first, with the line of each error; what the
+loader drops is kept from there, and where it would stop it reads a copy. Its reader of judgements
+drops the queries that a split does not judge, and names no line.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def load_beir_folder(
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
-    qrels = read_qrels(folder, split, corpus)
+    qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
     unjudged = list(kept)
@@ -113,37 +113,19 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
     dropped = unique_records(path, lambda record: document(record).metadata, "document")
-    with _readable(path) as file, _quiet():
-        fields = _loader(corpus_file=file).load_corpus()
+    with _readable(path) as file, warnings.catch_warnings(action="ignore"):
+        from beir.datasets import data_loader
+
+        data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
+        fields = data_loader.GenericDataLoader(corpus_file=file).load_corpus()
     return {
         doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
         for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
     }
 
 
-def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the judgements of a split; the loader, which has the documents already, reads the
-    queries with them.
-    """
-    path = folder / "qrels" / f"{split}.tsv"
-    check_qrels(path)
-    with _readable(folder / "queries.jsonl") as queries, _readable(path) as table, _quiet():
-        loader = _loader(
-            query_file=queries, qrels_file=table, corpus_file=str(folder / "corpus.jsonl")
-        )
-        loader.corpus = corpus
-        try:
-            loader.load_custom()
-        except LookupError:  # of a judged query that is not there; all three files are read by then
-            pass
-        except (ValueError, csv.Error) as exc:
-            raise DataError(f"{path} could not be read by the package beir: {exc}") from exc
-    qrels: Qrels = loader.qrels
-    return qrels
-
-
-def check_qrels(path: Path) -> None:
-    """Check a tab-separated file whose first line is `query-id corpus-id score`.
+def read_qrels(path: Path) -> Qrels:
+    """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`.
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
     error.
@@ -171,6 +153,7 @@ def check_qrels(path: Path) -> None:
                     "corpus-id, score"
                 )
             add_judgement(qrels, row[0], row[1], grade(row[2]))
+    return qrels
 
 
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
@@ -188,49 +171,22 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     return items
 
 
-def _loader(**files: str) -> Any:
-    """Return BEIR's loader of these files, without its progress bar."""
-    from beir.datasets import data_loader
-
-    data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
-    return data_loader.GenericDataLoader(**files)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide that the loader's progress bar is experimental, and that it leaves files to the garbage
-    collector.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 @contextmanager
 def _readable(path: Path) -> Iterator[str]:
-    """Give the path of a checked file, or of a copy without what the loader does not read.
-
-    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd
-    quotation mark.
+    """Give the path of a checked file, or of a copy without what the loader does not read: a byte
+    order mark, a blank line, a carriage return within a line.
     """
-    is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
         is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line)
-            for line in file
+            line.strip() and b"\r" not in line.rstrip() for line in file
         )
-    if is_plain and path.suffix in (".tsv", ".jsonl"):
+    if is_plain and path.suffix == ".jsonl":
         yield str(path)
         return
     with TemporaryDirectory(prefix="ragbench-beir-") as folder:
-        copy = Path(folder, "copy.tsv" if is_table else "copy.jsonl")
+        copy = Path(folder, "copy.jsonl")
         with copy.open("w", encoding="utf-8", newline="\n") as out:
-            if is_table:
-                csv.writer(out, delimiter="\t", lineterminator="\n").writerows(
-                    row for _, row in _rows(path)
-                )
-            else:
-                out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
+            out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
         yield str(copy)
 
 

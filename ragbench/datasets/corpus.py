@@ -70,40 +70,37 @@ def load_corpus(path: str | Path) -> Dataset:
 def _texts(folder: Path) -> dict[str, Document]:
     corpus: dict[str, Document] = {}
     unread: Counter[str] = Counter()
-    empty, lacking = 0, False
+    hint = ""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
+        inside, suffix = path.relative_to(folder), path.suffix.lower()
         if not path.is_file() or any(part.startswith(".") for part in inside.parts):
             continue
-        suffix = path.suffix.lower()
-        read, expected = _READERS.get(suffix, (None, ""))
-        if read is None:
+        if suffix not in _READERS:
             unread[suffix or "without an ending"] += 1
             continue
+        read, expected = _READERS[suffix]
         try:
             text = read(path.read_bytes())
         except MissingExtraError:
-            unread[suffix], lacking = unread[suffix] + 1, True
+            unread[suffix] += 1
+            hint = f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
         except (OSError, ValueError) as exc:
             raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
         else:
             if text.strip():
                 corpus[inside.as_posix()] = Document(inside.as_posix(), text)
-            empty += not text.strip() and suffix == ".pdf"
-    counts = [f"{count} {suffix}" for suffix, count in unread.most_common()]
-    counts += [f"{empty} .pdf without text, such as scans" if empty else ""]
-    reason = ", ".join(filter(None, counts))
-    reason += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'" if lacking else ""
+            elif suffix == ".pdf":
+                unread[".pdf without text, such as scans"] += 1
+    reason = ", ".join(f"{count} {kind}" for kind, count in unread.most_common()) + hint
     if not corpus:
         raise DataError(
             f"{folder} holds neither corpus.jsonl nor a file with text that ends "
             f"in {', '.join(SUFFIXES)}" + (f"; not read: {reason}" if reason else "")
         )
     if reason:
-        files = unread.total() + empty
         warnings.warn(
-            f"{folder}: {files} of {files + len(corpus)} files were not read, and nothing in "
-            f"them is found: {reason}",
+            f"{folder}: {unread.total()} of {unread.total() + len(corpus)} files were not read, and "
+            f"nothing in them is found: {reason}",
             DataWarning,
             stacklevel=3,
         )

@@ -70,15 +70,6 @@ def test_of_a_long_document_the_part_with_the_evidence_is_taken() -> None:
     assert (whole.start, whole.end, whole.chunk_id) == (0, len(text), f"long#0-{len(text)}")
 
 
-def test_windows_cover_a_document_to_its_end() -> None:
-    text = " ".join(f"word{i}" for i in range(97))
-    windows = references._windows(Dataset("x", "t", {"d": Document("d", text)}, (), {}), ["d"], 10)[
-        0
-    ]
-    covered = {position for window in windows for position in range(window.start, window.end)}
-    assert {position for position, sign in enumerate(text) if sign != " "} <= covered
-
-
 def test_who_gets_an_answer() -> None:
     data = make(
         Case("none", "Open?"),
