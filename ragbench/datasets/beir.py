@@ -68,7 +68,7 @@ def load_beir_folder(
     cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
-    labels: list[tuple[Path, gold.GoldByQuery]] = []
+    labels = []
     unjudged = list(kept)
     for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
         if path.is_file():
@@ -160,7 +160,7 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
     is an empty file.
     """
-    items: dict[str, T] = {}
+    items = {}
     for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
         if key in items:
             first = next(line for line, earlier in parsed(path, identifier) if earlier == key)

@@ -68,7 +68,7 @@ def load_corpus(path: str | Path) -> Dataset:
 
 
 def _texts(folder: Path) -> dict[str, Document]:
-    corpus: dict[str, Document] = {}
+    corpus = {}
     unread: Counter[str] = Counter()
     hint = ""
     for path in sorted(folder.rglob("*")):

@@ -60,7 +60,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
     lines = list(_without_margins([text.replace(_BROKEN, "-\n").splitlines() for text in texts]))
     words = Counter(_WORD.findall(_DIVIDED.sub(" ", "\n".join(lines)).casefold()))
     usual = sorted(map(len, lines))[len(lines) * 9 // 10] if lines else 0
-    parts: list[str] = []
+    parts = []
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""
         after = lines[number + 2] if number + 2 < len(lines) else ""

@@ -100,7 +100,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
     stays.
     """
-    lost: list[str] = []
+    lost = []
 
     def labelled(case: Case) -> Case:
         if case.query_id not in gold:

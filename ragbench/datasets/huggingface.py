@@ -82,7 +82,7 @@ def _unique(
     what: str,
 ) -> Iterator[T]:
     """Yield the records of a configuration, whose ids differ."""
-    seen: set[str] = set()
+    seen = set()
     for where, record in _rows(repo, config, _only(repo, config, usual, split)):
         with located(where):
             named = dict(record)

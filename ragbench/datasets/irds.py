@@ -37,7 +37,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     full_id = _resolve(registry, dataset_id, split)
     source, name = registry[full_id], f"irds:{full_id}"
 
-    seen: set[str] = set()
+    seen = set()
     repeated: dict[str, None] = {}
 
     def documents() -> Iterator[Document]:

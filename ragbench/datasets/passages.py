@@ -116,7 +116,7 @@ class Texts:
         if doc_id not in self._folded:
             full = self._corpus[doc_id].full_text
             parts: list[str] = []
-            offsets: list[int] = []
+            offsets = []
             for match in re.finditer(r"\S+", full):
                 if parts:
                     offsets.append(match.start() - 1)

@@ -67,10 +67,10 @@ def load_pydoc(split: str = "test") -> Dataset:
         )
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
     corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
-    cases: list[Case] = []
-    qrels: Qrels = {}
-    missing: list[str] = []
-    bare: list[str] = []
+    cases = []
+    qrels = {}
+    missing = []
+    bare = []
     lines = Path(__file__).with_name("pydoc_cases.jsonl").read_text(encoding="utf-8").splitlines()
     for record in map(json.loads, lines):
         query_id, quotes = record["query_id"], record["evidence"]
@@ -148,7 +148,7 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
     """Return the grades of the file, and those that follow from where this edition repeats the
     quotes.
     """
-    grades: dict[str, int] = dict(record["relevant"])
+    grades = dict(record["relevant"])
     for item, spans in zip(record["evidence"], found, strict=True):
         grade = record["relevant"][item["doc_id"]]
         grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}

@@ -46,7 +46,7 @@ def document(record: Mapping[str, Any]) -> Document:
 
 def document_line(document: Document) -> dict[str, Any]:
     """Return the line of a corpus from which `document` makes this document."""
-    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
+    line = {"_id": document.doc_id, "title": document.title, "text": document.text}
     return {**line, "metadata": dict(document.metadata)} if document.metadata else line
 
 

@@ -35,7 +35,7 @@ def context_chunks(
     if k < 1:
         raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
     position = chunk_places(chunks)
-    best: dict[str, list[Chunk]] = {}
+    best = {}
     for case in dataset.cases:
         scores = run.get(case.query_id, {})
         try:
@@ -68,8 +68,8 @@ def cut_to_budget(
         )
     used = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
     tokens = dict(zip(used, count_tokens(list(used.values())), strict=True))
-    kept: dict[str, list[Chunk]] = {}
-    cut: dict[str, tuple[str, ...]] = {}
+    kept = {}
+    cut = {}
     for query_id, ranked in contexts.items():
         total, fitting = 0, 0
         for chunk in ranked:

@@ -120,7 +120,7 @@ def duplicates(
     texts = [*known, *questions]
     vectors = np.round(embedder.encode(texts), 6) if questions else np.zeros((0, 1))
     kept = list(range(len(known)))
-    twins: list[str | None] = []
+    twins = []
     for i in range(len(known), len(texts)):
         near = np.round(vectors[kept] @ vectors[i], 6)
         is_twin = near.max(initial=0.0) >= MAX_SIMILARITY
@@ -400,7 +400,7 @@ def as_dataset(
     Raises:
         DataError: no draft is accepted.
     """
-    cases: dict[str, Case] = {}
+    cases = {}
     for draft in drafts:
         if draft.state != "accepted" or draft.evidence is None:
             continue

@@ -80,7 +80,7 @@ def reference_sources(
     cases = [case for case in dataset.cases if case.query_id in {*query_ids}]
     corpus, model = dataset.corpus, load_embedder("wordllama")
     position = {doc_id: i for i, doc_id in enumerate(corpus)}
-    sources: dict[str, list[Chunk]] = {}
+    sources = {}
     for case, question in zip(cases, model.encode([case.text for case in cases]), strict=True):
         grades = _relevant(dataset, case)
         near = _nearness(model, question, [corpus[doc_id].full_text for doc_id in grades])
@@ -157,7 +157,7 @@ def write_references(
     path = Path(folder) / "answers.jsonl"
     size = max(32, 4 * concurrency)
     query_ids = list(sources)
-    answers: list[Answer] = []
+    answers = []
     for first in range(0, len(query_ids), size):
         part = {query_id: sources[query_id] for query_id in query_ids[first : first + size]}
         new = generate_references(dataset, part, llm, concurrency=concurrency)

@@ -56,8 +56,8 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
     Raises:
         DataError: the file is not what it should be, or cannot be written.
     """
-    result: list[str] = []
-    seen: set[str] = set()
+    result = []
+    seen = set()
     has_changed = False
     if path.exists():
         for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):

@@ -41,7 +41,7 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
     flaws: Flaws = defaultdict(list)
     headings: dict[str, list[Heading]] = {}
     cases = []
-    qrels: Qrels = {}
+    qrels = {}
     for entry in map(DocumentIds(corpus).in_entry, content.entries):
         qrels[entry.case.query_id] = entry.relevant
         absent = [doc_id for doc_id in entry.relevant if corpus and doc_id not in corpus]
@@ -74,7 +74,7 @@ class DocumentIds:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        names: defaultdict[str, list[str]] = defaultdict(list)
+        names = defaultdict(list)
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
             for name in {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}:

@@ -85,7 +85,7 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     each line by name.
     """
     content = Content()
-    names: dict[str, set[str]] = {}
+    names = {}
     for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(

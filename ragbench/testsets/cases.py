@@ -433,7 +433,7 @@ def plain(record: Case | Document | SafetySample) -> dict[str, Any]:
 
 
 @cache
-def _adapter(kind: type[Case | Document | SafetySample]) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -443,7 +443,7 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 
 
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
-    keys: Keys = tuple(part for part in error["loc"] if part != "[key]")
+    keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
         inner = (*fields_of(Evidence), *fields_of(ExpectedChunk))
         return _unknown(record, keys, inner if len(keys) > 1 else fields_of(model))

@@ -325,7 +325,7 @@ def intervene(
         ConfigError: a function of the user fails, or gives something else.
     """
     function = load_intervention(name)
-    changed: dict[str, Changed] = {}
+    changed = {}
     for case in dataset.cases:
         if case.query_id in contexts:
             rng = random.Random(f"{seed} {name} {case.query_id}")
@@ -414,7 +414,7 @@ def change_documents(
 
 def _edits(dataset: Dataset, case: Case, chunks: Sequence[Chunk], contexts: Contexts) -> _Edits:
     """Return what is to be written in place of which characters: (doc_id, start, end) -> text."""
-    edits: _Edits = {}
+    edits = {}
     if case.expected_outcome == "no_results":
         for chunk in (*contexts.gold, *contexts.used, *contexts.further):
             if contexts.holds_gold(chunk, case):

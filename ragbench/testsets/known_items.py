@@ -141,7 +141,7 @@ def _items(document: Document) -> Iterator[_Item]:
         prose = prose[: heading.start] + "\n" * (end - heading.start) + prose[end:]
     prose = re.sub(r"(?m)^[ \t]+$", lambda blank: "\n" * len(blank.group()), prose)
     starts = [heading.start for heading in headings]
-    first_of: set[int] = set()
+    first_of = set()
     for match in _PARAGRAPH.finditer(prose):
         paragraph, begin = match["text"].rstrip(), match.start("text")
         if _CODE.match(match["indent"]) or not _is_prose(paragraph):

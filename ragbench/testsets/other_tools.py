@@ -158,8 +158,8 @@ def read_records(
     content, documents = Content(), corpus or {}
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
-    lost: list[str] = []
-    doubtful: list[str] = []
+    lost = []
+    doubtful = []
     for number, row in numbered:
 
         def line_of(_: Keys, line: int = number) -> int:
@@ -236,8 +236,8 @@ def _cell(text: str) -> Any:
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:
     """Return the keywords and the reference answer that promptfoo's assertions hold."""
-    keywords: list[str] = []
-    answers: list[str] = []
+    keywords = []
+    answers = []
     for rule in asserts if isinstance(asserts, list) else ():
         kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
         values = [

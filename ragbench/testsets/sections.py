@@ -95,7 +95,7 @@ def headings_of(document: Document) -> list[Heading]:
     """
     lines = lines_of(without_front_matter(document))
     headings = {}
-    marked: set[int] = set()
+    marked = set()
     for first, last, level in find_headings(lines):
         title = lines[max(first, last - 1)].text
         headings[first] = Heading(lines[first].start, level, title.strip("# \t"))
