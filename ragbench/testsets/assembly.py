@@ -15,7 +15,7 @@ from ragbench.datasets.records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem
 from ragbench.testsets.sections import Heading, locate
-from ragbench.types import Case, Dataset, Document, Qrels, Span
+from ragbench.types import Case, Dataset, Document, Span
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:

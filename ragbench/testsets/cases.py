@@ -38,6 +38,7 @@ HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()
 Kind = Literal["input", "output"]
 M = TypeVar("M", bound=BaseModel)
 
+_ADAPTERS = {kind: TypeAdapter[Any](kind) for kind in (Case, Document, SafetySample)}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
     (*HARMLESS, "false", "0"), False
@@ -306,7 +307,7 @@ class Content:
             for line, _ in self.unique(SampleLine, records, "sample_id"):
                 stem = derived_id(line.text, kind)
                 copies[stem] += 1
-                sample_id = line.sample_id or numbered(stem, copies[stem])
+                sample_id = line.sample_id or nth_id(stem, copies[stem])
                 labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
                 samples.append(SafetySample(sample_id, *labels))
 
@@ -376,7 +377,7 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
     return Entry(Case(**labels), relevant, record, tuple(piece.quote for piece in line.evidence))
 
 
-def numbered(stem: str, count: int) -> str:
+def nth_id(stem: str, count: int) -> str:
     """Return an id, of the second and later ones with a number: `count` have it by now."""
     return f"{stem}-{count}" if count > 1 else stem
 
@@ -428,13 +429,8 @@ def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
 
 def plain(record: Case | Document | SafetySample) -> dict[str, Any]:
     """Return the fields of a record that differ from their defaults."""
-    fields: dict[str, Any] = _adapter(type(record)).dump_python(record, exclude_defaults=True)
+    fields: dict[str, Any] = _ADAPTERS[type(record)].dump_python(record, exclude_defaults=True)
     return fields
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:

@@ -15,21 +15,22 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import json_lines
-from ragbench.datasets.passages import NOWHERE, Place, Texts
-from ragbench.datasets.records import warn
+from ragbench.datasets.passages import NOWHERE, Texts
+from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, MissingExtraError, require
 from ragbench.testsets.assembly import DocumentIds
-from ragbench.testsets.cases import Content, Entry, derived_id
+from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
-from ragbench.types import Case, Document, Span
+from ragbench.types import Case, Document
 
 _EXPECTING = (
     "equals",
@@ -38,6 +39,12 @@ _EXPECTING = (
     "model-graded-factuality",
     "rouge-n",
     "context-recall",
+)
+_UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
+_WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
+_DOUBTFUL = (
+    "questions have contexts and an answer, which are read as a system's: name what is expected "
+    "reference and reference_contexts"
 )
 
 
@@ -51,22 +58,18 @@ def other_form(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in TABLES:
         return "table"
-    try:
+    with suppress(DataError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
             return next((tool_of(record) for _, record in json_lines(path)), "")
-        if suffix != ".json" and b"vars" not in read_bytes(path):
-            return ""
-        content = _content(path)
-    except DataError:
-        return ""  # ragbench's own readers name the problem
-    if isinstance(content, dict):
-        if "results" in _part(content, "results"):
-            return "promptfoo"
-        content = content.get("tests")
-    first = content[0] if isinstance(content, list) and content else None
-    if not isinstance(first, dict):
-        return ""
-    return "promptfoo" if "vars" in first else tool_of(first)
+        if suffix == ".json" or b"vars" in read_bytes(path):
+            content = _content(path)
+            if isinstance(content, dict):
+                if "results" in _part(content, "results"):
+                    return "promptfoo"
+                content = content.get("tests")
+            if isinstance(content, list) and content and isinstance(content[0], dict):
+                return "promptfoo" if "vars" in content[0] else tool_of(content[0])
+    return ""
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -128,17 +131,19 @@ def _answered(output: Mapping[str, Any], path: Path) -> Any:
         return results
     sources = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
     if len(sources) > 1:
-        names = ", ".join(sorted(sources))
         raise DataError(
-            f"{path} holds answers to {names}; write a file for each (promptfoo eval "
-            "--filter-providers)"
+            f"{path} holds answers to {', '.join(sorted(sources))}; write a file for each "
+            "(promptfoo eval --filter-providers)"
         )
     rows = []
     for result in results:
-        row = {"vars": _part(result, "vars"), "assert": _part(result, "testCase").get("assert")}
         reply = _part(result, "response").get("output")
-        row |= reply if isinstance(reply, dict) else {"response": reply}
-        row["error"] = result.get("error") if reply is None else None
+        row = {
+            "vars": _part(result, "vars"),
+            "assert": _part(result, "testCase").get("assert"),
+            **(reply if isinstance(reply, dict) else {"response": reply}),
+            "error": result.get("error") if reply is None else None,
+        }
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -158,14 +163,10 @@ def read_records(
     content, documents = Content(), corpus or {}
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
-    lost = []
-    doubtful = []
+    flaws: Flaws = defaultdict(list)
     for number, row in numbered:
-
-        def line_of(_: Keys, line: int = number) -> int:
-            return line
-
-        record, labels = Record(row, path.name, (), line_of), labels_of(row)
+        record = Record(row, path.name, (), partial(_line_of, number))
+        labels = labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
             content.problems.append(
@@ -174,18 +175,21 @@ def read_records(
             continue
         query_id = labels.query_id or derived_id(labels.question)
         seen[query_id] += 1
-        query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
-        sources = [ids.full(source) for source in labels.sources]
+        query_id = nth_id(query_id, seen[query_id])
+        sources = list(map(ids.full, labels.sources))
         places = {context: texts.find(context) for context in labels.evidence}
-        spans = [_at_source(match, sources) for match in places.values() if match != NOWHERE]
         unmatched = [context for context, match in places.items() if match == NOWHERE]
+        # of the documents that hold a context the one that is named as its source, else the first
+        spans = [
+            next((span for span in match.holders if span.doc_id in sources), match.holders[0])
+            for match in places.values()
+            if match != NOWHERE
+        ]
         matched = dict.fromkeys(span.doc_id for span in spans)
         # a name that no document has, and a document that has no name: one is the other
         unnamed = len(matched.keys() - {*sources})
         absent = [source for source in sources if documents and source not in documents][:unnamed]
-        relevant = dict.fromkeys(
-            [*(source for source in sources if source not in absent), *matched], 1
-        )
+        relevant = [source for source in (*sources, *matched) if source not in absent]
         metadata = {"reference_contexts": unmatched, "sources": absent}
         keywords, answer = _asserted(row.get("assert"))
         case = Case(
@@ -197,29 +201,17 @@ def read_records(
             category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
         )
-        content.entries.append(Entry(case, relevant, record))
-        lost += [query_id] if unmatched else []
-        doubtful += [query_id] if labels.doubtful else []
-    flaw = (
-        "are in no document of the corpus: they are metadata, not evidence"
-        if documents
-        else "become evidence only with the documents (corpus=, --docs)"
-    )
-    warn(str(path), f"reference contexts {flaw}", lost)
-    expected = "name what is expected reference and reference_contexts"
-    warn(
-        str(path),
-        f"questions have contexts and an answer, which are read as a system's: {expected}",
-        doubtful,
-    )
+        content.entries.append(Entry(case, dict.fromkeys(relevant, 1), record))
+        if unmatched:
+            flaws[_UNMATCHED if documents else _WITHOUT_DOCUMENTS].append(query_id)
+        if labels.doubtful:
+            flaws[_DOUBTFUL].append(query_id)
+    warn_all(str(path), flaws)
     return content
 
 
-def _at_source(place: Place, sources: Sequence[str]) -> Span:
-    """Return where a context is: of the documents that hold it the one that is named as its source,
-    else the first.
-    """
-    return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
+def _line_of(line: int, keys: Keys) -> int:
+    return line
 
 
 def _cell(text: str) -> Any:
@@ -236,17 +228,13 @@ def _cell(text: str) -> Any:
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:
     """Return the keywords and the reference answer that promptfoo's assertions hold."""
-    keywords = []
-    answers = []
+    keywords, answers = list[str](), list[str]()
     for rule in asserts if isinstance(asserts, list) else ():
         kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
-        values = [
-            str(part)
-            for part in (value if isinstance(value, list) else [value])
-            if part not in (None, "")
-        ]
+        parts = value if isinstance(value, list) else [value]
+        values = [str(part) for part in parts if part not in (None, "")]
         if str(kind).removeprefix("i") in ("contains", "contains-all"):
             keywords += values
         elif kind in _EXPECTING:
             answers += values[:1]
-    return keywords, (*answers, "")[0]
+    return keywords, next(iter(answers), "")
