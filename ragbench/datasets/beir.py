@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -57,11 +57,7 @@ def load_beir_folder(
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
     splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
     if split not in splits:
-        available = (
-            f"splits that are there: {', '.join(splits)}"
-            if splits
-            else f"there is no split at all; {_LAYOUT}"
-        )
+        available = f"splits that are there: {', '.join(splits) or 'no split at all'}; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
 
     corpus = read_corpus(folder / "corpus.jsonl")
@@ -98,11 +94,9 @@ def testset_record(folder: Path) -> dict[str, Any]:
     path = folder / "testset.json"
     if not path.is_file():
         return {}
-    record = read_json(path, "correct it or take it away")
+    record = read_json(path, advice := "correct it or take it away")
     if not isinstance(record, dict):
-        raise DataError(
-            f"{path} is {shown(record)}; expected an object {{...}}; correct it or take it away"
-        )
+        raise DataError(f"{path} is {shown(record)}; expected an object {{...}}; {advice}")
     return record
 
 
@@ -134,9 +128,7 @@ def read_qrels(path: Path) -> Qrels:
     rows = _rows(path)
     number, header = next(rows, (1, []))
     if [column.strip().lower() for column in header] != _HEADER:
-        hint = (
-            " (this looks like TREC's format: drop the second column)" if len(header) == 4 else ""
-        )
+        hint = " (this looks like TREC's format: drop the second column)" * (len(header) == 4)
         raise DataError(
             f"{path}, line {number}: the header is {shown(header)}{hint}; "
             "expected query-id, corpus-id, score, separated by tabs"
@@ -147,7 +139,7 @@ def read_qrels(path: Path) -> Qrels:
                 raise DataError(
                     f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs"
                 )
-            if not (row[0].strip() and row[1].strip()) or "\r" in "".join(row):
+            if not all(map(str.strip, row[:2])) or "\r" in "".join(row):
                 raise DataError(
                     f"{shown(row)} has an empty id, or a line break; expected query-id, "
                     "corpus-id, score"
@@ -160,11 +152,10 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
     is an empty file.
     """
-    items = {}
+    items, first = dict[str, T](), dict[str, int]()
     for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if key in items:
-            first = next(line for line, earlier in parsed(path, identifier) if earlier == key)
-            raise repeated(path, number, what, key, first)
+        if first.setdefault(key, number) != number:
+            raise repeated(path, number, what, key, first[key])
         items[key] = item
     if not items:
         raise empty(path, what)
@@ -192,15 +183,13 @@ def _readable(path: Path) -> Iterator[str]:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines(path):
+        row = line.split("\t")
         # Line by line: to a csv reader on the whole file one stray quote would swallow all that
         # follows.
-        if '"' not in line:
-            yield number, line.split("\t")
-            continue
-        try:
-            yield number, next(csv.reader([line], delimiter="\t", strict=True))
-        except csv.Error:
-            yield number, line.split("\t")
+        if '"' in line:
+            with suppress(csv.Error):
+                row = next(csv.reader([line], delimiter="\t", strict=True))
+        yield number, row
 
 
 def _near(folder: Path) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ragbench.datasets.jsonl import located
@@ -83,15 +84,17 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
-        if _known(registry, candidate) and _whole(registry[candidate]):
+        if _is_complete(registry, candidate):
             return candidate
-    if not _known(registry, dataset_id):
-        hint = "`ir_datasets list` prints all"
-        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint))
     below = [other for other in registry if other.startswith(f"{dataset_id}/")]
-    usable = [other for other in below if _whole(registry[other])]
-    if _whole(registry[dataset_id]):
+    usable = [other for other in below if _is_complete(registry, other)]
+    if _is_complete(registry, dataset_id):
         usable.insert(0, f"{dataset_id} (with the default split)")
+    try:
+        registry[dataset_id]
+    except KeyError as exc:
+        hint = "`ir_datasets list` prints all"
+        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint)) from exc
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
@@ -99,16 +102,12 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     )
 
 
-def _known(registry: Any, dataset_id: str) -> bool:
-    try:
-        registry[dataset_id]  # some ids are made when they are first asked for
-    except KeyError:
-        return False
-    return True
-
-
-def _whole(source: Any) -> bool:
-    return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+def _is_complete(registry: Any, dataset_id: str) -> bool:
+    """Return True for an id with documents, queries and judgements."""
+    with suppress(KeyError):
+        source = registry[dataset_id]  # some ids are made when they are first asked for
+        return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+    return False
 
 
 def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, unknown
-from ragbench.types import Case, Dataset, Document, Qrels, Span
+from ragbench.types import Case, Dataset, Document, Span
 
 _DIRECT_ANSWER = 3
 _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")

@@ -144,30 +144,22 @@ def write_references(
     *,
     concurrency: int = 8,
 ) -> list[Answer]:
-    """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
+    """Generate reference answers and put them into `folder`/answers.jsonl.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or
-    reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption the file
-    holds all but the last batch, and the replies of that batch so far are in the reply store:
-    nothing is paid for twice.
+    reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption all
+    replies so far are in the reply store: nothing is paid for twice.
 
     Raises:
-        ModelError: every request of a batch failed; earlier batches are in the file.
+        ModelError: every request failed.
     """
     path = Path(folder) / "answers.jsonl"
-    size = max(32, 4 * concurrency)
-    query_ids = list(sources)
-    answers = []
-    for first in range(0, len(query_ids), size):
-        part = {query_id: sources[query_id] for query_id in query_ids[first : first + size]}
-        new = generate_references(dataset, part, llm, concurrency=concurrency)
-        answers += new
-        merge_answers(path, dict(_reference_lines(dataset, part, new)))
-        if all(answer.error is not None for answer in new):
-            raise ModelError(
-                f"all of {len(new)} requests for reference answers failed; {first} earlier ones "
-                f"are in {path}: {new[0].error}"
-            )
+    answers = generate_references(dataset, sources, llm, concurrency=concurrency)
+    if answers and all(answer.error is not None for answer in answers):
+        raise ModelError(
+            f"all of {len(answers)} requests for reference answers failed: {answers[0].error}"
+        )
+    merge_answers(path, dict(_reference_lines(dataset, sources, answers)))
     return answers
 
 

@@ -14,7 +14,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem
-from ragbench.testsets.sections import Heading, locate
+from ragbench.testsets.sections import locate
 from ragbench.types import Case, Dataset, Document, Span
 
 
@@ -39,7 +39,6 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
 def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
     """Return the dataset; one warning for each kind of flaw, with its count and the first ids."""
     flaws: Flaws = defaultdict(list)
-    headings: dict[str, list[Heading]] = {}
     cases = []
     qrels = {}
     for entry in map(DocumentIds(corpus).in_entry, content.entries):
@@ -51,7 +50,7 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         ] += absent
         spans = [
             *quoted_spans(entry, corpus, flaws),
-            *_of_sections(entry.case, corpus, headings, flaws),
+            *_of_sections(entry.case, corpus, flaws),
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     for field, lines in content.unknown.items():
@@ -136,7 +135,6 @@ def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: Flaws) -> 
 def _of_sections(
     case: Case,
     corpus: Mapping[str, Document],
-    headings: dict[str, list[Heading]],
     flaws: Flaws,
 ) -> list[Span]:
     spans = []
@@ -144,7 +142,7 @@ def _of_sections(
         what = f"{doc_id} > {section}"
         if doc_id not in corpus:
             flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
-        elif match := locate(corpus[doc_id], section, headings):
+        elif match := locate(corpus[doc_id], section):
             spans.append(match.span)
             if match.alike > 1:
                 flaw = "sections are more than once in their document; the first is taken"

@@ -90,7 +90,7 @@ def _change_entry(path: str | Path, query_id: str, change: Callable[[Entry], lis
     def changed(before: list[Entry]) -> list[Entry]:
         ids = [entry.case.query_id for entry in before]
         if query_id not in ids:
-            near = nearest(query_id, ids)
+            near = nearest(query_id, tuple(ids))
             hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
             raise DataError(f"{path} has no case {shown(query_id)}{hint}")
         number = ids.index(query_id)

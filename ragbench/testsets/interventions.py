@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
+from operator import itemgetter
 
 import regex
 
@@ -97,8 +98,8 @@ def no_gold(case: Case, contexts: Contexts, rng: random.Random) -> Changed | Non
 
 def distractors(case: Case, contexts: Contexts, rng: random.Random, n: int = 4) -> Changed | None:
     """Add `n` chunks without evidence from further down the ranking, at random positions."""
-    used, further = list(contexts.used), contexts.without_gold(case)
-    more = [chunk for chunk in further if chunk not in used][:n]
+    used = list(contexts.used)
+    more = [chunk for chunk in contexts.without_gold(case) if chunk not in used][:n]
     for chunk in more:
         used.insert(rng.randint(0, len(used)), chunk)
     return (case, used) if more else None
@@ -108,9 +109,8 @@ def gold_at(case: Case, contexts: Contexts, rng: random.Random, n: int = 5) -> C
     """Put the first chunk with evidence at position `n`, after chunks without any."""
     gold = [chunk for chunk in contexts.used if contexts.holds_gold(chunk, case)]
     others = contexts.without_gold(case)[: max(n, len(contexts.used)) - 1]
-    if not gold or len(others) < n - 1:
-        return None
-    return case, [*others[: n - 1], gold[0], *others[n - 1 :]]
+    others[n - 1 : n - 1] = gold[:1]
+    return (case, others) if gold and len(others) >= n else None
 
 
 def swap_number(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -164,12 +164,10 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
 
 def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -> Changed | None:
     """Swap neighbouring letters inside words of the question, at a rate of `n` per letter."""
-    signs = list(case.text)
-    for i in range(1, len(signs) - 2):
-        inside = all(sign.isalpha() for sign in signs[i - 1 : i + 2])
-        if inside and signs[i] != signs[i + 1] and rng.random() < n:
-            signs[i], signs[i + 1] = signs[i + 1], signs[i]
-    text = "".join(signs)
+    text = case.text
+    for i in range(1, len(text) - 2):
+        if text[i - 1 : i + 2].isalpha() and text[i] != text[i + 1] and rng.random() < n:
+            text = f"{text[:i]}{text[i + 1]}{text[i]}{text[i + 2 :]}"
     return None if text == case.text else (replace(case, text=text), ())
 
 
@@ -251,17 +249,15 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
     Raises:
         DataError: all are the same text.
     """
+    if len({text.strip() for text in texts}) == 1:
+        raise DataError(
+            "all answers are the same text, so none can serve as a wrong one; take other questions"
+        )
     others = []
     for i, text in enumerate(texts):
         far = (i + len(texts) // 2) % len(texts)
         rotated = (*texts[far:], *texts[:far])
-        other = next((other for other in rotated if other.strip() != text.strip()), None)
-        if other is None:
-            raise DataError(
-                "all answers are the same text, so none can serve as a wrong one; take other "
-                "questions"
-            )
-        others.append(other)
+        others.append(next(other for other in rotated if other.strip() != text.strip()))
     return others
 
 
@@ -326,16 +322,16 @@ def intervene(
     """
     function = load_intervention(name)
     changed = {}
-    for case in dataset.cases:
-        if case.query_id in contexts:
-            rng = random.Random(f"{seed} {name} {case.query_id}")
+    for query_id, case in ((case.query_id, case) for case in dataset.cases):
+        if query_id in contexts:
+            rng = random.Random(f"{seed} {name} {query_id}")
             try:
-                if result := function(case, contexts[case.query_id], rng):
-                    _, _ = changed[case.query_id] = result
+                if result := function(case, contexts[query_id], rng):
+                    _, _ = changed[query_id] = result
             except Exception as exc:  # a user's function may fail in any way
                 raise ConfigError(
-                    f"intervention {name!r} failed for {case.query_id!r} ({exc}); expected a "
-                    "case and its chunks, or None"
+                    f"intervention {name!r} failed for {query_id!r} ({exc}); expected a case and "
+                    "its chunks, or None"
                 ) from exc
     return changed
 
@@ -380,30 +376,27 @@ def change_documents(
     name = INDEXED + name.removeprefix(INDEXED)
     edits: _Edits = {}
     more: dict[str, Document] = {}
-    cut: set[tuple[str, int]] = set()
+    rewritten: set[tuple[str, int]] = set()
     cases = []
     for query_id, (case, chunks) in intervene(name, dataset, contexts, seed=seed).items():
         changes = _edits(dataset, case, chunks, contexts[query_id])
-        if any(changes.values()):  # what is cut out may be cut out twice
-            characters = [
-                (doc_id, i)
-                for doc_id, start, end in changes
-                for i in range(start, max(end, start + 1))
-            ]
-            if len({*characters} - cut) < len(characters):
-                continue
-            cut.update(characters)
-        if changes:
-            edits |= changes
-            cases.append(replace(case, evidence=()))
-            stale = [chunk for chunk in chunks if chunk.chunk_id.endswith(_STALE)]
-            more |= {chunk.chunk_id: Document(chunk.chunk_id, chunk.text) for chunk in stale}
+        characters = [
+            (doc_id, i) for doc_id, start, end in changes for i in range(start, max(end, start + 1))
+        ]
+        is_text = any(changes.values())  # what is cut out may be cut out twice
+        if not changes or (is_text and len({*characters} - rewritten) < len(characters)):
+            continue
+        rewritten.update(characters if is_text else ())
+        edits |= changes
+        cases.append(replace(case, evidence=()))
+        stale = [chunk for chunk in chunks if chunk.chunk_id.endswith(_STALE)]
+        more |= {chunk.chunk_id: Document(chunk.chunk_id, chunk.text) for chunk in stale}
     corpus = {**dataset.corpus, **more}
-    for doc_id, places in grouped(sorted(edits), lambda place: place[0]).items():
+    for doc_id, places in grouped(sorted(edits), itemgetter(0)).items():
         text, parts, at = corpus[doc_id].full_text, [], 0
-        for each in places:
-            parts += [text[at : each[1]], edits[each]]
-            at = max(at, each[2])
+        for _, start, end in places:
+            parts += [text[at:start], edits[doc_id, start, end]]
+            at = max(at, end)
         corpus[doc_id] = replace(corpus[doc_id], title="", text="".join([*parts, text[at:]]))
         if not corpus[doc_id].text.strip():
             del corpus[doc_id]

@@ -121,37 +121,36 @@ def validate_testset(
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     path = expanded(name)
-    if not str(name) or not os.path.exists(path):  # False, not an error, for what cannot be a path
-        if corpus and is_collection(name):
-            raise _corpus_error(name)
-        return load_collection(name, split)
-    from ragbench.testsets.forms import is_testset
+    # False, not an error, for what cannot be a path
+    exists = bool(str(name)) and os.path.exists(path)
+    if exists:
+        from ragbench.testsets.forms import is_testset
 
-    if is_testset(path):
-        from ragbench.datasets.corpus import load_corpus
+        if is_testset(path):
+            from ragbench.datasets.corpus import load_corpus
 
-        dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
-        if split not in ("test", dataset.split):
+            dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
+            if split not in ("test", dataset.split):
+                raise DataError(
+                    f"{path} has no split {split!r}; a test set of this form has one, "
+                    f"{dataset.split!r}"
+                )
+            return dataset
+        if not path.is_dir():
             raise DataError(
-                f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
+                f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive "
+                "first), or a test set that ends in .yaml, .json or .jsonl"
             )
-        return dataset
-    if not path.is_dir():
-        raise DataError(
-            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive "
-            "first), or a test set that ends in .yaml, .json or .jsonl"
+    if corpus and (exists or is_collection(name)):
+        raise ConfigError(
+            f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it "
+            "out"
         )
-    if corpus:
-        raise _corpus_error(name)
+    if not exists:
+        return load_collection(name, split)
     from ragbench.testsets.beir_form import load_labelled_folder
 
     return load_labelled_folder(path, split)
-
-
-def _corpus_error(name: str | Path) -> ConfigError:
-    return ConfigError(
-        f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out"
-    )
 
 
 def _absolute(name: str | Path) -> str:
