@@ -55,14 +55,14 @@ def load_beir_folder(
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
-    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    splits = qrels_files(folder)
     if split not in splits:
         available = f"splits that are there: {', '.join(splits) or 'no split at all'}; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
-    qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
+    qrels = read_qrels(splits[split])
 
     labels = []
     unjudged = list(kept)
@@ -77,7 +77,7 @@ def load_beir_folder(
             )
             unjudged += [q for q in lines_of if lines_of[q][1].outcome == "no_results"]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
-        elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
+        elsewhere = {row[0] for file in splits.values() for _, row in _rows(file)}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
@@ -118,8 +118,15 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
     }
 
 
+def qrels_files(folder: Path) -> dict[str, Path]:
+    """Return split -> its file of judgements: a .tsv, or .jsonl as sets of MTEB have it."""
+    files = sorted((folder / "qrels").glob("*"))
+    return {path.stem: path for path in files if path.suffix in (".tsv", ".jsonl")}
+
+
 def read_qrels(path: Path) -> Qrels:
-    """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`.
+    """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`,
+    or of lines of JSON with these fields.
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
     error.
@@ -139,7 +146,7 @@ def read_qrels(path: Path) -> Qrels:
                 raise DataError(
                     f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs"
                 )
-            if not all(map(str.strip, row[:2])) or "\r" in "".join(row):
+            if not all(map(str.strip, row[:2])) or "\r" in "".join(row[:2]):
                 raise DataError(
                     f"{shown(row)} has an empty id, or a line break; expected query-id, "
                     "corpus-id, score"
@@ -181,7 +188,14 @@ def _readable(path: Path) -> Iterator[str]:
         yield str(copy)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    if path.suffix == ".jsonl":
+        yield 0, _HEADER
+        for number, record in parsed(path, lambda record: record):
+            with located(f"{path}, line {number}"):
+                ids = [identifier(record, field) for field in _HEADER[:2]]
+            yield number, [*ids, record.get("score")]
+        return
     for number, line in lines(path):
         row = line.split("\t")
         # Line by line: to a csv reader on the whole file one stray quote would swallow all that

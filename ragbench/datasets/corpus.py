@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets import load_collection
 from ragbench.datasets.beir import read_corpus, unique_records
@@ -15,7 +17,7 @@ from ragbench.datasets.html import text_of_html
 from ragbench.datasets.records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded
-from ragbench.types import Dataset, Document
+from ragbench.types import Dataset, Document, as_documents
 
 
 def _plain_text(content: bytes) -> str:
@@ -44,7 +46,7 @@ SUFFIXES = tuple(_READERS)
 
 def load_corpus(path: str | Path) -> Dataset:
     """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
-    texts, a dataset's name.
+    texts, a .parquet file (doc_id, text or contents), a dataset's name.
 
     Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels
     are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
@@ -60,11 +62,25 @@ def load_corpus(path: str | Path) -> Dataset:
         return load_collection(path)  # or its error, which knows the names
     if source.is_dir() and not (source / "corpus.jsonl").is_file():
         return Dataset(source.resolve().name, "test", _texts(source), (), {})
+    if source.suffix == ".parquet":
+        return Dataset(source.stem, "test", as_documents(parquet_rows(source)), (), {})
     file = source / "corpus.jsonl" if source.is_dir() else source
     documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
     cases = unique_records(queries, case, "query") if queries.is_file() else {}
     return Dataset(file.resolve().parent.name, "test", documents, tuple(cases.values()), {})
+
+
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a .parquet file as plain data; empty cells are left out."""
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{path} could not be read as a table: {exc}") from exc
+    rows: list[dict[str, Any]] = json.loads(json.dumps(table, default=str))
+    return [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
 
 
 def _texts(folder: Path) -> dict[str, Document]:

@@ -102,6 +102,16 @@ def beir_folder(name: str) -> Path:
     return folder / part
 
 
+def unpacked(archive: Path) -> Path:
+    """Return the folder of the set in a zip file, which is unpacked into the cache once."""
+    with archive.open("rb") as file:
+        key = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        return store.kept("beir", key, lambda new: _unpack(archive, new, str(archive)), Path)
+    except _FailedTryError as exc:
+        raise DataError(f"{archive}: {exc}; save it again") from exc
+
+
 def _install(url: str, folder: Path, md5: str | None) -> None:
     """Download, check and unpack an archive; `folder` appears whole or not at all."""
     import httpx

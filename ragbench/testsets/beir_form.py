@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.datasets.beir import load_beir_folder, unique_records
+from ragbench.datasets.beir import load_beir_folder, qrels_files, unique_records
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
@@ -101,7 +101,7 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
 
 def _split(folder: Path) -> str:
     """Return the split that a folder is read with: test, or the only one that is there."""
-    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    splits = list(qrels_files(folder))
     if len(splits) > 1 and "test" not in splits:
         raise DataError(
             f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 QUESTIONS = ("user_input", "input", "question", "query", "prompt", "q")
-IDS = ("query_id", "_id", "id", "question_id", "case_id", "example_id")
+IDS = ("query_id", "_id", "id", "qid", "question_id", "case_id", "example_id")
 REFERENCES = (
     "reference",
     "expected_output",
@@ -20,6 +21,7 @@ REFERENCES = (
     "expected_answer",
     "ground_truth",
     "ground_truths",
+    "generation_gt",
     "ideal",
 )
 REPLIES = ("predicted_answer", "actual_output", "generated_answer", "response", "generation")
@@ -36,9 +38,25 @@ SOURCES = (
     "file",
     "url",
     "reference_context_ids",
+    "retrieval_gt",
 )
+ALIASES = {
+    "input_question": "question",
+    "input_query": "query",
+    "input_input": "input",
+    "output_answer": "answer",
+    "output_output": "output",
+    "reference_output_answer": "reference",
+    "attributes.input.value": "input",
+    "attributes.output.value": "output",
+    "attributes.retrieval.documents": "retrieved_contexts",
+}
+"""Columns of LangSmith and Phoenix -> the field that each is."""
 
-TABLES = (".csv", ".tsv", ".xlsx")
+LISTS = ("tests", "examples", "predictions")
+"""Fields of JSON and YAML files with their records: of promptfoo and LlamaIndex."""
+
+TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 """How the names of tables end."""
 
 _DEEPEVAL = (
@@ -54,6 +72,7 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"question", "ground_truths"},
     ),
     "deepeval": _DEEPEVAL,
+    "langsmith": ({"inputs", "outputs"},),
 }
 """Tool -> sets of fields, of which its records have one."""
 
@@ -136,18 +155,20 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the fields that are not empty under their folded names, with promptfoo's `vars` among
-    them, of which the first text is the question where none has the name of one; and whether the
-    record is DeepEval's.
+    """Return the fields that are not empty under their folded names, with promptfoo's `vars` and
+    LangSmith's `inputs` and `outputs` among them, of which the first text is the question where none
+    has the name of one; and whether the record is DeepEval's.
     """
     flat = dict(record)
-    variables = flat.pop("vars", None)
-    if isinstance(variables, Mapping):
-        texts = [value for value in variables.values() if isinstance(value, str)]
-        if texts and variables.keys().isdisjoint(QUESTIONS):
-            flat[QUESTIONS[0]] = texts[0]
-        flat = {**variables, **flat}
-    flat = {str(name).strip().casefold().replace(" ", "_"): value for name, value in flat.items()}
+    for part in ("vars", "inputs", "outputs"):
+        if isinstance(variables := flat.get(part), Mapping):
+            texts = [value for value in variables.values() if isinstance(value, str)]
+            if texts and part != "outputs" and variables.keys().isdisjoint(QUESTIONS):
+                flat[QUESTIONS[0]] = texts[0]
+            flat = {**variables, **flat}
+            del flat[part]
+    names = {name: str(name).strip().casefold().replace(" ", "_") for name in flat}
+    flat = {ALIASES.get(names[name], names[name]): value for name, value in flat.items()}
     is_deepeval = any(sign <= flat.keys() for sign in _DEEPEVAL) and flat.keys().isdisjoint(ANSWERS)
     # an answer of ours has a text, also an empty one: its contexts are ids
     return {
@@ -174,7 +195,10 @@ def _texts(fields: Mapping[str, Any], names: Iterable[str], delimiter: str = "")
     value = _first(fields, names)
     if isinstance(value, str):
         return _split(value, delimiter)
-    return [str(part) for part in value if part] if isinstance(value, list) else []
+    parts = value if isinstance(value, list) else []
+    # AutoRAG has lists of alternatives
+    nested = (part if isinstance(part, list) else [part] for part in parts)
+    return [str(part) for part in chain.from_iterable(nested) if part]
 
 
 def _split(text: str, delimiter: str) -> list[str]:

@@ -57,7 +57,7 @@ from ragbench.testsets.cases import (
     plain,
     sample_line,
 )
-from ragbench.testsets.fields import TABLES
+from ragbench.testsets.fields import SIGNATURES, TABLES
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -72,7 +72,8 @@ from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Dataset, Document
 
 WRITTEN = ("yaml", "jsonl", "beir")
-OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "table")
+OTHER_FORMS = ("promptfoo", "table", *SIGNATURES)
+_SAVED = ("state.json", "dataset_dict.json")  # by save_to_disk of the package datasets
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}
@@ -134,7 +135,7 @@ def is_testset(path: Path) -> bool:
     """
     if path.is_dir():
         return not (path / "queries.jsonl").is_file() and any(
-            (path / file).is_file() for file in PERSPECTIVE_FILES
+            (path / file).is_file() for file in (*PERSPECTIVE_FILES, *_SAVED)
         )
     return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
 
@@ -153,7 +154,7 @@ def form_of(path: str | Path) -> str:
     if not is_testset(testset):
         raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
     if testset.is_dir():
-        return "perspectives"
+        return "table" if any((testset / file).is_file() for file in _SAVED) else "perspectives"
     from ragbench.testsets.other_tools import other_form
 
     return other_form(testset) or SUFFIXES[testset.suffix.lower()]
@@ -189,7 +190,10 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form in OTHER_FORMS:
         from ragbench.testsets.other_tools import read_records, records
 
-        return read_records(records(path, form), path, corpus)
+        content = read_records(records(path, form), path, corpus)
+        if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
+            content.corpus = "corpus.parquet"
+        return content
     return _read_file(path)
 
 

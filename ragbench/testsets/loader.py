@@ -136,10 +136,15 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
                     f"{dataset.split!r}"
                 )
             return dataset
+        if path.suffix == ".zip" and not path.is_dir():
+            from ragbench.datasets.download import unpacked
+
+            dataset = _load(unpacked(path), split, corpus)
+            return replace(dataset, name=path.stem)
         if not path.is_dir():
             raise DataError(
-                f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive "
-                "first), or a test set that ends in .yaml, .json or .jsonl"
+                f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
+                "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
             )
     if corpus and (exists or is_collection(name)):
         raise ConfigError(

@@ -1,9 +1,21 @@
-"""Test sets of other tools, read::
+"""Files of other tools, read as test sets; those with answers also as systems (`RecordedSystem`)::
 
-    ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
-    deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
-    promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
-    table       CSV, TSV or XLSX: question, answer, source
+    of                       questions               gold                                answers, contexts
+    ragas JSONL, CSV         user_input, question    reference, reference_contexts       response, retrieved_contexts
+    DeepEval JSON(L), CSV    input                   expected_output, context            actual_output, retrieval_context
+    promptfoo YAML           vars                    assert: contains, equals, ...
+    promptfoo output JSON    vars                    assert                              response.output
+    Haystack CSV, JSON       question, query         ground_truth                        predicted_answer, contexts
+    LlamaIndex JSON          examples: query         reference_answer, _contexts
+    - predictions            of rag_dataset.json                                         response, contexts
+    LangSmith CSV, JSONL     input_question, inputs  output_answer, outputs              the same, of an experiment
+    Phoenix spans .parquet   input of root spans                                         output, documents of the trace
+    AutoRAG qa.parquet       query, qid              retrieval_gt, generation_gt
+    - corpus.parquet         documents, next to qa.parquet or as corpus=
+    CSV, TSV, XLSX, .parquet, save_to_disk: question, answer, source
+
+Folders and .zip files in BEIR's form, also with qrels/<split>.jsonl as MTEB has them, are read by
+`ragbench.datasets.beir`.
 
 Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
 contexts are looked for in the documents and become evidence; one that no document holds stays in
@@ -22,13 +34,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, MissingExtraError, require
+from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
-from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
+from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
 from ragbench.types import Case, Document
 
@@ -63,12 +77,14 @@ def other_form(path: Path) -> str:
             return next((tool_of(record) for _, record in json_lines(path)), "")
         if suffix == ".json" or b"vars" in read_bytes(path):
             content = _content(path)
-            if isinstance(content, dict):
-                if "results" in _part(content, "results"):
+            if isinstance(content, dict) and "results" in _part(content, "results"):
+                return "promptfoo"
+            rows = _listed(content, path)
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+                if "vars" in rows[0]:
                     return "promptfoo"
-                content = content.get("tests")
-            if isinstance(content, list) and content and isinstance(content[0], dict):
-                return "promptfoo" if "vars" in content[0] else tool_of(content[0])
+                is_table = rows is not content and labels_of(rows[0]).question != ""
+                return tool_of(rows[0]) or "table" * is_table
     return ""
 
 
@@ -82,10 +98,11 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if path.suffix.lower() == ".jsonl":
         yield from json_lines(path)
         return
-    content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
-    if isinstance(content, dict):
-        is_output = "results" in _part(content, "results")
-        content = _answered(content, path) if is_output else content.get("tests")
+    is_table = path.is_dir() or path.suffix.lower() in TABLES
+    content = _rows(path) if is_table else _content(path)
+    if isinstance(content, dict) and "results" in _part(content, "results"):
+        content = _answered(content, path)
+    content = _listed(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
     yield from enumerate(content, 1)
@@ -98,12 +115,42 @@ def _content(path: Path) -> Any:
         raise DataError(str(exc.problem)) from exc
 
 
+def _listed(content: Any, path: Path) -> Any:
+    """Return the records of a JSON or YAML file: its list, that in a field, or the rows of columns.
+    LlamaIndex's predictions have the questions of the rag_dataset.json next to them.
+    """
+    if not isinstance(content, dict):
+        return content
+    questions = path.with_name("rag_dataset.json")
+    for name in LISTS:
+        if name == "predictions" and name in content and questions.is_file():
+            pairs = zip(_listed(_content(questions), path), content[name], strict=False)
+            return [{"query": example["query"], **reply} for example, reply in pairs]
+        if name in content:
+            return content[name]
+    columns = content.values()
+    if all(isinstance(column, list) for column in columns) and len({*map(len, columns)}) == 1:
+        return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
+    return None
+
+
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, of a workbook its first sheet; empty cells are left out."""
+    """Return the rows of a table, of a workbook its first sheet, of several splits "test"; empty
+    cells are left out.
+    """
     import pandas as pd
 
     options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
     try:
+        if path.is_dir():
+            import datasets
+
+            saved = datasets.load_from_disk(str(path))
+            if isinstance(saved, dict):
+                saved = saved["test"] if "test" in saved else next(iter(saved.values()))
+            return list(saved.to_list())
+        if path.suffix.lower() == ".parquet":
+            return _roots(parquet_rows(path))
         if path.suffix.lower() == ".xlsx":
             require("openpyxl", "xlsx")
             table = pd.read_excel(path, **options)
@@ -111,17 +158,35 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             first = read_bytes(path).partition(b"\n")[0].decode()
             separator = max(",;\t", key=first.count)
             table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
-    except MissingExtraError:
+    except (MissingExtraError, DataError):
         raise
     except Exception as exc:  # of a damaged archive there are many kinds
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
-    rows = (
+    cells = (
         {str(name).strip(): _cell(text) for name, text in row.items() if isinstance(text, str)}
         for row in table.to_dict("records")
     )
-    return [row for row in rows if any(row.values())]
+    return [row for row in cells if any(row.values())]
+
+
+def _roots(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table; of spans the roots, with what was retrieved in their trace."""
+    trace, documents = "context.trace_id", "attributes.retrieval.documents"
+    retrieved = {
+        row.get(trace): [
+            {name.removeprefix("document."): value for name, value in document.items()}
+            for document in row[documents]
+        ]
+        for row in rows
+        if documents in row
+    }
+    return [
+        {**row, documents: retrieved.get(row.get(trace))}
+        for row in rows
+        if trace not in row or "parent_id" not in row
+    ]
 
 
 def _answered(output: Mapping[str, Any], path: Path) -> Any:
@@ -215,7 +280,9 @@ def _line_of(line: int, keys: Keys) -> int:
 
 
 def _cell(text: str) -> Any:
-    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it."""
+    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it, or a
+    JSON object.
+    """
     text = text.strip()
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
@@ -223,6 +290,8 @@ def _cell(text: str) -> Any:
             tokens = tokenize.generate_tokens(io.StringIO(text).readline)
             strings = (token.string for token in tokens if token.type == tokenize.STRING)
             return list(map(ast.literal_eval, strings))
+        if text.startswith("{"):
+            return parse_json(text)
     return text
 
 
