@@ -73,6 +73,7 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
     ),
     "deepeval": _DEEPEVAL,
     "langsmith": ({"inputs", "outputs"},),
+    "nuggets": ({"query", "nuggets"},),
 }
 """Tool -> sets of fields, of which its records have one."""
 

@@ -20,6 +20,7 @@ A case, with every label of `Case` under its name there, or a name of another fo
     expected_answer_contains: [pip, "3.11"]                  # required_keywords, requiredKeywords
     reference_answer: With pip, on Python 3.11.              # expected_answer, expectedAnswer
     gold_facts: [pip, [Python 3.11, "3.11"]]                 # the second with an alias
+    metadata: {okay_facts: [pip]}                            # gold facts that an answer may lack; the others are vital
 
 `evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
 compared with the text there, found again where the document has changed, and dropped with a warning
@@ -42,6 +43,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
@@ -69,9 +71,9 @@ from ragbench.testsets.parser import (
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
 from ragbench.testsets.writer import save_dataset, write_texts
-from ragbench.types import Dataset, Document
+from ragbench.types import Case, Dataset, Document
 
-WRITTEN = ("yaml", "jsonl", "beir")
+WRITTEN = ("yaml", "jsonl", "beir", "nuggets")
 OTHER_FORMS = ("promptfoo", "table", *SIGNATURES)
 _SAVED = ("state.json", "dataset_dict.json")  # by save_to_disk of the package datasets
 
@@ -90,8 +92,9 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     again before.
 
     Args:
-        form: "yaml", "jsonl" or "beir", which hold every label. force: replace what is there. A
-        folder that holds anything else than a test set is never replaced.
+        form: "yaml", "jsonl" or "beir", which hold every label; "nuggets", a .jsonl of TREC's with
+        questions and gold facts alone. force: replace what is there. A folder that holds anything
+        else than a test set is never replaced.
 
     Raises:
         ConfigError: test sets are not written in this form.
@@ -109,10 +112,11 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         if dataset.name != target.resolve().name:
             extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
         return save_dataset(dataset, target, force=force, extra=extra)
-    if SUFFIXES.get(target.suffix.lower()) != form:
+    suffix = "jsonl" if form == "nuggets" else form
+    if SUFFIXES.get(target.suffix.lower()) != suffix:
         raise ConfigError(
             f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it "
-            f"in .{form}"
+            f"in .{suffix}"
         )
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
@@ -210,7 +214,9 @@ def content_of(dataset: Dataset) -> Content:
 
 
 def text_of(content: Content, form: str) -> str:
-    """Return the file that holds a content, in the form "yaml" or "jsonl"."""
+    """Return the file that holds a content, in the form "yaml", "jsonl" or "nuggets"."""
+    if form == "nuggets":
+        return "".join(json_line(_nugget_line(entry.case)) for entry in content.entries)
     cases = list(map(case_line, content.entries))
     documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
@@ -237,6 +243,15 @@ def text_of(content: Content, form: str) -> str:
         raise DataError(
             f"{content.name} holds metadata that cannot be written as plain data: {exc}"
         ) from exc
+
+
+def _nugget_line(case: Case) -> dict[str, Any]:
+    okay = case.metadata.get("okay_facts", ())
+    nuggets = [
+        {"text": fact, "importance": "okay" if fact in okay else "vital"}
+        for fact, *_ in case.gold_facts
+    ]
+    return {"qid": case.query_id, "query": case.text, "nuggets": nuggets}
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:

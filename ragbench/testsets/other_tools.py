@@ -2,7 +2,7 @@
 
     of                       questions               gold                                answers, contexts
     ragas JSONL, CSV         user_input, question    reference, reference_contexts       response, retrieved_contexts
-    DeepEval JSON(L), CSV    input                   expected_output, context            actual_output, retrieval_context
+    DeepEval JSON(L), CSV    input                   expected_output, context           actual_output, retrieval_context
     promptfoo YAML           vars                    assert: contains, equals, ...
     promptfoo output JSON    vars                    assert                              response.output
     Haystack CSV, JSON       question, query         ground_truth                        predicted_answer, contexts
@@ -12,6 +12,7 @@
     Phoenix spans .parquet   input of root spans                                         output, documents of the trace
     AutoRAG qa.parquet       query, qid              retrieval_gt, generation_gt
     - corpus.parquet         documents, next to qa.parquet or as corpus=
+    TREC nuggets JSONL       query, qid              nuggets: text, importance (vital or okay)
     CSV, TSV, XLSX, .parquet, save_to_disk: question, answer, source
 
 Folders and .zip files in BEIR's form, also with qrels/<split>.jsonl as MTEB has them, are read by
@@ -255,13 +256,16 @@ def read_records(
         unnamed = len(matched.keys() - {*sources})
         absent = [source for source in sources if documents and source not in documents][:unnamed]
         relevant = [source for source in (*sources, *matched) if source not in absent]
-        metadata = {"reference_contexts": unmatched, "sources": absent}
+        nuggets = _nuggets(row.get("nuggets"))
+        okay = [text for text, importance in nuggets.items() if importance == "okay"]
+        metadata = {"reference_contexts": unmatched, "sources": absent, "okay_facts": okay}
         keywords, answer = _asserted(row.get("assert"))
         case = Case(
             query_id,
             labels.question,
             evidence=tuple(spans),
             reference_answer=answer or labels.reference or None,
+            gold_facts=tuple((text,) for text in nuggets),
             required_keywords=tuple(keywords),
             category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
@@ -293,6 +297,12 @@ def _cell(text: str) -> Any:
         if text.startswith("{"):
             return parse_json(text)
     return text
+
+
+def _nuggets(value: Any) -> dict[str, Any]:
+    """Return the facts of TREC's nuggets, and their importance."""
+    nuggets = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return {str(item["text"]): item.get("importance") for item in nuggets if item.get("text")}
 
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:

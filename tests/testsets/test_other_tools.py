@@ -4,6 +4,7 @@ written by those packages, the others follow their documentation."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib.util
 import json
 from contextlib import suppress
@@ -412,3 +413,34 @@ def test_a_parquet_file_that_is_none_is_named(tmp_path: Path) -> None:
     path.write_text("x")
     with pytest.raises(DataError, match=r"broken\.parquet could not be read as a table"):
         rb.load_testset(path)
+
+
+def test_nuggets_of_trec_in_and_out(tmp_path: Path) -> None:
+    nuggets = [
+        {"text": "1881", "importance": "vital"},
+        {"text": "rebuilt later", "importance": "okay"},
+    ]
+    path = tmp_path / "nuggets.jsonl"
+    path.write_text(json.dumps({"qid": "q1", "query": QUESTION, "nuggets": nuggets}) + "\n")
+    data = rb.load_testset(path)
+    assert data.cases[0].gold_facts == (("1881",), ("rebuilt later",))
+    assert data.cases[0].metadata == {"okay_facts": ["rebuilt later"]}
+    command = ["testset", "convert", str(path), str(tmp_path / "mine.yaml")]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    back = [str(tmp_path / "mine.yaml"), str(tmp_path / "again.jsonl"), "--to", "nuggets"]
+    done = CliRunner().invoke(app, ["testset", "convert", *back])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "again.jsonl").read_text() == path.read_text()
+
+
+def test_vital_facts_are_scored_apart_where_others_are_okay() -> None:
+    """Of three facts the answer states one vital one and the okay one: 2/3 of all, 1/2 of the vital."""
+    facts = (("1881",), ("rebuilt",), ("short", "not long"))
+    case = rb.Case("q1", QUESTION, gold_facts=facts, metadata={"okay_facts": ["short"]})
+    data = rb.Dataset("mine", "test", {}, [case], {})
+    answers = [rb.Answer("q1", "It opened in 1881 and is short.")]
+    scores = rb.metrics.score_answers(data, answers).set_index("measure")["value"]
+    assert scores["gold_fact_coverage"] == pytest.approx(2 / 3)
+    assert scores["vital_fact_coverage"] == 0.5
+    without = rb.Dataset("mine", "test", {}, [dataclasses.replace(case, metadata={})], {})
+    assert "vital_fact_coverage" not in set(rb.metrics.score_answers(without, answers)["measure"])
