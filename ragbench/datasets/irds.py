@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
-from ragbench.datasets.records import assemble, case, document, warn
+from ragbench.datasets.records import Flaws, assemble, case, document, warn_all
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, grade
 
@@ -39,7 +40,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     source, name = registry[full_id], f"irds:{full_id}"
 
     seen = set()
-    repeated: dict[str, None] = {}
+    flaws: Flaws = defaultdict(list)
 
     def documents() -> Iterator[Document]:
         for doc in _rows(name, "documents", source.docs_iter):
@@ -47,7 +48,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
             with located(name):
                 item = document({"_id": doc.doc_id, "title": title, "text": text})
             if item.doc_id in seen:
-                repeated[item.doc_id] = None
+                flaws["documents are there more than once; the first counts"].append(item.doc_id)
             else:
                 seen.add(item.doc_id)
                 yield item
@@ -61,19 +62,17 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         cases.setdefault(question.query_id, question)
 
     qrels: Qrels = {}
-    conflicts: dict[str, None] = {}
+    highest = "queries have documents that are judged differently; the highest grade counts"
     for row in _rows(name, "judgements", source.qrels_iter):
+        query_id, doc_id = str(row.query_id), str(row.doc_id)
         with located(name):
             value = grade(row.relevance)
-        judged = qrels.setdefault(str(row.query_id), {})
-        earlier = judged.setdefault(str(row.doc_id), value)
-        if earlier != value:
-            conflicts[str(row.query_id)] = None
-            judged[str(row.doc_id)] = max(earlier, value)
+        judged = qrels.setdefault(query_id, {})
+        if judged.setdefault(doc_id, value) != value:
+            flaws[highest].append(query_id)
+            judged[doc_id] = max(judged[doc_id], value)
 
-    warn(name, "documents are there more than once; the first counts", repeated)
-    highest = "queries have documents that are judged differently; the highest grade counts"
-    warn(name, highest, conflicts)
+    warn_all(name, flaws)
     chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 

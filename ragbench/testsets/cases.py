@@ -424,7 +424,7 @@ def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
     """Return the record of a safety sample."""
     line = plain(sample)
     labels = ("benign", "attack") if kind == "input" else ("clean", "leak")
-    return line | {"label": labels[line.pop("harmful")]}
+    return line | {"label": labels[line.pop("harmful")], "kind": kind}
 
 
 def plain(record: Case | Document | SafetySample) -> dict[str, Any]:

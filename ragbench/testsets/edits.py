@@ -91,10 +91,10 @@ def _change_entry(path: str | Path, query_id: str, change: Callable[[Entry], lis
         ids = [entry.case.query_id for entry in before]
         if query_id not in ids:
             near = nearest(query_id, tuple(ids))
-            hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
-            raise DataError(f"{path} has no case {shown(query_id)}{hint}")
-        number = ids.index(query_id)
-        return [*before[:number], *change(before[number]), *before[number + 1 :]]
+            hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
+            raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
+        at = ids.index(query_id)
+        return [*before[:at], *change(before[at]), *before[at + 1 :]]
 
     _change(path, changed)
 

@@ -225,10 +225,8 @@ def text_of(content: Content, form: str) -> str:
     head = {name: value for name, value in head.items() if value is not None}
     try:
         if form == "jsonl":
-            lines = [{"testset": content.name, **head}] if content.name else []
-            lines += [*cases, *({**line, "kind": "input"} for line in inputs)]
-            lines += [*({**line, "kind": "output"} for line in outputs), *documents]
-            return "".join(map(json_line, lines))
+            heads = [{"testset": content.name, **head}] if content.name else []
+            return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
         parts = {
             "name": content.name,
             **head,

@@ -58,7 +58,7 @@ class Contexts:
         return any(
             chunk.doc_id == gold.doc_id and chunk.start < gold.end and gold.start < chunk.end
             for gold in self.gold
-        ) or any(text.casefold() in folded for fact in case.gold_facts for text in fact)
+        ) or any(text.casefold() in folded for text in chain(*case.gold_facts))
 
     def states(self, text: str) -> bool:
         """Return True if a used chunk holds a text as whole words."""
@@ -127,22 +127,19 @@ def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | N
 
 def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
     """Negate the sentence that states a gold fact, where an English verb form tells how."""
+    negated = replace(
+        case, reference_answer=None, gold_facts=(_NEGATIONS,), expected_outcome="uncertain"
+    )
     for chunk in contexts.used:
         for start, end in sentence_spans(chunk.text):
             sentence = chunk.text[start:end]
             verbs = list(_VERB.finditer(sentence))
-            states = any(text in sentence for fact in case.gold_facts for text in fact)
+            states = any(text in sentence for text in chain(*case.gold_facts))
             is_plain = detect_language([sentence]).is_english and not _NEGATIVE.search(sentence)
             if states and len(verbs) == 1 and is_plain:
                 at = start + verbs[0].end()
                 text = f"{chunk.text[:at]} not{chunk.text[at:]}"
-                changed = replace(
-                    case,
-                    reference_answer=None,
-                    gold_facts=(_NEGATIONS,),
-                    expected_outcome="uncertain",
-                )
-                return changed, _exchanged(contexts, chunk, text, "negated")
+                return negated, _exchanged(contexts, chunk, text, "negated")
     return None
 
 
@@ -272,11 +269,10 @@ def load_intervention(name: str) -> Intervention:
     Raises:
         ConfigError: an unknown name, a number that it does not take, an object that is no function.
     """
-    head, colon, number = name.removeprefix(INDEXED).partition(":")
-    if name.startswith(INDEXED) and (colon or head not in _OF_DOCUMENTS):
-        raise ConfigError(
-            unknown("intervention on documents", head + colon + number, _OF_DOCUMENTS)
-        )
+    plain = name.removeprefix(INDEXED)
+    head, colon, number = plain.partition(":")
+    if name != plain and plain not in _OF_DOCUMENTS:
+        raise ConfigError(unknown("intervention on documents", plain, _OF_DOCUMENTS))
     if head not in INTERVENTIONS:
         if not is_import(name):
             raise ConfigError(unknown("intervention", name, INTERVENTIONS))
@@ -287,11 +283,10 @@ def load_intervention(name: str) -> Intervention:
     function: Callable[..., Changed | None] = INTERVENTIONS[head][0]
     if not colon:
         return function
-    value = float(number) if re.fullmatch(r"\d+(?:\.\d+)?", number) else 0.0
-    if head == "typos" and 0 < value <= 1:
-        return partial(function, n=value)
-    if head in ("distractors", "gold-at") and value >= 1 and value.is_integer():
-        return partial(function, n=int(value))
+    if head == "typos" and re.fullmatch(r"0?\.0*[1-9]\d*|1(?:\.0*)?", number):
+        return partial(function, n=float(number))
+    if head in ("distractors", "gold-at") and re.fullmatch(r"[1-9]\d*", number):
+        return partial(function, n=int(number))
     raise ConfigError(
         f"intervention {name!r} has the number {number!r}; expected such as distractors:4, "
         "gold-at:5 or typos:0.05"

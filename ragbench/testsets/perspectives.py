@@ -48,12 +48,8 @@ _DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
 def read_perspectives(folder: Path) -> Content:
     """Return the cases of a folder with their labels of every perspective, and its safety samples."""
     content = Content(name=folder.resolve().name)
-    files = (*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json")
-    others = [
-        path.name
-        for path in sorted(folder.iterdir())
-        if path.suffix in _DATA and path.name not in files
-    ]
+    names = {path.name for path in folder.iterdir() if path.suffix in _DATA}
+    others = sorted(names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"})
     warn(folder.name, "files have the name of no perspective and are not read", others)
     lines = list(lines_of(folder, CASES, content))
     labels = {str(record.value.get("case_id")): dict[str, Any]() for record in lines}
