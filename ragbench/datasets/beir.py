@@ -1,11 +1,11 @@
 """A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl,
 questions.jsonl.
 
-The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
-does not judge, takes the second of two documents with one id without a warning, holds `None` where
-a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
-first, with the line of each error; what the loader drops is kept from there, and where it would
-stop it reads a copy.
+The package `beir` reads the documents (`GenericDataLoader`). It drops metadata, takes the second of
+two documents with one id without a warning, holds `None` where a text is missing, and stops at a
+blank line or a byte order mark. So the file is checked first, with the line of each error; what the
+loader drops is kept from there, and where it would stop it reads a copy. Its reader of judgements
+drops the queries that a split does not judge, and names no line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -55,20 +55,16 @@ def load_beir_folder(
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
-    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    splits = qrels_files(folder)
     if split not in splits:
-        available = (
-            f"splits that are there: {', '.join(splits)}"
-            if splits
-            else f"there is no split at all; {_LAYOUT}"
-        )
+        available = f"splits that are there: {', '.join(splits) or 'no split at all'}; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {available}")
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
-    qrels = read_qrels(folder, split, corpus)
+    qrels = read_qrels(splits[split])
 
-    labels: list[tuple[Path, gold.GoldByQuery]] = []
+    labels = []
     unjudged = list(kept)
     for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
         if path.is_file():
@@ -81,7 +77,7 @@ def load_beir_folder(
             )
             unjudged += [q for q in lines_of if lines_of[q][1].outcome == "no_results"]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
-        elsewhere = {row[0] for other in splits for _, row in _rows(folder / f"qrels/{other}.tsv")}
+        elsewhere = {row[0] for file in splits.values() for _, row in _rows(file)}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
@@ -98,11 +94,9 @@ def testset_record(folder: Path) -> dict[str, Any]:
     path = folder / "testset.json"
     if not path.is_file():
         return {}
-    record = read_json(path, "correct it or take it away")
+    record = read_json(path, advice := "correct it or take it away")
     if not isinstance(record, dict):
-        raise DataError(
-            f"{path} is {shown(record)}; expected an object {{...}}; correct it or take it away"
-        )
+        raise DataError(f"{path} is {shown(record)}; expected an object {{...}}; {advice}")
     return record
 
 
@@ -113,37 +107,26 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
     dropped = unique_records(path, lambda record: document(record).metadata, "document")
-    with _readable(path) as file, _quiet():
-        fields = _loader(corpus_file=file).load_corpus()
+    with _readable(path) as file, warnings.catch_warnings(action="ignore"):
+        from beir.datasets import data_loader
+
+        data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
+        fields = data_loader.GenericDataLoader(corpus_file=file).load_corpus()
     return {
         doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
         for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
     }
 
 
-def read_qrels(folder: Path, split: str, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the judgements of a split; the loader, which has the documents already, reads the
-    queries with them.
-    """
-    path = folder / "qrels" / f"{split}.tsv"
-    check_qrels(path)
-    with _readable(folder / "queries.jsonl") as queries, _readable(path) as table, _quiet():
-        loader = _loader(
-            query_file=queries, qrels_file=table, corpus_file=str(folder / "corpus.jsonl")
-        )
-        loader.corpus = corpus
-        try:
-            loader.load_custom()
-        except LookupError:  # of a judged query that is not there; all three files are read by then
-            pass
-        except (ValueError, csv.Error) as exc:
-            raise DataError(f"{path} could not be read by the package beir: {exc}") from exc
-    qrels: Qrels = loader.qrels
-    return qrels
+def qrels_files(folder: Path) -> dict[str, Path]:
+    """Return split -> its file of judgements: a .tsv, or .jsonl as sets of MTEB have it."""
+    files = sorted((folder / "qrels").glob("*"))
+    return {path.stem: path for path in files if path.suffix in (".tsv", ".jsonl")}
 
 
-def check_qrels(path: Path) -> None:
-    """Check a tab-separated file whose first line is `query-id corpus-id score`.
+def read_qrels(path: Path) -> Qrels:
+    """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`,
+    or of lines of JSON with these fields.
 
     A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an
     error.
@@ -152,9 +135,7 @@ def check_qrels(path: Path) -> None:
     rows = _rows(path)
     number, header = next(rows, (1, []))
     if [column.strip().lower() for column in header] != _HEADER:
-        hint = (
-            " (this looks like TREC's format: drop the second column)" if len(header) == 4 else ""
-        )
+        hint = " (this looks like TREC's format: drop the second column)" * (len(header) == 4)
         raise DataError(
             f"{path}, line {number}: the header is {shown(header)}{hint}; "
             "expected query-id, corpus-id, score, separated by tabs"
@@ -165,86 +146,64 @@ def check_qrels(path: Path) -> None:
                 raise DataError(
                     f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs"
                 )
-            if not (row[0].strip() and row[1].strip()) or "\r" in "".join(row):
+            if not all(map(str.strip, row[:2])) or "\r" in "".join(row[:2]):
                 raise DataError(
                     f"{shown(row)} has an empty id, or a line break; expected query-id, "
                     "corpus-id, score"
                 )
             add_judgement(qrels, row[0], row[1], grade(row[2]))
+    return qrels
 
 
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
     """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
     is an empty file.
     """
-    items: dict[str, T] = {}
+    items, first = dict[str, T](), dict[str, int]()
     for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if key in items:
-            first = next(line for line, earlier in parsed(path, identifier) if earlier == key)
-            raise repeated(path, number, what, key, first)
+        if first.setdefault(key, number) != number:
+            raise repeated(path, number, what, key, first[key])
         items[key] = item
     if not items:
         raise empty(path, what)
     return items
 
 
-def _loader(**files: str) -> Any:
-    """Return BEIR's loader of these files, without its progress bar."""
-    from beir.datasets import data_loader
-
-    data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
-    return data_loader.GenericDataLoader(**files)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide that the loader's progress bar is experimental, and that it leaves files to the garbage
-    collector.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 @contextmanager
 def _readable(path: Path) -> Iterator[str]:
-    """Give the path of a checked file, or of a copy without what the loader does not read.
-
-    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd
-    quotation mark.
+    """Give the path of a checked file, or of a copy without what the loader does not read: a byte
+    order mark, a blank line, a carriage return within a line.
     """
-    is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
         is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line)
-            for line in file
+            line.strip() and b"\r" not in line.rstrip() for line in file
         )
-    if is_plain and path.suffix in (".tsv", ".jsonl"):
+    if is_plain and path.suffix == ".jsonl":
         yield str(path)
         return
     with TemporaryDirectory(prefix="ragbench-beir-") as folder:
-        copy = Path(folder, "copy.tsv" if is_table else "copy.jsonl")
+        copy = Path(folder, "copy.jsonl")
         with copy.open("w", encoding="utf-8", newline="\n") as out:
-            if is_table:
-                csv.writer(out, delimiter="\t", lineterminator="\n").writerows(
-                    row for _, row in _rows(path)
-                )
-            else:
-                out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
+            out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
         yield str(copy)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    if path.suffix == ".jsonl":
+        yield 0, _HEADER
+        for number, record in parsed(path, lambda record: record):
+            with located(f"{path}, line {number}"):
+                ids = [identifier(record, field) for field in _HEADER[:2]]
+            yield number, [*ids, record.get("score")]
+        return
     for number, line in lines(path):
+        row = line.split("\t")
         # Line by line: to a csv reader on the whole file one stray quote would swallow all that
         # follows.
-        if '"' not in line:
-            yield number, line.split("\t")
-            continue
-        try:
-            yield number, next(csv.reader([line], delimiter="\t", strict=True))
-        except csv.Error:
-            yield number, line.split("\t")
+        if '"' in line:
+            with suppress(csv.Error):
+                row = next(csv.reader([line], delimiter="\t", strict=True))
+        yield number, row
 
 
 def _near(folder: Path) -> str:

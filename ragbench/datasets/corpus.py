@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets import load_collection
 from ragbench.datasets.beir import read_corpus, unique_records
@@ -15,7 +17,7 @@ from ragbench.datasets.html import text_of_html
 from ragbench.datasets.records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded
-from ragbench.types import Dataset, Document
+from ragbench.types import Dataset, Document, as_documents
 
 
 def _plain_text(content: bytes) -> str:
@@ -44,7 +46,7 @@ SUFFIXES = tuple(_READERS)
 
 def load_corpus(path: str | Path) -> Dataset:
     """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
-    texts, a dataset's name.
+    texts, a .parquet file (doc_id, text or contents), a dataset's name.
 
     Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels
     are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
@@ -60,6 +62,8 @@ def load_corpus(path: str | Path) -> Dataset:
         return load_collection(path)  # or its error, which knows the names
     if source.is_dir() and not (source / "corpus.jsonl").is_file():
         return Dataset(source.resolve().name, "test", _texts(source), (), {})
+    if source.suffix == ".parquet":
+        return Dataset(source.stem, "test", as_documents(parquet_rows(source)), (), {})
     file = source / "corpus.jsonl" if source.is_dir() else source
     documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
@@ -67,43 +71,52 @@ def load_corpus(path: str | Path) -> Dataset:
     return Dataset(file.resolve().parent.name, "test", documents, tuple(cases.values()), {})
 
 
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a .parquet file as plain data; empty cells are left out."""
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{path} could not be read as a table: {exc}") from exc
+    rows: list[dict[str, Any]] = json.loads(json.dumps(table, default=str))
+    return [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
+
+
 def _texts(folder: Path) -> dict[str, Document]:
-    corpus: dict[str, Document] = {}
+    corpus = {}
     unread: Counter[str] = Counter()
-    empty, lacking = 0, False
+    hint = ""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
+        inside, suffix = path.relative_to(folder), path.suffix.lower()
         if not path.is_file() or any(part.startswith(".") for part in inside.parts):
             continue
-        suffix = path.suffix.lower()
-        read, expected = _READERS.get(suffix, (None, ""))
-        if read is None:
+        if suffix not in _READERS:
             unread[suffix or "without an ending"] += 1
             continue
+        read, expected = _READERS[suffix]
         try:
             text = read(path.read_bytes())
         except MissingExtraError:
-            unread[suffix], lacking = unread[suffix] + 1, True
+            unread[suffix] += 1
+            hint = f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
         except (OSError, ValueError) as exc:
             raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
         else:
             if text.strip():
                 corpus[inside.as_posix()] = Document(inside.as_posix(), text)
-            empty += not text.strip() and suffix == ".pdf"
-    counts = [f"{count} {suffix}" for suffix, count in unread.most_common()]
-    counts += [f"{empty} .pdf without text, such as scans" if empty else ""]
-    reason = ", ".join(filter(None, counts))
-    reason += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'" if lacking else ""
+            elif suffix == ".pdf":
+                unread[".pdf without text, such as scans"] += 1
+    reason = ", ".join(f"{count} {kind}" for kind, count in unread.most_common()) + hint
     if not corpus:
         raise DataError(
             f"{folder} holds neither corpus.jsonl nor a file with text that ends "
             f"in {', '.join(SUFFIXES)}" + (f"; not read: {reason}" if reason else "")
         )
     if reason:
-        files = unread.total() + empty
         warnings.warn(
-            f"{folder}: {files} of {files + len(corpus)} files were not read, and nothing in "
-            f"them is found: {reason}",
+            f"{folder}: {unread.total()} of {unread.total() + len(corpus)} files were not read, and "
+            f"nothing in them is found: {reason}",
             DataWarning,
             stacklevel=3,
         )

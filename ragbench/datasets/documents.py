@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ragbench.errors import require
 
@@ -59,7 +60,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
     lines = list(_without_margins([text.replace(_BROKEN, "-\n").splitlines() for text in texts]))
     words = Counter(_WORD.findall(_DIVIDED.sub(" ", "\n".join(lines)).casefold()))
     usual = sorted(map(len, lines))[len(lines) * 9 // 10] if lines else 0
-    parts: list[str] = []
+    parts = []
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""
         after = lines[number + 2] if number + 2 < len(lines) else ""
@@ -121,8 +122,10 @@ def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
         wide = _is_wide(line[-1:]) and _is_wide(following[:1])
         return [line, "" if wide else " "]
-    head, tail = re.search(r"[^\W\d_]*$", line[:-1]), re.match(r"[^\W\d_]*", following)
-    left, right = head[0] if head else "", tail[0] if tail else ""
+    [left, *_], [right, *_] = (
+        re.findall(r"[^\W\d_]*$", line[:-1]),
+        re.findall(r"^[^\W\d_]*", following),
+    )
     joined, pair = (words[f"{left}{hyphen}{right}".casefold()] for hyphen in ("", "-"))
     is_pair = pair > 0 or min(words[left.casefold()], words[right.casefold()]) > 0
     is_divided = joined > 0 or (left != "" and right[:1].islower() and not is_pair)
@@ -155,17 +158,13 @@ def text_of_docx(content: bytes) -> str:
     return "\n\n".join(filter(None, map(_block, blocks)))
 
 
-def _block(block: object) -> str:
+def _block(block: Any) -> str:
     """Return the text of a paragraph or a table."""
-    rows = getattr(block, "rows", None)
-    if rows is not None:
+    if hasattr(block, "rows"):
         return "\n".join(
-            " ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in rows
+            " ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in block.rows
         )
-    text, style = (
-        _plain(getattr(block, "text", "")),
-        str(getattr(getattr(block, "style", None), "name", "")),
-    )
+    text, style = _plain(block.text), str(block.style.name)
     level = 1 if style == "Title" else int(style[8:]) if re.fullmatch(r"Heading \d", style) else 0
     listed = "- " if style.startswith("List") and text else ""
     return f"{'#' * level} {text}" if level and text else listed + text

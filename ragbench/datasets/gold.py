@@ -21,10 +21,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from ragbench.datasets.jsonl import located, parsed, shown
-from ragbench.datasets.records import warn
+from ragbench.datasets.records import repeated, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
 
@@ -35,6 +43,7 @@ def _id(value: Any) -> Any:
 
 Id = Annotated[str, Field(min_length=1), BeforeValidator(_id)]
 Offset = Annotated[int, Field(ge=0)]
+DocumentId = Annotated[Id | None, Field(validation_alias=AliasChoices("corpus_id", "doc_id"))]
 
 
 class Piece(BaseModel):
@@ -46,14 +55,12 @@ class Piece(BaseModel):
     content: str | None = Field(None, validation_alias=AliasChoices("content", "text"))
     start: Offset | None = Field(None, validation_alias=AliasChoices("start_index", "answer_start"))
     end: Offset | None = Field(None, validation_alias="end_index")
-    doc_id: Id | None = Field(None, validation_alias=AliasChoices("corpus_id", "doc_id"))
+    doc_id: DocumentId = None
 
-
-def _shaped(value: Any) -> Any:
-    """Return answers as objects: a text alone is a short one."""
-    if not isinstance(value, list):
-        return value
-    return [{"text": item} if isinstance(item, str) else item for item in value]
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
 
 
 class GoldLine(BaseModel):
@@ -62,10 +69,10 @@ class GoldLine(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
     query_id: Id = Field(alias="_id")
     question: Any = None
-    doc_id: Id | None = Field(None, validation_alias=AliasChoices("corpus_id", "doc_id"))
+    doc_id: DocumentId = None
     references: list[Piece] = []
     answer: str | None = None
-    answers: Annotated[list[Piece] | None, BeforeValidator(_shaped)] = None
+    answers: list[Piece] | None = None
     answerable: bool | None = None
     is_impossible: bool | None = None
     passage_ids: list[Id] = []
@@ -87,12 +94,9 @@ def read_gold(path: Path) -> GoldByQuery:
     """Read `answers.jsonl` or `questions.jsonl`."""
     gold: GoldByQuery = {}
     for number, line in parsed(path, _line):
-        if line.query_id in gold:
-            raise DataError(
-                f"{path}, line {number}: query {line.query_id!r} is on "
-                f"line {gold[line.query_id][0]} already; keep one of the two"
-            )
-        gold[line.query_id] = number, line
+        first, _ = gold.setdefault(line.query_id, (number, line))
+        if first != number:
+            raise repeated(path, number, "query", line.query_id, first)
     return gold
 
 
@@ -100,7 +104,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
     stays.
     """
-    lost: list[str] = []
+    lost = []
 
     def labelled(case: Case) -> Case:
         if case.query_id not in gold:
@@ -117,9 +121,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
             span = _find(sentence, line.passage_ids, dataset.corpus)
             spans += [span] if span else []
             lost.extend([] if span else [case.query_id])
-        extra = {
-            name: value for name, value in (line.model_extra or {}).items() if value is not None
-        }
+        extra = {name: each for name, each in (line.model_extra or {}).items() if each is not None}
         return replace(
             case,
             reference_answer=line.answer or grounded.answer or (*aliases, case.reference_answer)[0],

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +40,9 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     "<config>-qrels" (or "<config>"), as sets in several languages have them. Ids may be called
     "_id" or "id".
     """
-    repo, config = _split_name(repository)
+    repo, colon, config = repository.rpartition(":")
+    if not colon or {*config} & {"/", "\\"}:  # a colon of a path, as in C:\\data
+        repo, config = repository, ""
     configurations = _configs(repo)
     corpus_config, queries_config = f"{config}-corpus".lstrip("-"), f"{config}-queries".lstrip("-")
     for needed in (corpus_config, queries_config):
@@ -79,12 +82,12 @@ def _unique(
     what: str,
 ) -> Iterator[T]:
     """Yield the records of a configuration, whose ids differ."""
-    seen: set[str] = set()
+    seen = set()
     for where, record in _rows(repo, config, _only(repo, config, usual, split)):
         with located(where):
-            named = record
-            if "_id" not in record and "id" in record:
-                named = {("_id" if name == "id" else name): value for name, value in record.items()}
+            named = dict(record)
+            if "_id" not in named and "id" in named:
+                named = {"_id": named.pop("id"), **named}
             record_id = identifier(named)
             if record_id in seen:
                 raise DataError(f"{what} id {record_id!r} is there already; each needs its own")
@@ -93,31 +96,21 @@ def _unique(
         yield item
 
 
-def _split_name(repository: str) -> tuple[str, str]:
-    """Return ("repo", "config"); a colon that is part of a path ("C:\\\\data") is not a separator."""
-    repo, colon, config = repository.rpartition(":")
-    if colon and not set(config) & {"/", "\\"}:
-        return repo, config
-    return repository, ""
-
-
 def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
     for candidate in (f"{config}-qrels", config) if config else ("qrels", "default"):
         if candidate in configurations:
             return repo, candidate
-    sister = f"{repo}-qrels"
+    sister, qrels_config = f"{repo}-qrels", config or "default"
     try:
         of_sister = _configs(sister)
     except (ConfigError, DownloadError) as exc:
         raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
-    qrels_config = config or "default"
     if len(of_sister) == 1:
         return sister, of_sister[0]
-    if qrels_config in of_sister:
-        return sister, qrels_config
-    raise ConfigError(
-        f"hf:{sister}: {unknown('configuration', qrels_config, of_sister)}; {_LAYOUT}"
-    )
+    if qrels_config not in of_sister:
+        message = unknown("configuration", qrels_config, of_sister)
+        raise ConfigError(f"hf:{sister}: {message}; {_LAYOUT}")
+    return sister, qrels_config
 
 
 def _configs(repo: str) -> list[str]:
@@ -157,6 +150,7 @@ def _only(repo: str, config: str, usual: str, split: str) -> str:
 def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each row with its place; in batches, as rows one by one are many times slower."""
     import datasets
+    import pyarrow as pa
 
     bars_shown = not datasets.are_progress_bars_disabled()
     if bars_shown and not sys.stderr.isatty():
@@ -167,15 +161,10 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
-    count = 0
-    for arrays in table.with_format("arrow").iter(
-        batch_size=_BATCH
-    ):  # nothing is decoded: no file or address opened
-        batch = arrays.to_pydict()
-        names = list(batch)
-        for values in zip(*batch.values(), strict=True):
-            count += 1
-            yield f"hf:{repo}, {config}/{split}, row {count}", dict(zip(names, values, strict=True))
+    # as arrow tables nothing is decoded: no file or address opened
+    batches = table.with_format("arrow").iter(batch_size=_BATCH)
+    for count, row in enumerate(chain.from_iterable(map(pa.Table.to_pylist, batches)), 1):
+        yield f"hf:{repo}, {config}/{split}, row {count}", row
 
 
 def _location(repo: str) -> str:

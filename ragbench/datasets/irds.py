@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
-from ragbench.datasets.records import assemble, case, document, warn
+from ragbench.datasets.records import Flaws, assemble, case, document, warn_all
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, grade
 
@@ -37,8 +39,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     full_id = _resolve(registry, dataset_id, split)
     source, name = registry[full_id], f"irds:{full_id}"
 
-    seen: set[str] = set()
-    repeated: dict[str, None] = {}
+    seen = set()
+    flaws: Flaws = defaultdict(list)
 
     def documents() -> Iterator[Document]:
         for doc in _rows(name, "documents", source.docs_iter):
@@ -46,7 +48,7 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
             with located(name):
                 item = document({"_id": doc.doc_id, "title": title, "text": text})
             if item.doc_id in seen:
-                repeated[item.doc_id] = None
+                flaws["documents are there more than once; the first counts"].append(item.doc_id)
             else:
                 seen.add(item.doc_id)
                 yield item
@@ -60,19 +62,17 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
         cases.setdefault(question.query_id, question)
 
     qrels: Qrels = {}
-    conflicts: dict[str, None] = {}
+    highest = "queries have documents that are judged differently; the highest grade counts"
     for row in _rows(name, "judgements", source.qrels_iter):
+        query_id, doc_id = str(row.query_id), str(row.doc_id)
         with located(name):
             value = grade(row.relevance)
-        judged = qrels.setdefault(str(row.query_id), {})
-        earlier = judged.setdefault(str(row.doc_id), value)
-        if earlier != value:
-            conflicts[str(row.query_id)] = None
-            judged[str(row.doc_id)] = max(earlier, value)
+        judged = qrels.setdefault(query_id, {})
+        if judged.setdefault(doc_id, value) != value:
+            flaws[highest].append(query_id)
+            judged[doc_id] = max(judged[doc_id], value)
 
-    warn(name, "documents are there more than once; the first counts", repeated)
-    highest = "queries have documents that are judged differently; the highest grade counts"
-    warn(name, highest, conflicts)
+    warn_all(name, flaws)
     chosen = full_id.rsplit("/", 1)[1] if "/" in full_id else split
     return assemble(name, chosen, corpus, cases, qrels, source=name)
 
@@ -83,15 +83,17 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
     for candidate in candidates:
-        if _known(registry, candidate) and _whole(registry[candidate]):
+        if _is_complete(registry, candidate):
             return candidate
-    if not _known(registry, dataset_id):
-        hint = "`ir_datasets list` prints all"
-        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint))
     below = [other for other in registry if other.startswith(f"{dataset_id}/")]
-    usable = [other for other in below if _whole(registry[other])]
-    if _whole(registry[dataset_id]):
+    usable = [other for other in below if _is_complete(registry, other)]
+    if _is_complete(registry, dataset_id):
         usable.insert(0, f"{dataset_id} (with the default split)")
+    try:
+        registry[dataset_id]
+    except KeyError as exc:
+        hint = "`ir_datasets list` prints all"
+        raise ConfigError(unknown("id of ir_datasets", dataset_id, registry, hint)) from exc
     advice = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
     raise ConfigError(
         f"irds:{dataset_id} has no documents, queries and judgements together for "
@@ -99,16 +101,12 @@ def _resolve(registry: Any, dataset_id: str, split: str) -> str:
     )
 
 
-def _known(registry: Any, dataset_id: str) -> bool:
-    try:
-        registry[dataset_id]  # some ids are made when they are first asked for
-    except KeyError:
-        return False
-    return True
-
-
-def _whole(source: Any) -> bool:
-    return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+def _is_complete(registry: Any, dataset_id: str) -> bool:
+    """Return True for an id with documents, queries and judgements."""
+    with suppress(KeyError):
+        source = registry[dataset_id]  # some ids are made when they are first asked for
+        return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+    return False
 
 
 def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:

@@ -96,7 +96,7 @@ def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
     """Return documents by id: in memory, or from a file where their texts have `LARGE_BYTES` or
     more.
     """
-    kept: dict[str, Document] = {}
+    kept = {}
     size, rest = 0, iter(documents)
     for item in rest:
         kept[item.doc_id] = item

@@ -6,7 +6,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from ragbench.language import words
@@ -34,10 +34,8 @@ class Texts:
     """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
-        self._corpus = corpus
-        self._ids = list(corpus)
-        self._folded: dict[str, tuple[str, list[int]]] = {}
-        self._found: dict[str, Place] = {}
+        self._corpus, self._ids = corpus, list(corpus)
+        self.find, self._fold = cache(self._search), cache(self._folded)
 
     @cached_property
     def _holding(self) -> dict[str, array[int]]:
@@ -46,12 +44,6 @@ class Texts:
             for word in set(words(document.full_text)):
                 holding.setdefault(word, array("I")).append(number)
         return holding
-
-    def find(self, text: str) -> Place:
-        """Return where the corpus holds a text."""
-        if text not in self._found:
-            self._found[text] = self._search(text)
-        return self._found[text]
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
         """Return where this document holds a text, white space folded."""
@@ -64,19 +56,17 @@ class Texts:
         return (offsets[at], offsets[at + len(folded_text) - 1] + 1) if at >= 0 else None
 
     def _search(self, text: str) -> Place:
+        """Return where the corpus holds a text."""
         text_words = words(text)
-        inner = dict.fromkeys(
-            text_words[1:-1] if len(text_words) > 3 else ()
-        )  # the outer two may be cut in the middle
+        # the outer two may be cut in the middle
+        inner = dict.fromkeys(text_words[1:-1] if len(text_words) > 3 else ())
         rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
-        if inner:
-            numbers = [set(self._holding.get(word, ())) for word in rarest[:4]]
-            candidates = sorted(set.intersection(*numbers))
-        else:
-            candidates = list(range(len(self._ids)))
+        candidates = set(range(len(self._ids)))
+        for word in rarest[:4]:
+            candidates.intersection_update(self._holding.get(word, ()))
         spans = [
             Span(self._ids[i], *span)
-            for i in candidates
+            for i in sorted(candidates)
             if (span := self.within(text, self._ids[i])) is not None
         ]
         if not spans:
@@ -109,18 +99,12 @@ class Texts:
             best, holders = match.score, [*(holders if match.score == best else []), span]
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
-    def _fold(self, doc_id: str) -> tuple[str, list[int]]:
+    def _folded(self, doc_id: str) -> tuple[str, list[int]]:
         """Return a document's text with white space folded, and where each of its characters is in
         `full_text`.
         """
-        if doc_id not in self._folded:
-            full = self._corpus[doc_id].full_text
-            parts: list[str] = []
-            offsets: list[int] = []
-            for match in re.finditer(r"\S+", full):
-                if parts:
-                    offsets.append(match.start() - 1)
-                parts.append(match[0])
-                offsets += range(match.start(), match.end())
-            self._folded[doc_id] = " ".join(parts), offsets
-        return self._folded[doc_id]
+        words = list(re.finditer(r"\S+", self._corpus[doc_id].full_text))
+        offsets: list[int] = []
+        for match in words:
+            offsets += range(match.start() - bool(offsets), match.end())
+        return " ".join(match[0] for match in words), offsets

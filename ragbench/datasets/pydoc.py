@@ -20,12 +20,15 @@ editions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, unknown
-from ragbench.types import Case, Dataset, Document, Qrels, Span
+from ragbench.types import Case, Dataset, Document, Span
 
 _DIRECT_ANSWER = 3
 _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
@@ -62,17 +65,16 @@ def load_pydoc(split: str = "test") -> Dataset:
         raise DataError(
             f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")'
         )
-    texts = own_topics()
     # The order is part of the fingerprint, and must not depend on how the mapping was put together.
-    corpus = {name: Document(name, texts[name]) for name in sorted(texts)}
-    places = _Places(corpus)
-    cases: list[Case] = []
-    qrels: Qrels = {}
-    missing: list[str] = []
-    bare: list[str] = []
-    for record in _records():
+    corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
+    cases = []
+    qrels = {}
+    missing = []
+    bare = []
+    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    for record in map(json.loads, lines):
         query_id, quotes = record["query_id"], record["evidence"]
-        spans_of_quotes = [places.of(item["quote"]) for item in quotes]
+        spans_of_quotes = [_places(item["quote"], corpus) for item in quotes]
         missing += [
             f"{query_id} {item['doc_id']}"
             for item, spans in zip(quotes, spans_of_quotes, strict=True)
@@ -102,15 +104,7 @@ def own_topics() -> Mapping[str, str]:
     return topics
 
 
-def _records() -> list[dict[str, Any]]:
-    text = (
-        resources.files("ragbench.datasets")
-        .joinpath("pydoc_cases.jsonl")
-        .read_text(encoding="utf-8")
-    )
-    return [json.loads(line) for line in text.splitlines()]
-
-
+@cache
 def _squeezed(text: str) -> str:
     """Return a text without white space, quotation marks and dashes straight: the same in every
     line breaking.
@@ -118,39 +112,27 @@ def _squeezed(text: str) -> str:
     return "".join(text.translate(_STRAIGHT).split())
 
 
-class _Places:
-    """Where quotes are in the corpus. Lines break differently in each topic that repeats a passage
-    (also after a hyphen, and in a table or list with other indentation), so that white space takes
-    no part in the search."""
+def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
+    """Return every place of a quote, in the order of the corpus.
 
-    def __init__(self, corpus: Mapping[str, Document]) -> None:
-        self._texts = {doc_id: document.full_text for doc_id, document in corpus.items()}
-        self._squeezed = {doc_id: _squeezed(text) for doc_id, text in self._texts.items()}
-        self._origins: dict[str, list[int]] = {}
-
-    def of(self, quote: str) -> list[Span]:
-        """Return every place of `quote`, in the order of the corpus."""
-        squeezed_quote = _squeezed(quote)
-        return [
-            span
-            for doc_id, text in self._squeezed.items()
-            for span in self._in(doc_id, text, squeezed_quote)
-        ]
-
-    def _in(self, doc_id: str, text: str, wanted: str) -> Iterator[Span]:
-        at = text.find(wanted)
-        while at >= 0:
-            origins = self._origins_of(doc_id)
-            yield Span(doc_id, origins[at], origins[at + len(wanted) - 1] + 1)
-            at = text.find(wanted, at + len(wanted))
-
-    def _origins_of(self, doc_id: str) -> list[int]:
-        """Return for each character of the squeezed text its offset in the text."""
-        if doc_id not in self._origins:
-            self._origins[doc_id] = [
-                at for at, char in enumerate(self._texts[doc_id]) if not char.isspace()
+    Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
+    or list with other indentation), so that white space takes no part in the search.
+    """
+    pattern, spans = _squeezed(quote), []
+    for doc_id, document in corpus.items():
+        if pattern in (text := _squeezed(document.text)):
+            at = _origins(document.text)
+            spans += [
+                Span(doc_id, at[match.start()], at[match.end() - 1] + 1)
+                for match in re.finditer(re.escape(pattern), text)
             ]
-        return self._origins[doc_id]
+    return spans
+
+
+@cache
+def _origins(text: str) -> array[int]:
+    """Return for each character of the squeezed text its offset in the text."""
+    return array("I", (at for at, char in enumerate(text) if not char.isspace()))
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
@@ -166,13 +148,9 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
     """Return the grades of the file, and those that follow from where this edition repeats the
     quotes.
     """
-    grades: dict[str, int] = dict(record["relevant"])
+    grades = dict(record["relevant"])
     for item, spans in zip(record["evidence"], found, strict=True):
-        for span in spans:
-            grades[span.doc_id] = max(
-                grades.get(span.doc_id, 0), record["relevant"][item["doc_id"]]
-            )
-    if found:
-        for doc_id in set.intersection(*({span.doc_id for span in spans} for spans in found)):
-            grades[doc_id] = _DIRECT_ANSWER
-    return grades
+        grade = record["relevant"][item["doc_id"]]
+        grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}
+    holders = [{span.doc_id for span in spans} for spans in found]
+    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), _DIRECT_ANSWER)

@@ -8,6 +8,7 @@ count.
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, DataWarning
 from ragbench.types import Case, Dataset, Document, Qrels, as_id
+
+Flaws = defaultdict[str, list[str]]
+"""A kind of flaw -> the ids of what has it."""
 
 
 def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
@@ -42,7 +46,7 @@ def document(record: Mapping[str, Any]) -> Document:
 
 def document_line(document: Document) -> dict[str, Any]:
     """Return the line of a corpus from which `document` makes this document."""
-    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
+    line = {"_id": document.doc_id, "title": document.title, "text": document.text}
     return {**line, "metadata": dict(document.metadata)} if document.metadata else line
 
 
@@ -135,8 +139,7 @@ def assemble(
             doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
         ],
     }
-    for flaw, ids in flaws.items():
-        warn(source, flaw, ids)
+    warn_all(source, flaws)
     ordered = {case.query_id: qrels[case.query_id] for case in kept}
     return Dataset(name=name, split=split, corpus=corpus, cases=kept, qrels=ordered)
 
@@ -146,6 +149,12 @@ def warn(source: str, flaw: str, ids: Collection[str]) -> None:
     if ids:
         first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
         warnings.warn(f"{source}: {len(ids)} {flaw} (first: {first})", DataWarning, stacklevel=2)
+
+
+def warn_all(source: str, flaws: Mapping[str, Collection[str]]) -> None:
+    """Give one warning for each kind of flaw (flaw -> ids, each counted once)."""
+    for flaw, ids in flaws.items():
+        warn(source, flaw, dict.fromkeys(ids))
 
 
 def _required(record: Mapping[str, Any], field: str) -> Any:

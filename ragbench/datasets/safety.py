@@ -11,7 +11,7 @@ repositories stay calm; it is removed when they are read.
 from __future__ import annotations
 
 import json
-from importlib import resources
+from pathlib import Path
 
 from ragbench.types import SafetySample
 
@@ -37,13 +37,8 @@ def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample,
 
 
 def _read(name: str) -> tuple[SafetySample, ...]:
-    lines = (
-        resources.files("ragbench.datasets").joinpath(name).read_text(encoding="utf-8").splitlines()
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8").replace("~~", "")
+    rows = ({"contexts": (), **json.loads(line)} for line in text.splitlines())
+    return tuple(
+        SafetySample(source=_SOURCE, **row | {"contexts": tuple(row["contexts"])}) for row in rows
     )
-    samples = []
-    for line in lines:
-        row = json.loads(line.replace("~~", ""))
-        samples.append(
-            SafetySample(source=_SOURCE, **{**row, "contexts": tuple(row.get("contexts", ()))})
-        )
-    return tuple(samples)

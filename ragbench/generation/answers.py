@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from ragbench import llms
 from ragbench.datasets.records import warn
@@ -35,14 +36,14 @@ def context_chunks(
     if k < 1:
         raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
     position = chunk_places(chunks)
-    best: dict[str, list[Chunk]] = {}
-    for case in dataset.cases:
-        scores = run.get(case.query_id, {})
+    best = {}
+    for query_id in dataset.queries:
+        scores = run.get(query_id, {})
         try:
-            ranked = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], position[chunk_id]))
+            ranked = sorted((-score, position[chunk_id]) for chunk_id, score in scores.items())
         except KeyError as exc:
-            raise DataError(unknown_chunk(exc.args[0], case.query_id, len(position))) from exc
-        best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
+            raise DataError(unknown_chunk(exc.args[0], query_id, len(position))) from exc
+        best[query_id] = [chunks[number] for _, number in ranked[:k]]
     return best
 
 
@@ -68,15 +69,10 @@ def cut_to_budget(
         )
     used = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
     tokens = dict(zip(used, count_tokens(list(used.values())), strict=True))
-    kept: dict[str, list[Chunk]] = {}
-    cut: dict[str, tuple[str, ...]] = {}
+    kept, cut = {}, {}
     for query_id, ranked in contexts.items():
-        total, fitting = 0, 0
-        for chunk in ranked:
-            total += tokens[chunk.chunk_id]
-            if total > max_context_tokens:
-                break
-            fitting += 1
+        totals = accumulate(tokens[chunk.chunk_id] for chunk in ranked)
+        fitting = sum(total <= max_context_tokens for total in totals)
         kept[query_id] = list(ranked[:fitting])
         cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[fitting:])
     warn(
@@ -180,10 +176,10 @@ def generate_answers(
         concurrency=concurrency,
         label="answers",
     )
-    replies = {case.query_id: reply for case, reply in zip(cases, completions, strict=True)}
+    replies = iter(completions)
     answers = [
-        read_reply(query_id, replies[query_id], contexts, cut.get(query_id, ()))
-        if query_id in replies
+        read_reply(query_id, next(replies), contexts, cut.get(query_id, ()))
+        if contexts
         else Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut.get(query_id, ()))
         for query_id, contexts in kept.items()
     ]
@@ -213,26 +209,15 @@ def read_reply(
         thought = " after thinking" if completion.text.strip() else ""
         error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"
         failure = FailureKind.EMPTY
+    answer = Answer(query_id, "", ids, outcome="failed", usage=completion, cut=cut)
     if error is not None:
-        return Answer(
-            query_id,
-            "",
-            ids,
-            outcome="failed",
-            usage=completion,
-            error=error,
-            cut=cut,
-            failure=failure,
-        )
+        return replace(answer, error=error, failure=failure)
     outcome = "blocked" if completion.finish == "refusal" else read_outcome(text)
-    return Answer(
-        query_id,
-        text,
-        ids,
+    return replace(
+        answer,
+        text=text,
         citations=parse_citations(text, ids) if outcome == "success" else (),
         flags=("truncated",) if completion.finish == "length" else (),
         outcome=outcome,
-        usage=completion,
         latency_ms={} if completion.cached else {"generate": completion.latency_s * 1000},
-        cut=cut,
     )

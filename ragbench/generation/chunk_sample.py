@@ -69,8 +69,8 @@ def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
 
 def _recent(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
     table = pd.DataFrame({"chunk": chunks, "document": [chunk.doc_id for chunk in chunks]})
-    texts = table["document"].map(lambda doc_id: str(dataset.corpus[doc_id].metadata.get("date")))
-    table["date"] = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    dates = [str(dataset.corpus[doc_id].metadata.get("date")) for doc_id in table["document"]]
+    table["date"] = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce")
     table = table.dropna()
     if table.empty:
         raise DataError(

@@ -29,20 +29,15 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     >>> parse_citations("Built in 1881 [rail#3].", ["rail#0", "rail#3"])
     ('rail#3',)
     """
-    cited: dict[str, None] = {}
+    cited, by_number = list[str](), dict(enumerate(contexts, 1))
     for match in _BRACKETS.finditer(_blank_code(text)):
-        named = _named(match[1], contexts)
-        if named:
-            cited |= dict.fromkeys(named)
+        if named := _named(match[1], contexts):
+            cited += named
         elif numbered := _CITATION.fullmatch(match.group()):
             for first, last in _ITEM.findall(numbered[1]):
-                for number in range(int(first), max(int(first), int(last or 0)) + 1):
-                    cited[
-                        contexts[number - 1]
-                        if 1 <= number <= len(contexts)
-                        else f"invalid:{number}"
-                    ] = None
-    return tuple(cited)
+                numbers = range(int(first), max(int(first), int(last or 0)) + 1)
+                cited += [by_number.get(number, f"invalid:{number}") for number in numbers]
+    return tuple(dict.fromkeys(cited))
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from ragbench.llms.reply_text import UnreadableError, json_objects, plain_schema
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
-from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Document, Embedder, LLMLike, Span
+from ragbench.types import Case, Chunk, Completion, Dataset, Document, Embedder, LLMLike, Span
 
 # English only; in other languages the prompt and the check by a model must suffice.
 _AUXILIARY = (
@@ -117,16 +118,13 @@ def duplicates(
     an earlier question.
     """
     texts = [*known, *questions]
-    if not questions:
-        return []
-    vectors = np.round(embedder.encode(texts), 6)
+    vectors = np.round(embedder.encode(texts), 6) if questions else np.zeros((0, 1))
     kept = list(range(len(known)))
-    twins: list[str | None] = []
+    twins = []
     for i in range(len(known), len(texts)):
         near = np.round(vectors[kept] @ vectors[i], 6)
-        best = int(np.argmax(near)) if kept else 0
-        is_twin = bool(kept) and near[best] >= MAX_SIMILARITY
-        twins.append(texts[kept[best]] if is_twin else None)
+        is_twin = near.max(initial=0.0) >= MAX_SIMILARITY
+        twins.append(texts[kept[int(near.argmax())]] if is_twin else None)
         kept += [] if is_twin else [i]
     return twins
 
@@ -228,42 +226,49 @@ def generate_drafts(
         raise ConfigError(f"max_overlap is {max_overlap}; expected a number from 0 to 1")
     if not 1 <= per_chunk <= 10:
         raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
+    ask = partial(
+        llms.generate_many,
+        system=LABELLING_SYSTEM,
+        concurrency=concurrency,
+        timeout_s=_TIMEOUT_S,
+    )
     writer = llms.load_llm(llm)
-    judge = writer if checker is None else llms.load_llm(checker)
-    replies = llms.generate_many(
+    replies = ask(
         writer,
         [
             ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title)
             for chunk in chunks
         ],
-        system=LABELLING_SYSTEM,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
         schema=plain_schema(_Cases),
-        concurrency=concurrency,
-        timeout_s=_TIMEOUT_S,
         label="questions",
     )
-    drafts = [
-        draft
-        for chunk, reply in zip(chunks, replies, strict=True)
-        for draft in _read(chunk, reply, per_chunk)
-    ]
+    passages, drafts = [], []
+    for chunk, reply in zip(chunks, replies, strict=True):
+        new = [_checked(draft, chunk, max_overlap) for draft in _read(chunk, reply, per_chunk)]
+        drafts += new
+        passages += [chunk.text] * len(new)
     if drafts and all(draft.state == "failed" for draft in drafts):
         raise ModelError(
             f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}"
         )
-    chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
-    drafts = [_checked(draft, chunk_of[draft.chunk_id], max_overlap) for draft in drafts]
-    drafts = _supported(drafts, chunk_of, judge, concurrency)
-    model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
-    twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model)
+    checks = ask(
+        writer if checker is None else llms.load_llm(checker),
+        [ask_for_support(passages[i], drafts[i].question, drafts[i].answer) for i in left],
+        max_tokens=_CHECK_TOKENS,
+        schema=plain_schema(_Support),
+        label="checks",
+    )
+    for i, reply in zip(left, checks, strict=True):
+        state, reason = _verdict(reply)
+        drafts[i] = replace(drafts[i], state=state, reason=reason, checker=reply.model)
+    left = [i for i in left if drafts[i].state == "accepted"]
+    known = list(dataset.queries.values())
+    twins = duplicates([drafts[i].question for i in left], known, load_embedder(embedder))
     for i, twin in zip(left, twins, strict=True):
-        drafts[i] = replace(
-            drafts[i],
-            state="duplicate" if twin else "accepted",
-            reason=f"asks the same as {twin!r}" if twin else drafts[i].reason,
-        )
+        if twin:
+            drafts[i] = replace(drafts[i], state="duplicate", reason=f"asks the same as {twin!r}")
     return drafts
 
 
@@ -283,10 +288,10 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
         return [
             replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
         ]
-    if reply.error is not None or reply.finish == "refusal":
-        return [replace(blank, state="failed", reason=reply.error or f"{reply.model} refused")]
     try:
         cases = _last(reply, _Cases, "cases").cases[:per_chunk]
+    except ModelError as problem:
+        return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
         return [replace(blank, state="unreadable", reason=str(problem))]
     if not cases:
@@ -303,19 +308,23 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
 
 
 def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
-    """Return the last object of a reply that has this key, validated."""
-    cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
+    """Return the last object of a reply that has this key, validated; ModelError where there is no
+    reply.
+    """
+    if reply.error is not None or reply.finish == "refusal":
+        raise ModelError(reply.error or f"{reply.model} refused")
     try:
         objects = [record for record in json_objects(without_thoughts(reply.text)) if key in record]
-    except UnreadableError as problem:
-        raise UnreadableError(f"{problem}{cut}") from problem
-    if not objects:
-        raise UnreadableError(f"it has no JSON object with {key!r}{cut}")
-    try:
+        if not objects:
+            raise UnreadableError(f"it has no JSON object with {key!r}")
         return form.model_validate(objects[-1])
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        raise UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}{cut}") from exc
+    except ValueError as exc:
+        reason = str(exc)
+        if isinstance(exc, ValidationError):
+            first = exc.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
+        raise UnreadableError(f"{reason}{cut}") from exc
 
 
 def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
@@ -325,53 +334,25 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     if reason := flaw(draft.question, draft.answer, draft.quote, chunk.text, max_overlap):
         return replace(draft, state=reason[0], reason=reason[1])
     match = Texts({"": Document("", chunk.text)}).find(draft.quote)
-    if match.how == NOWHERE.how:
-        return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
-    start, end = (chunk.start + at for at in (match.holders[0].start, match.holders[0].end))
+    if match == NOWHERE:
+        return replace(draft, state="unquoted", reason=STATES["unquoted"])
+    span = match.holders[0]
+    start, end = chunk.start + span.start, chunk.start + span.end
     return replace(draft, evidence=Span(chunk.doc_id, start, end))
 
 
-def _supported(
-    drafts: Sequence[Draft], chunk_of: Mapping[str, Chunk], judge: LLM, concurrency: int
-) -> list[Draft]:
-    open_drafts = [i for i, draft in enumerate(drafts) if draft.state == "open"]
-    replies = llms.generate_many(
-        judge,
-        [
-            ask_for_support(chunk_of[d.chunk_id].text, d.question, d.answer)
-            for d in (drafts[i] for i in open_drafts)
-        ],
-        system=LABELLING_SYSTEM,
-        max_tokens=_CHECK_TOKENS,
-        schema=plain_schema(_Support),
-        concurrency=concurrency,
-        timeout_s=_TIMEOUT_S,
-        label="checks",
-    )
-    result = list(drafts)
-    for i, reply in zip(open_drafts, replies, strict=True):
-        result[i] = replace(drafts[i], checker=reply.model, **_verdict(reply))
-    return result
-
-
-def _verdict(reply: Completion) -> dict[str, Any]:
-    if reply.error is not None or reply.finish == "refusal":
-        return {"state": "unchecked", "reason": reply.error or f"{reply.model} refused to check"}
+def _verdict(reply: Completion) -> tuple[str, str]:
+    """Return the state of a draft after its check, and the reason."""
     try:
         verdict = _last(reply, _Support, "supported")
+    except ModelError as problem:
+        return "unchecked", str(problem)
     except UnreadableError as problem:
-        return {"state": "unchecked", "reason": f"the check could not be read: {problem}"}
-    if not verdict.clear:
-        return {
-            "state": "vague",
-            "reason": verdict.reason or "cannot be understood without the passage",
-        }
-    if not verdict.supported:
-        return {
-            "state": "unsupported",
-            "reason": verdict.reason or "the passage does not support the answer",
-        }
-    return {"reason": verdict.reason}
+        return "unchecked", f"the check could not be read: {problem}"
+    if verdict.clear and verdict.supported:
+        return "accepted", verdict.reason
+    state = "unsupported" if verdict.clear else "vague"
+    return state, verdict.reason or STATES[state]
 
 
 STATES: Mapping[str, str] = {
@@ -419,13 +400,15 @@ def as_dataset(
     Raises:
         DataError: no draft is accepted.
     """
-    cases: dict[str, Case] = {}
+    cases = {}
     for draft in drafts:
         if draft.state != "accepted" or draft.evidence is None:
             continue
-        source = {"doc_id": draft.doc_id, "start": draft.evidence.start, "end": draft.evidence.end}
         label = generated_label(
-            draft.answer, model=draft.model, prompt=prompts_name(), sources=[source]
+            draft.answer,
+            model=draft.model,
+            prompt=prompts_name(),
+            sources=[asdict(draft.evidence)],
         )
         cases[draft.query_id] = Case(
             draft.query_id,

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,10 @@ def extract_answers(
         contexts are about the question, not whether the answer is right; it is not fitted.
     """
     chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
-    used = {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
     sentences_of = {
         chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()
     }
-    sentences = list(dict.fromkeys(text for answer in sentences_of.values() for text in answer))
+    sentences = list(dict.fromkeys(chain.from_iterable(sentences_of.values())))
     row = {text: i for i, text in enumerate(sentences)}
     model = load_embedder(embedder)
     questions = [case.text for case in cases]
@@ -78,35 +78,30 @@ def extract_answers(
     is_known, stems = knows(model, spoken), Words(spoken).of
     threshold = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
     counts = list(map(Counter, stems(sentences)))
-    words_of = dict(zip(used, map(frozenset, stems(list(used.values()))), strict=True))
+    texts = [chunk.text for chunk in chunks.values()]
+    words_of = dict(zip(chunks, map(frozenset, stems(texts)), strict=True))
     # The mean of a context's sentence vectors at unit length, in place of a second embedding.
-    sums = {
-        chunk_id: sentence_vectors[[row[text] for text in rows]].sum(axis=0)
-        for chunk_id, rows in sentences_of.items()
-    }
-    vector_of = {
-        chunk_id: total / max(float(np.linalg.norm(total)), 1e-12)
-        for chunk_id, total in sums.items()
-    }
+    vector_of = {}
+    for chunk_id, parts in sentences_of.items():
+        total = sentence_vectors[[row[text] for text in parts]].sum(axis=0)
+        vector_of[chunk_id] = total / max(float(np.linalg.norm(total)), 1e-12)
     answers = []
     for case, vector, words in zip(
         cases, question_vectors, map(frozenset, stems(questions)), strict=True
     ):
-        candidates = dict.fromkeys(
-            text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]
-        )
+        ranked, fits = contexts[case.query_id], [0.0]
+        candidates = dict.fromkeys(chain(*(sentences_of[chunk.chunk_id] for chunk in ranked)))
         rows = [row[text] for text in candidates]
         shares = _shares(words, [counts[i] for i in rows])
         cosines = np.clip(sentence_vectors[rows] @ vector, 0.0, 1.0) if is_known else shares
         support = np.round((cosines + shares) / 2, 6)
         value_of = dict(zip(candidates, support.tolist(), strict=True))
-        fits = []
-        for chunk in contexts[case.query_id]:
-            cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
-            overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
+        for chunk_id in (chunk.chunk_id for chunk in ranked):
+            overlap = len(words & words_of[chunk_id]) / len(words) if words else 0.0
+            cosine = min(max(float(vector_of[chunk_id] @ vector), 0.0), 1.0)
             fits.append(round(((cosine if is_known else overlap) + overlap) / 2, 6))
-        answer = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of, threshold)
-        answers.append(replace(answer, confidence=max(fits, default=0.0)))
+        answer = _extract(case.query_id, ranked, sentences_of, value_of, threshold)
+        answers.append(replace(answer, confidence=max(fits)))
     return answers
 
 
@@ -118,16 +113,15 @@ def _sentences(text: str, first: bool) -> list[str]:
     before a blank one.
     """
     lines = lines_of(text)
-    headings = [(lines[start].start, lines[end].end) for start, end, _ in find_headings(lines)]
-    if (
-        first
-        and len(lines) > 1
-        and lines[1].after_blank
-        and not _ENDS_SENTENCE.search(lines[0].text)
-    ):
-        headings = sorted({*headings, (lines[0].start, lines[0].end)})
-    edges = [0, *(edge for heading in headings for edge in heading), len(text)]
-    bodies = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    headings = {(start, end) for start, end, _ in find_headings(lines)}
+    has_title = first and len(lines) > 1 and lines[1].after_blank
+    if has_title and not _ENDS_SENTENCE.search(lines[0].text):
+        headings.add((0, 0))
+    edges = [0]
+    for start, end in sorted(headings):
+        edges += [lines[start].start, lines[end].end]
+    edges.append(len(text))
+    bodies = (text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
     folded = (
         " ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body)
     )
@@ -159,28 +153,22 @@ def _extract(
     best = max(value_of.values(), default=0.0)
     if best < threshold:
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
-    good = sorted(
-        (text for text in value_of if value_of[text] >= KEEP_WITHIN * best),
-        key=lambda t: -value_of[t],
-    )
-    chosen: dict[str, int] = {}
-    for number, chunk in enumerate(
-        contexts, 1
-    ):  # the best-ranked chunk that holds a sentence is the one cited
-        for text in sentences_of[chunk.chunk_id]:
-            if text in good[:MAX_SENTENCES]:
-                chosen.setdefault(text, number)
-    doc_rank = {chunk.doc_id: number for number, chunk in reversed(list(enumerate(contexts)))}
-
-    def place(text: str) -> tuple[int, int, int]:
-        chunk = contexts[chosen[text] - 1]
-        return doc_rank[chunk.doc_id], chunk.start, sentences_of[chunk.chunk_id].index(text)
-
-    ordered = sorted(chosen, key=place)
+    ranked = sorted(value_of, key=lambda text: -value_of[text])[:MAX_SENTENCES]
+    good = [text for text in ranked if value_of[text] >= KEEP_WITHIN * best]
+    # the best-ranked chunk that holds a sentence is the one cited
+    places: dict[str, tuple[int, int, int, int]] = {}
+    first_of: dict[str, int] = {}
+    for number, chunk in enumerate(contexts, 1):
+        document = first_of.setdefault(chunk.doc_id, number)
+        for at, text in enumerate(sentences_of[chunk.chunk_id]):
+            if text in good:
+                places.setdefault(text, (document, chunk.start, at, number))
+    ordered = sorted(places, key=places.__getitem__)
+    numbers = [places[text][-1] for text in ordered]
     return Answer(
         query_id,
-        " ".join(f"{text} [{chosen[text]}]" for text in ordered),
+        " ".join(f"{text} [{number}]" for text, number in zip(ordered, numbers, strict=True)),
         context_ids,
-        citations=tuple(dict.fromkeys(contexts[chosen[text] - 1].chunk_id for text in ordered)),
+        citations=tuple(dict.fromkeys(context_ids[number - 1] for number in numbers)),
         outcome="success",
     )

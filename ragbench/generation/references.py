@@ -15,9 +15,9 @@ from ragbench import llms, store
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
+from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label, merge_answers, reference_origin
-from ragbench.text import token_offsets
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400
@@ -74,28 +74,26 @@ def reference_sources(
         query_id -> chunks; `start` and `end` are the window, the whole document where it is short
         enough.
     """
-    if k < 1 or max_document_tokens < 1:
-        raise ConfigError(
-            f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each"
-        )
-    chosen = set(query_ids)
-    cases = [case for case in dataset.cases if case.query_id in chosen]
-    model = load_embedder("wordllama")
-    relevant = {case.query_id: _relevant(dataset, case) for case in cases}
-    used = list(dict.fromkeys(doc_id for documents in relevant.values() for doc_id in documents))
-    windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
-    position = {doc_id: i for i, doc_id in enumerate(dataset.corpus)}
-    questions = model.encode([case.text for case in cases])
-    sources: dict[str, list[Chunk]] = {}
-    for case, question in zip(cases, questions, strict=True):
-        grades = relevant[case.query_id]
-        nearness = model.encode([dataset.corpus[doc_id].full_text for doc_id in grades]) @ question
-        near = dict(zip(grades, np.round(nearness, 6).tolist(), strict=True))
-        ranked = sorted(
-            grades, key=lambda doc_id: (-grades[doc_id], -near[doc_id], position[doc_id])
-        )[:k]
+    size = max_document_tokens
+    if k < 1 or size < 1:
+        raise ConfigError(f"k is {k} and max_document_tokens is {size}; expected 1 or more of each")
+    cases = [case for case in dataset.cases if case.query_id in {*query_ids}]
+    corpus, model = dataset.corpus, load_embedder("wordllama")
+    position = {doc_id: i for i, doc_id in enumerate(corpus)}
+    sources = {}
+    for case, question in zip(cases, model.encode([case.text for case in cases]), strict=True):
+        grades = _relevant(dataset, case)
+        near = _nearness(model, question, [corpus[doc_id].full_text for doc_id in grades])
+        order = {
+            doc_id: (-grade, -cosine, position[doc_id])
+            for (doc_id, grade), cosine in zip(grades.items(), near, strict=True)
+        }
+        windows = [
+            chunk({doc_id: corpus[doc_id]}, "fixed", chunk_size=size, chunk_overlap=size // 2)
+            for doc_id in sorted(order, key=order.__getitem__)[:k]
+        ]
         sources[case.query_id] = [
-            _best_window(case, windows[doc_id], question, model) for doc_id in ranked
+            _best_window(case, of_document, question, model) for of_document in windows
         ]
     return sources
 
@@ -146,30 +144,22 @@ def write_references(
     *,
     concurrency: int = 8,
 ) -> list[Answer]:
-    """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
+    """Generate reference answers and put them into `folder`/answers.jsonl.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or
-    reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption the file
-    holds all but the last batch, and the replies of that batch so far are in the reply store:
-    nothing is paid for twice.
+    reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption all
+    replies so far are in the reply store: nothing is paid for twice.
 
     Raises:
-        ModelError: every request of a batch failed; earlier batches are in the file.
+        ModelError: every request failed.
     """
     path = Path(folder) / "answers.jsonl"
-    size = max(32, 4 * concurrency)
-    query_ids = list(sources)
-    answers: list[Answer] = []
-    for first in range(0, len(query_ids), size):
-        part = {query_id: sources[query_id] for query_id in query_ids[first : first + size]}
-        new = generate_references(dataset, part, llm, concurrency=concurrency)
-        answers += new
-        merge_answers(path, dict(_reference_lines(dataset, part, new)))
-        if all(answer.error is not None for answer in new):
-            raise ModelError(
-                f"all of {len(new)} requests for reference answers failed; {first} earlier ones "
-                f"are in {path}: {new[0].error}"
-            )
+    answers = generate_references(dataset, sources, llm, concurrency=concurrency)
+    if answers and all(answer.error is not None for answer in answers):
+        raise ModelError(
+            f"all of {len(answers)} requests for reference answers failed: {answers[0].error}"
+        )
+    merge_answers(path, dict(_reference_lines(dataset, sources, answers)))
     return answers
 
 
@@ -200,27 +190,8 @@ def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
     }
 
 
-def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[Chunk]]:
-    """Cut each document into one chunk, or as windows of `size` tokens that overlap by half."""
-    texts = [dataset.corpus[doc_id].full_text for doc_id in doc_ids]
-    step = max(1, size // 2)
-    result = []
-    for doc_id, text, offsets in zip(doc_ids, texts, token_offsets(texts), strict=True):
-        spans = [(0, len(text))]
-        if len(offsets) > size:
-            firsts = range(0, len(offsets) - size + step, step)
-            spans = [
-                (int(offsets[i][0]), int(offsets[min(i + size, len(offsets)) - 1][1]))
-                for i in firsts
-            ]
-        result.append([Chunk.cut(doc_id, text, *span) for span in spans])
-    return result
-
-
 def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Embedder) -> Chunk:
-    if len(windows) == 1:
-        return windows[0]
-    near = np.round(model.encode([window.text for window in windows]) @ question, 6)
+    near = _nearness(model, question, [window.text for window in windows])
     covered = [
         sum(
             max(0, min(span.end, window.end) - max(span.start, window.start))
@@ -229,4 +200,10 @@ def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Emb
         )
         for window in windows
     ]
-    return windows[max(range(len(windows)), key=lambda i: (covered[i], near[i], -i))]
+    return windows[max(range(len(windows)), key=lambda i: (covered[i], near[i]))]
+
+
+def _nearness(model: Embedder, question: Any, texts: Sequence[str]) -> list[float]:
+    """Return the cosine of each text with a question, in six decimals."""
+    cosines: list[float] = np.round(model.encode(texts) @ question, 6).tolist()
+    return cosines

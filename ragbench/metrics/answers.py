@@ -36,7 +36,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
-from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
 
@@ -224,7 +224,8 @@ def score_answers(
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and
     token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
     all also required_keywords (the fraction of a case's keywords that the answer contains) and
-    contains_all (1 where all do). The numbers of cited contexts ("[2]") are not part of the answer.
+    contains_all (1 where all do), and where it names okay facts also vital_fact_coverage, that of the
+    others. The numbers of cited contexts ("[2]") are not part of the answer.
     Every case has a row for each measure, by measure, then in the order of the cases. Unscored
     (NaN; counted by `summarise`, left out of its mean) is a case
 
@@ -257,7 +258,10 @@ def score_answers(
         q: (words[q], reference) for q, reference in references.items() if reference.strip()
     }
     rows = {
-        q: {"gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts)}
+        q: {
+            "gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts),
+            "vital_fact_coverage": gold_fact_coverage(words[q], vital_facts(case)),
+        }
         for q, (case, _) in answered.items()
     }
     is_known = knows(embedder, answer_language(dataset, answers))
@@ -278,9 +282,19 @@ def score_answers(
             coverage = keyword_coverage(words[query_id], case.required_keywords)
             rows[query_id] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
     keywords = any(case.required_keywords for case in dataset.cases)
-    return tidy_cases(
-        dataset.cases, (*ANSWER_MEASURES, *(_KEYWORD_MEASURES if keywords else ())), rows
-    )
+    vital = any("okay_facts" in case.metadata for case in dataset.cases)
+    asked = (*_KEYWORD_MEASURES * keywords, *("vital_fact_coverage",) * vital)
+    return tidy_cases(dataset.cases, (*ANSWER_MEASURES, *asked), rows)
+
+
+def vital_facts(case: Case) -> list[Sequence[str]]:
+    """Return the gold facts that an answer must state: those that its metadata `okay_facts` does not
+    name (vital and okay nuggets as in TREC, Pradeep et al. 2024).
+
+    >>> vital_facts(Case("q", "?", gold_facts=(("1889",), ("May", "spring")), metadata={"okay_facts": ["May"]}))
+    [('1889',)]
+    """
+    return [fact for fact in case.gold_facts if fact[0] not in case.metadata.get("okay_facts", ())]
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:

@@ -56,31 +56,22 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
     Raises:
         DataError: the file is not what it should be, or cannot be written.
     """
-    result: list[str] = []
-    seen: set[str] = set()
-    has_changed = False
-    if path.exists():
-        for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):
-            query_id = str(record.get("_id"))
-            if "_id" not in record:
-                raise DataError(
-                    f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
-                )
-            seen.add(query_id)
-            if query_id in answers and not is_by_hand(record):
-                has_changed = True
-                result.append(json_line({**record, **answers[query_id], "_id": record["_id"]}))
-            else:
-                result.append(f"{text}\n")
-    new = [
-        json_line({"_id": query_id, **answers[query_id]})
-        for query_id in answers
-        if query_id not in seen
-    ]
-    if has_changed or new:
+    left, result, is_changed = dict(answers), [], False
+    numbered = zip(lines(path), json_lines(path), strict=True) if path.exists() else ()
+    for (number, text), (_, record) in numbered:
+        if "_id" not in record:
+            raise DataError(
+                f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
+            )
+        new = left.pop(str(record["_id"]), None)
+        if new is not None and not is_by_hand(record):
+            text, is_changed = json_line({**record, **new, "_id": record["_id"]})[:-1], True
+        result.append(f"{text}\n")
+    result += [json_line({"_id": query_id, **new}) for query_id, new in left.items()]
+    if is_changed or left:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, "".join([*result, *new]))
+            write_durably(path, "".join(result))
         except OSError as exc:
             raise unwritable(path, exc) from exc
 

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import warn
+from ragbench.datasets.records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem
-from ragbench.testsets.sections import Heading, locate
-from ragbench.types import Case, Dataset, Document, Qrels, Span
+from ragbench.testsets.sections import locate
+from ragbench.types import Case, Dataset, Document, Span
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
@@ -25,51 +25,40 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
     ids = DocumentIds(documents)
     problems = []
     for entry in content.entries:
-        for number, span in enumerate(entry.case.evidence):
+        for number, (span, quote) in enumerate(entry.evidence()):
             document = documents.get(ids.full(span.doc_id))
-            if entry.quote(number) or document is None:
+            if quote or document is None or span.end <= (length := len(document.full_text)):
                 continue
-            if span.end > (length := len(document.full_text)):
-                expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
-                problems.append(
-                    entry.record.problem(("evidence", number, "end"), str(span.end), expected)
-                )
+            expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
+            problems.append(
+                entry.record.problem(("evidence", number, "end"), str(span.end), expected)
+            )
     return problems
 
 
 def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
     """Return the dataset; one warning for each kind of flaw, with its count and the first ids."""
-    flaws: defaultdict[str, list[str]] = defaultdict(list)
-    headings: dict[str, list[Heading]] = {}
+    flaws: Flaws = defaultdict(list)
     cases = []
-    documents = DocumentIds(corpus)
-    entries = [documents.in_entry(entry) for entry in content.entries]
-    for entry in entries:
+    qrels = {}
+    for entry in map(DocumentIds(corpus).in_entry, content.entries):
+        qrels[entry.case.query_id] = entry.relevant
+        absent = [doc_id for doc_id in entry.relevant if corpus and doc_id not in corpus]
+        flaws[
+            "judged documents are not in the corpus, or the name of several files; they stay in "
+            "the qrels and count in the ideal"
+        ] += absent
         spans = [
             *quoted_spans(entry, corpus, flaws),
-            *_of_sections(entry.case, corpus, headings, flaws),
+            *_of_sections(entry.case, corpus, flaws),
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
-    qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in entries}
-    if corpus:
-        absent = {
-            doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus
-        }
-        warn(
-            source,
-            "judged documents are not in the corpus, or the name of several files; they stay in "
-            "the qrels and count in the ideal",
-            absent,
+    for field, lines in content.unknown.items():
+        name_of = shown(field, 40)
+        flaws[f"cases have the field {name_of}, which this form does not know: it is metadata"] = (
+            lines
         )
-    for field, ids in content.unknown.items():
-        warn(
-            source,
-            f"cases have the field {shown(field, 40)}, which this form does not know: it is "
-            "metadata",
-            ids,
-        )
-    for flaw, ids in flaws.items():
-        warn(source, flaw, list(dict.fromkeys(ids)))
+    warn_all(source, flaws)
     samples = tuple(content.inputs), tuple(content.outputs)
     return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)
 
@@ -84,12 +73,11 @@ class DocumentIds:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        names: dict[str, list[str]] = {}
+        names = defaultdict(list)
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
-            without_suffix = doc_id.removesuffix(path.suffix)
-            for name in {path.name, path.stem, without_suffix} - {"", doc_id}:
-                names.setdefault(name, []).append(doc_id)
+            for name in {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}:
+                names[name].append(doc_id)
         return names
 
     def full(self, doc_id: str) -> str:
@@ -124,20 +112,15 @@ class DocumentIds:
         return entry._replace(case=case, relevant=relevant)
 
 
-def quoted_spans(
-    entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]
-) -> list[Span]:
+def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
     """Return the evidence of a case where its quotes are in the documents; what has moved is added
     to `flaws`.
     """
     spans = []
-    for number, span in enumerate(entry.case.evidence):
-        quote, where = entry.quote(number), f"{entry.case.query_id} {span.doc_id}"
-        if not quote or span.doc_id not in corpus:
-            spans.append(span)
-            continue
-        text = corpus[span.doc_id].full_text
-        if text[span.start : span.end] == quote:
+    for span, quote in entry.evidence():
+        where = f"{entry.case.query_id} {span.doc_id}"
+        text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
+        if not (quote and text) or text[span.start : span.end] == quote:
             spans.append(span)
         elif (start := text.find(quote)) >= 0:
             spans.append(Span(span.doc_id, start, start + len(quote)))
@@ -152,22 +135,18 @@ def quoted_spans(
 def _of_sections(
     case: Case,
     corpus: Mapping[str, Document],
-    headings: dict[str, list[Heading]],
-    flaws: defaultdict[str, list[str]],
+    flaws: Flaws,
 ) -> list[Span]:
-    if not corpus:
-        return []
     spans = []
-    for doc_id, section in case.expected_sections:
+    for doc_id, section in case.expected_sections if corpus else ():
         what = f"{doc_id} > {section}"
         if doc_id not in corpus:
             flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
-            continue
-        match = locate(corpus[doc_id], section, headings)
-        if match is None:
+        elif match := locate(corpus[doc_id], section):
+            spans.append(match.span)
+            if match.alike > 1:
+                flaw = "sections are more than once in their document; the first is taken"
+                flaws[flaw].append(what)
+        else:
             flaws["sections are not in their document; there is no evidence of them"].append(what)
-            continue
-        spans.append(match.span)
-        if match.alike > 1:
-            flaws["sections are more than once in their document; the first is taken"].append(what)
     return spans

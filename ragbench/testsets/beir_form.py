@@ -14,15 +14,15 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.datasets.beir import load_beir_folder, unique_records
+from ragbench.datasets.beir import load_beir_folder, qrels_files, unique_records
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import identifier, warn
+from ragbench.datasets.records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
 from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, entry_of
-from ragbench.testsets.perspectives import SAFETY_FILES, lines_of, read_safety
+from ragbench.testsets.perspectives import SAFETY_FILES, lines_of
 from ragbench.testsets.problems import Problem, refuse
-from ragbench.types import Case, Dataset
+from ragbench.types import Dataset
 
 LABELS = "case_labels.jsonl"
 
@@ -43,25 +43,18 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         "queries are not in queries.jsonl and are left out",
         [q for q in labels if q not in queries],
     )
-    flaws: defaultdict[str, list[str]] = defaultdict(list)
-
-    def with_labels(case: Case) -> Case:
-        if (entry := labels.get(case.query_id)) is None:
-            return case
-        changes = {
-            name: getattr(entry.case, name)
-            for name in names[case.query_id].intersection(CASE_FIELDS)
-        }
+    flaws: Flaws = defaultdict(list)
+    cases = {case.query_id: case for case in dataset.cases}
+    for query_id in filter(cases.__contains__, labels):
+        entry = labels[query_id]
+        changes = {name: getattr(entry.case, name) for name in names[query_id] & {*CASE_FIELDS}}
         if "evidence" in changes:
             changes["evidence"] = tuple(dict.fromkeys(quoted_spans(entry, dataset.corpus, flaws)))
-        return replace(case, **changes)
-
-    cases = tuple(map(with_labels, dataset.cases))
-    for flaw, ids in flaws.items():
-        warn(source, flaw, ids)
+        cases[query_id] = replace(cases[query_id], **changes)
+    warn_all(source, flaws)
     return replace(
         dataset,
-        cases=cases,
+        cases=tuple(cases.values()),
         safety_inputs=tuple(content.inputs),
         safety_outputs=tuple(content.outputs),
     )
@@ -92,7 +85,7 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     each line by name.
     """
     content = Content()
-    names: dict[str, set[str]] = {}
+    names = {}
     for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(
@@ -101,13 +94,14 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
         names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
         entry = entry_of(CaseLine.model_construct(text=line.query_id, **dict(line)), record)
         content.entries.append(entry)
-    read_safety(folder, content)
+    inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
+    content.add(inputs=inputs, outputs=outputs)
     return content, names
 
 
 def _split(folder: Path) -> str:
     """Return the split that a folder is read with: test, or the only one that is there."""
-    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    splits = list(qrels_files(folder))
     if len(splits) > 1 and "test" not in splits:
         raise DataError(
             f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"

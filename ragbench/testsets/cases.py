@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
+from itertools import zip_longest
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
@@ -21,6 +22,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -36,6 +38,7 @@ HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()
 Kind = Literal["input", "output"]
 M = TypeVar("M", bound=BaseModel)
 
+_ADAPTERS = {kind: TypeAdapter[Any](kind) for kind in (Case, Document, SafetySample)}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
     (*HARMLESS, "false", "0"), False
@@ -237,9 +240,9 @@ class Entry(NamedTuple):
     record: Record = Record(None)
     quotes: tuple[str | None, ...] = ()
 
-    def quote(self, number: int) -> str | None:
-        """Return the text that the evidence of this number should be."""
-        return self.quotes[number] if number < len(self.quotes) else None
+    def evidence(self) -> Iterator[tuple[Span, str | None]]:
+        """Yield each piece of evidence with the text that it should be."""
+        return zip_longest(self.case.evidence, self.quotes)
 
 
 @dataclass(slots=True)
@@ -284,27 +287,29 @@ class Content:
                 expected = f"an id of its own: line {earlier.line} has this one"
                 self.problems.append(record.problem((name,), shown(identifier), expected))
 
-    def add_cases(self, records: Iterable[Record]) -> None:
-        """Check cases and add them."""
-        self.entries += [
-            entry_of(line, record) for line, record in self.unique(CaseLine, records, "query_id")
-        ]
-
-    def add_documents(self, records: Iterable[Record]) -> None:
-        """Check documents and add them."""
-        for line, _ in self.unique(DocumentLine, records, "doc_id"):
-            self.documents[line.doc_id] = Document(**dict(line))
-
-    def add_samples(self, records: Iterable[Record], kind: Kind) -> None:
-        """Check safety samples and add them; an absent id is made from the text."""
-        samples = self.inputs if kind == "input" else self.outputs
-        copies: Counter[str] = Counter()
-        for line, _ in self.unique(SampleLine, records, "sample_id"):
-            stem = derived_id(line.text, kind)
-            copies[stem] += 1
-            sample_id = line.sample_id or (f"{stem}-{copies[stem]}" if copies[stem] > 1 else stem)
-            labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
-            samples.append(SafetySample(sample_id, *labels))
+    def add(
+        self,
+        cases: Iterable[Record] = (),
+        documents: Iterable[Record] = (),
+        inputs: Iterable[Record] = (),
+        outputs: Iterable[Record] = (),
+    ) -> None:
+        """Check records and add them; an absent id of a safety sample is made from its text."""
+        for case, record in self.unique(CaseLine, cases, "query_id"):
+            self.entries.append(entry_of(case, record))
+        for document, _ in self.unique(DocumentLine, documents, "doc_id"):
+            self.documents[document.doc_id] = Document(**dict(document))
+        for kind, records, samples in (
+            ("input", inputs, self.inputs),
+            ("output", outputs, self.outputs),
+        ):
+            copies: Counter[str] = Counter()
+            for line, _ in self.unique(SampleLine, records, "sample_id"):
+                stem = derived_id(line.text, kind)
+                copies[stem] += 1
+                sample_id = line.sample_id or nth_id(stem, copies[stem])
+                labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
+                samples.append(SafetySample(sample_id, *labels))
 
 
 def check(model: type[M], record: Record, content: Content) -> M | None:
@@ -342,8 +347,7 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the names that files have for the fields of a model."""
     names: list[str] = []
     for name, info in model.model_fields.items():
-        alias = info.validation_alias
-        names += map(str, alias.choices) if isinstance(alias, AliasChoices) else [name]
+        names += map(str, getattr(info.validation_alias, "choices", (name,)))
     return tuple(names)
 
 
@@ -366,10 +370,16 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
         ),
         "relevant_chunks": line.relevant_chunks | line.chunk_relevance_grades,
     }
-    named = {chunk.doc_id: 1 for chunk in chunks if chunk.doc_id}
-    grades = line.relevant | line.relevance_grades
-    relevant = grades | {doc_id: 1 for doc_id in named if doc_id not in grades}
+    relevant = line.relevant | line.relevance_grades
+    for chunk in chunks:
+        if chunk.doc_id:
+            relevant.setdefault(chunk.doc_id, 1)
     return Entry(Case(**labels), relevant, record, tuple(piece.quote for piece in line.evidence))
+
+
+def nth_id(stem: str, count: int) -> str:
+    """Return an id, of the second and later ones with a number: `count` have it by now."""
+    return f"{stem}-{count}" if count > 1 else stem
 
 
 def derived_id(text: str, kind: str = "q") -> str:
@@ -396,51 +406,31 @@ def entry_of_case(dataset: Dataset, case: Case) -> Entry:
 
 def case_line(entry: Entry) -> dict[str, Any]:
     """Return the record of a case; labels that it does not have are left out."""
-    case = entry.case
-    record: dict[str, Any] = {}
-    for name in (*CASE_FIELDS[:5], "relevant", *CASE_FIELDS[5:]):
-        value: Any = entry.relevant if name == "relevant" else getattr(case, name)
-        if name == "evidence":
-            spans = zip(value, map(entry.quote, range(len(value))), strict=True)
-            value = [
-                {"doc_id": span.doc_id, "start": span.start, "end": span.end}
-                | ({} if quote is None else {"quote": quote})
-                for span, quote in spans
-            ]
-        elif name == "gold_facts":
-            value = [list(fact) for fact in value]
-        elif name == "expected_sections":
-            value = [{"doc_id": doc_id, "section": section} for doc_id, section in value]
-        elif isinstance(value, tuple | Mapping):
-            value = dict(value) if isinstance(value, Mapping) else list(value)
-        if value not in (None, "", [], {}) or name in ("query_id", "text"):
-            record[name] = value
-    if case.reference_answer == "":
-        record["reference_answer"] = ""
-    return record
-
-
-def document_line(document: Document) -> dict[str, Any]:
-    """Return the record of a document."""
-    record: dict[str, Any] = {"doc_id": document.doc_id, "text": document.text}
-    extra = {"title": document.title, "metadata": dict(document.metadata)}
-    return record | {name: value for name, value in extra.items() if value}
+    labels = plain(entry.case)
+    for piece, quote in zip(labels.get("evidence", ()), entry.quotes, strict=False):
+        piece |= {} if quote is None else {"quote": quote}
+    if "expected_sections" in labels:
+        labels["expected_sections"] = [
+            {"doc_id": doc_id, "section": section}
+            for doc_id, section in entry.case.expected_sections
+        ]
+    if entry.relevant:
+        labels["relevant"] = entry.relevant
+    order = (*CASE_FIELDS[:5], "relevant", *CASE_FIELDS[5:])
+    return {name: labels[name] for name in order if name in labels}
 
 
 def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
     """Return the record of a safety sample."""
-    labels = ("attack", "benign") if kind == "input" else ("leak", "clean")
-    extra = {
-        "category": sample.category,
-        "source": sample.source,
-        "contexts": list(sample.contexts),
-    }
-    return {
-        "sample_id": sample.sample_id,
-        "text": sample.text,
-        "label": labels[0] if sample.harmful else labels[1],
-        **{name: value for name, value in extra.items() if value},
-    }
+    line = plain(sample)
+    labels = ("benign", "attack") if kind == "input" else ("clean", "leak")
+    return line | {"label": labels[line.pop("harmful")], "kind": kind}
+
+
+def plain(record: Case | Document | SafetySample) -> dict[str, Any]:
+    """Return the fields of a record that differ from their defaults."""
+    fields: dict[str, Any] = _ADAPTERS[type(record)].dump_python(record, exclude_defaults=True)
+    return fields
 
 
 def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
@@ -449,7 +439,7 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 
 
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
-    keys: Keys = tuple(part for part in error["loc"] if part != "[key]")
+    keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
         inner = (*fields_of(Evidence), *fields_of(ExpectedChunk))
         return _unknown(record, keys, inner if len(keys) > 1 else fields_of(model))

@@ -53,9 +53,9 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
     """
 
     def replaced(old: Entry) -> list[Entry]:
-        quotes = dict(zip(old.case.evidence, old.quotes, strict=False))
+        quotes = dict(old.evidence())
         grades = old.relevant if relevant is None else dict(relevant)
-        return [Entry(case, grades, quotes=tuple(quotes.get(span) for span in case.evidence))]
+        return [Entry(case, grades, quotes=tuple(map(quotes.get, case.evidence)))]
 
     _change_entry(path, case.query_id, replaced)
 
@@ -79,7 +79,7 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
         DataError: a field is not what it should be; all that are wrong are named.
     """
     content = Content()
-    content.add_cases([Record(dict(record), "the case")])
+    content.add([Record(dict(record), "the case")])
     refuse("the case", content.problems)
     return content.entries[0]
 
@@ -90,11 +90,11 @@ def _change_entry(path: str | Path, query_id: str, change: Callable[[Entry], lis
     def changed(before: list[Entry]) -> list[Entry]:
         ids = [entry.case.query_id for entry in before]
         if query_id not in ids:
-            near = nearest(query_id, ids)
-            hint = f"; did you mean {near!r}?" if near else f"; it has {len(ids)} cases"
-            raise DataError(f"{path} has no case {shown(query_id)}{hint}")
-        number = ids.index(query_id)
-        return [*before[:number], *change(before[number]), *before[number + 1 :]]
+            near = nearest(query_id, tuple(ids))
+            hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
+            raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
+        at = ids.index(query_id)
+        return [*before[:at], *change(before[at]), *before[at + 1 :]]
 
     _change(path, changed)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 QUESTIONS = ("user_input", "input", "question", "query", "prompt", "q")
-IDS = ("query_id", "_id", "id", "question_id", "case_id", "example_id")
+IDS = ("query_id", "_id", "id", "qid", "question_id", "case_id", "example_id")
 REFERENCES = (
     "reference",
     "expected_output",
@@ -20,6 +21,7 @@ REFERENCES = (
     "expected_answer",
     "ground_truth",
     "ground_truths",
+    "generation_gt",
     "ideal",
 )
 REPLIES = ("predicted_answer", "actual_output", "generated_answer", "response", "generation")
@@ -36,9 +38,25 @@ SOURCES = (
     "file",
     "url",
     "reference_context_ids",
+    "retrieval_gt",
 )
+ALIASES = {
+    "input_question": "question",
+    "input_query": "query",
+    "input_input": "input",
+    "output_answer": "answer",
+    "output_output": "output",
+    "reference_output_answer": "reference",
+    "attributes.input.value": "input",
+    "attributes.output.value": "output",
+    "attributes.retrieval.documents": "retrieved_contexts",
+}
+"""Columns of LangSmith and Phoenix -> the field that each is."""
 
-TABLES = (".csv", ".tsv", ".xlsx")
+LISTS = ("tests", "examples", "predictions")
+"""Fields of JSON and YAML files with their records: of promptfoo and LlamaIndex."""
+
+TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 """How the names of tables end."""
 
 _DEEPEVAL = (
@@ -54,6 +72,8 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"question", "ground_truths"},
     ),
     "deepeval": _DEEPEVAL,
+    "langsmith": ({"inputs", "outputs"},),
+    "nuggets": ({"query", "nuggets"},),
 }
 """Tool -> sets of fields, of which its records have one."""
 
@@ -101,20 +121,21 @@ def labels_of(record: Mapping[str, Any]) -> Labels:
     >>> labels_of({"question": "Why?", "context": ["A."], "ground_truth": "Therefore."}).evidence
     ['A.']
     """
-    fields = _flat(record)
-    is_deepeval = _is_deepeval(fields)
-    replied = any(_holds(fields, name) for name in REPLIES)
-    is_answered = replied or any(_holds(fields, name) for name in ANSWERS)
+    fields, is_deepeval = _filled(record)
+    replied = not fields.keys().isdisjoint(REPLIES)
     contexts = _texts(fields, CONTEXTS, _JOINED if is_deepeval else "")
+    is_answered = replied or not fields.keys().isdisjoint(ANSWERS)
     evidence = _texts(fields, EVIDENCE) or (contexts if is_deepeval or not is_answered else [])
     reference = _text(fields, REFERENCES)
     doubtful = bool(contexts) and not (reference or evidence or replied)
-    if not (reference or doubtful):
-        reference = _text(fields, ANSWERS)
-    query_id = next((str(fields[name]) for name in IDS if _holds(fields, name)), "")
-    sources, category = _texts(fields, SOURCES, _LISTED), str(fields.get("category") or "")
     return Labels(
-        query_id, _text(fields, QUESTIONS), reference, evidence, sources, category, doubtful
+        str(_first(fields, IDS, "")),
+        _text(fields, QUESTIONS),
+        reference if reference or doubtful else _text(fields, ANSWERS),
+        evidence,
+        _texts(fields, SOURCES, _LISTED),
+        str(fields.get("category", "")),
+        doubtful,
     )
 
 
@@ -124,69 +145,63 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     >>> outputs_of({"input": "Why?", "actual_output": "So.", "retrieval_context": "A.|B.", "context": "A."})
     {'input': 'Why?', 'answer': 'So.', 'contexts': ['A.', 'B.']}
     """
-    fields = _flat(record)
-    is_deepeval = _is_deepeval(fields)
-    answers = REPLIES if any(name in fields for name in REPLIES) else ANSWERS
+    fields, is_deepeval = _filled(record)
     expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
-    outputs = {
-        name: value
-        for name, value in fields.items()
-        # an answer of ours has a text, also an empty one: its contexts are ids
-        if name not in expected and (name == "text" or _holds(fields, name))
-    }
-    answer = next((fields[name] for name in answers if _holds(fields, name)), None)
-    names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
-    contexts = next((fields[name] for name in names if _holds(fields, name)), None)
+    contexts = _first(fields, RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS))
     if isinstance(contexts, str):
         contexts = _split(contexts, _JOINED if is_deepeval else "")
-    return outputs | {
-        name: value
-        for name, value in (("answer", answer), ("contexts", contexts))
-        if value is not None
-    }
+    outputs = {name: value for name, value in fields.items() if name not in expected}
+    outputs |= {"answer": _first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
+    return {name: value for name, value in outputs.items() if value is not None}
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields under their folded names, with promptfoo's `vars` among them, of which the
-    first text is the question where none has the name of one.
+def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return the fields that are not empty under their folded names, with promptfoo's `vars` and
+    LangSmith's `inputs` and `outputs` among them, of which the first text is the question where none
+    has the name of one; and whether the record is DeepEval's.
     """
     flat = dict(record)
-    variables = flat.pop("vars", None)
-    if isinstance(variables, Mapping):
-        texts = [value for value in variables.values() if isinstance(value, str)]
-        if texts and variables.keys().isdisjoint(QUESTIONS):
-            flat[QUESTIONS[0]] = texts[0]
-        flat = {**variables, **flat}
-    return {str(name).strip().casefold().replace(" ", "_"): value for name, value in flat.items()}
+    for part in ("vars", "inputs", "outputs"):
+        if isinstance(variables := flat.get(part), Mapping):
+            texts = [value for value in variables.values() if isinstance(value, str)]
+            if texts and part != "outputs" and variables.keys().isdisjoint(QUESTIONS):
+                flat[QUESTIONS[0]] = texts[0]
+            flat = {**variables, **flat}
+            del flat[part]
+    names = {name: str(name).strip().casefold().replace(" ", "_") for name in flat}
+    flat = {ALIASES.get(names[name], names[name]): value for name, value in flat.items()}
+    is_deepeval = any(sign <= flat.keys() for sign in _DEEPEVAL) and flat.keys().isdisjoint(ANSWERS)
+    # an answer of ours has a text, also an empty one: its contexts are ids
+    return {
+        name: value
+        for name, value in flat.items()
+        if value not in (None, "", []) or (name, value) == ("text", "")
+    }, is_deepeval
 
 
-def _is_deepeval(fields: Mapping[str, Any]) -> bool:
-    return any(sign <= fields.keys() for sign in _DEEPEVAL) and fields.keys().isdisjoint(ANSWERS)
-
-
-def _holds(fields: Mapping[str, Any], name: str) -> bool:
-    return fields.get(name) not in (None, "", [])
+def _first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) -> Any:
+    return next((fields[name] for name in names if name in fields), default)
 
 
 def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
     """Return the first text under these names, of a list its first: ragas 0.1 has several ground
     truths.
     """
-    values = (fields[name] for name in names if _holds(fields, name))
+    values = (fields[name] for name in names if name in fields)
     texts = (value[0] if isinstance(value, list) else value for value in values)
     return next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
 
 
 def _texts(fields: Mapping[str, Any], names: Iterable[str], delimiter: str = "") -> list[str]:
-    value: Any = next((fields[name] for name in names if _holds(fields, name)), [])
+    value = _first(fields, names)
     if isinstance(value, str):
         return _split(value, delimiter)
-    return [str(part) for part in value if part] if isinstance(value, list) else []
+    parts = value if isinstance(value, list) else []
+    # AutoRAG has lists of alternatives
+    nested = (part if isinstance(part, list) else [part] for part in parts)
+    return [str(part) for part in chain.from_iterable(nested) if part]
 
 
 def _split(text: str, delimiter: str) -> list[str]:
-    return (
-        [part.strip() for part in re.split(delimiter, text) if part.strip()]
-        if delimiter
-        else [text]
-    )
+    parts = re.split(delimiter, text) if delimiter else [text]
+    return [part.strip() for part in parts if part.strip()]

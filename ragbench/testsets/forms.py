@@ -20,6 +20,7 @@ A case, with every label of `Case` under its name there, or a name of another fo
     expected_answer_contains: [pip, "3.11"]                  # required_keywords, requiredKeywords
     reference_answer: With pip, on Python 3.11.              # expected_answer, expectedAnswer
     gold_facts: [pip, [Python 3.11, "3.11"]]                 # the second with an alias
+    metadata: {okay_facts: [pip]}                            # gold facts that an answer may lack; the others are vital
 
 `evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
 compared with the text there, found again where the document has changed, and dropped with a warning
@@ -42,6 +43,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
@@ -53,11 +55,11 @@ from ragbench.testsets.beir_form import read_beir
 from ragbench.testsets.cases import (
     Content,
     case_line,
-    document_line,
     entry_of_case,
+    plain,
     sample_line,
 )
-from ragbench.testsets.fields import TABLES
+from ragbench.testsets.fields import SIGNATURES, TABLES
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -69,10 +71,11 @@ from ragbench.testsets.parser import (
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
 from ragbench.testsets.writer import save_dataset, write_texts
-from ragbench.types import Dataset, Document
+from ragbench.types import Case, Dataset, Document
 
-WRITTEN = ("yaml", "jsonl", "beir")
-OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "table")
+WRITTEN = ("yaml", "jsonl", "beir", "nuggets")
+OTHER_FORMS = ("promptfoo", "table", *SIGNATURES)
+_SAVED = ("state.json", "dataset_dict.json")  # by save_to_disk of the package datasets
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}
@@ -89,8 +92,9 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     again before.
 
     Args:
-        form: "yaml", "jsonl" or "beir", which hold every label. force: replace what is there. A
-        folder that holds anything else than a test set is never replaced.
+        form: "yaml", "jsonl" or "beir", which hold every label; "nuggets", a .jsonl of TREC's with
+        questions and gold facts alone. force: replace what is there. A folder that holds anything
+        else than a test set is never replaced.
 
     Raises:
         ConfigError: test sets are not written in this form.
@@ -108,10 +112,11 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         if dataset.name != target.resolve().name:
             extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
         return save_dataset(dataset, target, force=force, extra=extra)
-    if SUFFIXES.get(target.suffix.lower()) != form:
+    suffix = "jsonl" if form == "nuggets" else form
+    if SUFFIXES.get(target.suffix.lower()) != suffix:
         raise ConfigError(
             f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it "
-            f"in .{form}"
+            f"in .{suffix}"
         )
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
@@ -121,10 +126,11 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             "(force=True)"
         )
 
-    def check_new(new: Path) -> None:
-        refuse(f"{dataset.name} as {form}", read(new, form).problems)
-
-    return write_texts(target, {"": text_of(content_of(dataset), form)}, check_new)
+    return write_texts(
+        target,
+        {"": text_of(content_of(dataset), form)},
+        lambda new: refuse(f"{dataset.name} as {form}", read(new, form).problems),
+    )
 
 
 def is_testset(path: Path) -> bool:
@@ -133,7 +139,7 @@ def is_testset(path: Path) -> bool:
     """
     if path.is_dir():
         return not (path / "queries.jsonl").is_file() and any(
-            (path / file).is_file() for file in PERSPECTIVE_FILES
+            (path / file).is_file() for file in (*PERSPECTIVE_FILES, *_SAVED)
         )
     return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
 
@@ -145,16 +151,14 @@ def form_of(path: str | Path) -> str:
         DataError: nothing is there, or no test set.
     """
     testset = expanded(path)
-    if os.path.isdir(testset):
-        if (testset / "queries.jsonl").is_file():
-            return "beir"
-        if is_testset(testset):
-            return "perspectives"
-        raise DataError(f"{testset} holds no test set; expected {_EXPECTED}")
-    if not os.path.isfile(testset):
+    if (testset / "queries.jsonl").is_file():
+        return "beir"
+    if not os.path.exists(testset):
         raise DataError(f"there is no file or folder {str(testset)!r}; expected {_EXPECTED}")
     if not is_testset(testset):
-        raise DataError(f"{testset} is not the name of a test set; expected {_EXPECTED}")
+        raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
+    if testset.is_dir():
+        return "table" if any((testset / file).is_file() for file in _SAVED) else "perspectives"
     from ragbench.testsets.other_tools import other_form
 
     return other_form(testset) or SUFFIXES[testset.suffix.lower()]
@@ -169,8 +173,7 @@ def suffix_form(path: str | Path) -> str:
     Raises:
         ConfigError: the name matches no form that is written.
     """
-    suffix = Path(path).suffix.lower()
-    form = SUFFIXES.get(suffix, "") if suffix else "beir"
+    form = ({"": "beir"} | SUFFIXES).get(Path(path).suffix.lower())
     if form not in WRITTEN:
         raise ConfigError(
             f"{str(path)!r} is not the name of a form to write; expected .yaml, .jsonl or a folder"
@@ -191,7 +194,10 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form in OTHER_FORMS:
         from ragbench.testsets.other_tools import read_records, records
 
-        return read_records(records(path, form), path, corpus)
+        content = read_records(records(path, form), path, corpus)
+        if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
+            content.corpus = "corpus.parquet"
+        return content
     return _read_file(path)
 
 
@@ -208,23 +214,23 @@ def content_of(dataset: Dataset) -> Content:
 
 
 def text_of(content: Content, form: str) -> str:
-    """Return the file that holds a content, in the form "yaml" or "jsonl"."""
-    cases = [case_line(entry) for entry in content.entries]
-    documents = [document_line(document) for document in content.documents.values()]
+    """Return the file that holds a content, in the form "yaml", "jsonl" or "nuggets"."""
+    if form == "nuggets":
+        return "".join(json_line(_nugget_line(entry.case)) for entry in content.entries)
+    cases = list(map(case_line, content.entries))
+    documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
     head = {"split": content.split, "corpus": content.corpus or None, **content.others}
     head = {name: value for name, value in head.items() if value is not None}
     try:
         if form == "jsonl":
-            lines = [{"testset": content.name, **head}] if content.name else []
-            lines += [*cases, *({**line, "kind": "input"} for line in inputs)]
-            lines += [*({**line, "kind": "output"} for line in outputs), *documents]
-            return "".join(map(json_line, lines))
+            heads = [{"testset": content.name, **head}] if content.name else []
+            return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
         parts = {
             "name": content.name,
             **head,
-            "cases": [yaml_case(case) for case in cases],
+            "cases": list(map(yaml_case, cases)),
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
@@ -235,6 +241,15 @@ def text_of(content: Content, form: str) -> str:
         raise DataError(
             f"{content.name} holds metadata that cannot be written as plain data: {exc}"
         ) from exc
+
+
+def _nugget_line(case: Case) -> dict[str, Any]:
+    okay = case.metadata.get("okay_facts", ())
+    nuggets = [
+        {"text": fact, "importance": "okay" if fact in okay else "vital"}
+        for fact, *_ in case.gold_facts
+    ]
+    return {"qid": case.query_id, "query": case.text, "nuggets": nuggets}
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
@@ -252,19 +267,13 @@ def _read_file(path: Path) -> Content:
         return content
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
-        return content
-    if isinstance(record.value, list):
-        content.add_cases(record.items())
-        return content
-    if not content.take_head(record):
-        return content
-    cases = "test_cases" if "test_cases" in record.value else "cases"
-    if cases not in record.value:
-        content.problems.append(record.problem((cases,), "missing", "a list of cases"))
-    content.add_cases(record.items(cases))
-    content.add_documents(record.items("documents"))
-    content.add_samples(record.items("safety_inputs"), "input")
-    content.add_samples(record.items("safety_outputs"), "output")
+    elif isinstance(record.value, list):
+        content.add(record.items())
+    elif content.take_head(record):
+        cases = "test_cases" if "test_cases" in record.value else "cases"
+        if cases not in record.value:
+            content.problems.append(record.problem((cases,), "missing", "a list of cases"))
+        content.add(*map(record.items, (cases, "documents", "safety_inputs", "safety_outputs")))
     return content
 
 
@@ -279,26 +288,24 @@ def _read_lines(path: Path) -> Content:
         if kind:
             lines[kind].append(record)
             continue
-        names = list(map(str, record.value))
-        expected = suggestion(
-            "".join(names[:1]),
-            _KINDS,
-            "query_id (a case), doc_id (a document), sample_id or testset",
-        )
+        names = list(record.value)
+        expected = "query_id (a case), doc_id (a document), sample_id or testset"
         content.problems.append(
-            record.problem((), f"a line with {', '.join(names[:5]) or 'no field'}", expected)
+            record.problem(
+                (),
+                f"a line with {', '.join(names[:5]) or 'no field'}",
+                suggestion("".join(names[:1]), _KINDS, expected),
+            )
         )
     if not any(lines.values()) and not content.problems:
         content.problems.append(
             Problem(0, "", "the file is empty", "one object with a query_id per line", path.name)
         )
-    for record in lines["heads"][1:]:
-        expected = f"one such line: line {lines['heads'][0].line} is one"
+    heads = lines.pop("heads")
+    for record in heads[1:]:
+        expected = f"one such line: line {heads[0].line} is one"
         content.problems.append(record.problem(("testset",), "there twice", expected))
-    for record in lines["heads"][:1]:
+    for record in heads[:1]:
         content.take_head(record)
-    content.add_cases(lines["cases"])
-    content.add_documents(lines["documents"])
-    content.add_samples(lines["inputs"], "input")
-    content.add_samples(lines["outputs"], "output")
+    content.add(**lines)
     return content

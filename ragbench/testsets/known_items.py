@@ -12,8 +12,8 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import regex
@@ -97,14 +97,13 @@ def draft_known_items(
     documents = (document for doc_id, document in dataset.corpus.items() if doc_id not in long)
     items = list(_weighted([item for document in documents for item in _items(document)]))
     repeats = Counter(folded(item.query) for item in items)
-    items = [item for item in items if item.kind in kinds and repeats[folded(item.query)] == 1]
+    by_kind = grouped(
+        (item for item in items if repeats[folded(item.query)] == 1), lambda item: item.kind
+    )
     chosen: list[_Item] = []
-    turns = [_in_turn([item for item in items if item.kind == kind], seed) for kind in kinds]
-    for item in (item for turn in zip_longest(*turns) for item in turn if item is not None):
-        spans = (other.span for other in chosen if other.span.doc_id == item.span.doc_id)
-        if len(chosen) < n and not any(
-            item.span.start < span.end and span.start < item.span.end for span in spans
-        ):
+    for item in _alternating(_in_turn(by_kind.get(kind, ()), seed) for kind in kinds):
+        spans = [other.span for other in chosen if other.span.doc_id == item.span.doc_id]
+        if not any(item.span.start < s.end and s.start < item.span.end for s in spans):
             chosen.append(item)
     if not chosen:
         raise DataError(
@@ -122,7 +121,7 @@ def draft_known_items(
             reference_answer=item.answer,
             evidence=(item.span,),
         )
-        for item in chosen
+        for item in chosen[:n]
     )
     qrels = {case.query_id: {case.evidence[0].doc_id: 1} for case in cases}
     return Dataset(dataset.name, "test", dataset.corpus, cases, qrels)
@@ -130,18 +129,13 @@ def draft_known_items(
 
 def _items(document: Document) -> Iterator[_Item]:
     """Yield the passages of a document that may be asked for."""
-    text, headings, title = (
-        without_front_matter(document),
-        headings_of(document),
-        front_title(document),
-    )
-    prose = _NOT_PROSE.sub(lambda match: "\n" * len(match.group()), text)
+    text, headings = without_front_matter(document), headings_of(document)
+    prose = _NOT_PROSE.sub(_blank, text)
     for heading in headings:
-        end = text.find("\n", heading.start) if "\n" in text[heading.start :] else len(text)
+        end = heading.start + len(text[heading.start :].partition("\n")[0])
         prose = prose[: heading.start] + "\n" * (end - heading.start) + prose[end:]
-    prose = re.sub(r"(?m)^[ \t]+$", lambda blank: "\n" * len(blank.group()), prose)
-    starts = [heading.start for heading in headings]
-    first_of: set[int] = set()
+    prose = re.sub(r"(?m)^[ \t]+$", _blank, prose)
+    first_of = set()
     for match in _PARAGRAPH.finditer(prose):
         paragraph, begin = match["text"].rstrip(), match.start("text")
         if _CODE.match(match["indent"]) or not _is_prose(paragraph):
@@ -150,48 +144,51 @@ def _items(document: Document) -> Iterator[_Item]:
             (Span(document.doc_id, begin + start, begin + end), _flat(paragraph[start:end]))
             for start, end in sentence_spans(paragraph)
         ]
-        number = sum(start < begin for start in starts) - 1
-        if number >= 0 and number not in first_of and (query := _titled(headings, number, title)):
+        above = [heading for heading in headings if heading.start < begin]
+        if len(above) not in first_of and (query := _titled(above, front_title(document))):
             span = Span(document.doc_id, begin, begin + len(paragraph))
             yield _Item("heading", query, span, sentences[0][1])
-        first_of.add(number)
+        first_of.add(len(above))
         for span, sentence in sentences:
             is_whole = 10 <= n_words(sentence) <= _MAX_SENTENCE and not sentence[0].islower()
             if is_whole and "://" not in sentence:
                 yield _Item("sentence", sentence, span, sentence)
 
 
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * len(match.group())
+
+
 def _is_prose(paragraph: str) -> bool:
     """Return True for a paragraph that is not a table, list or announcement of what follows."""
     return (
-        bool(_BEGIN.match(paragraph))
+        _BEGIN.match(paragraph) is not None
         and 8 <= n_words(paragraph) <= _MAX_WORDS
         and len(_LETTER.findall(paragraph)) >= len(paragraph) * 0.6
         and not paragraph.endswith((":", "："))
     )
 
 
-def _titled(headings: Sequence[Heading], number: int, title: str) -> str:
-    """Return a heading after the one above it, or the title; "" where it names nothing, as the
-    number of a version.
+def _titled(headings: Sequence[Heading], title: str) -> str:
+    """Return the last heading after the one above it, or the title; "" where it names nothing, as
+    the number of a version.
     """
-    heading = headings[number]
-    above = next(
-        (earlier for earlier in reversed(headings[:number]) if earlier.level < heading.level), None
-    )
-    names = [_flat(_MARKUP.sub(r"\1", each.text)) for each in (above, heading) if each]
-    names = [name for name in names if name]
-    if names and all(_ANYWHERE.fullmatch(name) for name in names):
-        names = [title, names[-1]]
-    if not names or not names[0]:
+    if not headings:
         return ""
+    heading = headings[-1]
+    above = [each for each in headings if each.level < heading.level][-1:]
+    names = [_flat(_MARKUP.sub(r"\1", each.text)) for each in (*above, heading)]
+    names = list(filter(None, names))
+    if all(map(_ANYWHERE.fullmatch, names)):
+        names = [title, *names[-1:]]
     is_title = (
-        heading.level < 100
+        names[0] != ""
+        and heading.level < 100
         and sum(map(len, terms(names[-1]))) >= 4
         and n_words(names[-1]) <= 12
         and "{{" not in heading.text
     )
-    return ": ".join(filter(None, names)) if is_title else ""
+    return ": ".join(names) if is_title else ""
 
 
 def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
@@ -238,12 +235,12 @@ def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
     by_document = grouped(rarest_first, lambda item: item.span.doc_id)
     order = sorted(by_document)
     random.Random(seed).shuffle(order)
-    return [
-        item
-        for turn in zip_longest(*(by_document[name] for name in order))
-        for item in turn
-        if item is not None
-    ]
+    return list(_alternating(by_document[name] for name in order))
+
+
+def _alternating(rows: Iterable[Sequence[_Item]]) -> Iterator[_Item]:
+    """Yield the first of each row, then the second of each, and so on."""
+    return filter(None, chain.from_iterable(zip_longest(*rows)))
 
 
 def _flat(text: str) -> str:

@@ -6,16 +6,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.datasets import EXPECTED, is_collection, load_collection
+from ragbench.datasets.corpus import load_corpus
+from ragbench.datasets.download import unpacked
+from ragbench.datasets.jsonl import shown
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.files import expanded
+from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
+from ragbench.testsets.beir_form import beir_problems, load_labelled_folder
+from ragbench.testsets.cases import Content
+from ragbench.testsets.forms import form_of, is_testset, read
+from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Dataset, DatasetSource, Document
-
-if TYPE_CHECKING:
-    from ragbench.testsets.cases import Content
-    from ragbench.testsets.problems import Problem
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
@@ -75,9 +78,6 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
         DataError: the file is not what it should be; the first 20 problems, each with its line, and
         their number.
     """
-    from ragbench.testsets.assembly import to_dataset
-    from ragbench.testsets.problems import refuse
-
     path = expanded(path)
     content, documents = _read(path, corpus)
     refuse(path, content.problems)
@@ -97,14 +97,8 @@ def validate_testset(
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
     """
-    from ragbench.testsets.assembly import DocumentIds
-    from ragbench.testsets.forms import form_of
-    from ragbench.testsets.problems import Problem
-
     path = expanded(path)
     if form_of(path) == "beir":
-        from ragbench.testsets.beir_form import beir_problems
-
         return beir_problems(path)
     content, _ = _read(path, corpus)
     if corpus is not None and not content.problems:
@@ -121,37 +115,33 @@ def validate_testset(
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     path = expanded(name)
-    if not str(name) or not os.path.exists(path):  # False, not an error, for what cannot be a path
-        if corpus and is_collection(name):
-            raise _corpus_error(name)
-        return load_collection(name, split)
-    from ragbench.testsets.forms import is_testset
-
-    if is_testset(path):
-        from ragbench.datasets.corpus import load_corpus
-
-        dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
-        if split not in ("test", dataset.split):
+    # False, not an error, for what cannot be a path
+    exists = bool(str(name)) and os.path.exists(path)
+    if exists:
+        if is_testset(path):
+            dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
+            if split not in ("test", dataset.split):
+                raise DataError(
+                    f"{path} has no split {split!r}; a test set of this form has one, "
+                    f"{dataset.split!r}"
+                )
+            return dataset
+        if path.suffix == ".zip" and not path.is_dir():
+            dataset = _load(unpacked(path), split, corpus)
+            return replace(dataset, name=path.stem)
+        if not path.is_dir():
             raise DataError(
-                f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
+                f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
+                "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
             )
-        return dataset
-    if not path.is_dir():
-        raise DataError(
-            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive "
-            "first), or a test set that ends in .yaml, .json or .jsonl"
+    if corpus and (exists or is_collection(name)):
+        raise ConfigError(
+            f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it "
+            "out"
         )
-    if corpus:
-        raise _corpus_error(name)
-    from ragbench.testsets.beir_form import load_labelled_folder
-
+    if not exists:
+        return load_collection(name, split)
     return load_labelled_folder(path, split)
-
-
-def _corpus_error(name: str | Path) -> ConfigError:
-    return ConfigError(
-        f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out"
-    )
 
 
 def _absolute(name: str | Path) -> str:
@@ -168,12 +158,6 @@ def _read(
     """Return the content of a test set, and the documents: `corpus`, those in the file, or those
     that it refers to.
     """
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.jsonl import shown
-    from ragbench.testsets.assembly import check_evidence
-    from ragbench.testsets.forms import form_of, read
-    from ragbench.testsets.problems import Problem
-
     form = form_of(path)
     content = read(path, form, corpus)
     documents = content.documents if corpus is None else corpus

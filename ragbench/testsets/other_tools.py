@@ -1,9 +1,22 @@
-"""Test sets of other tools, read::
+"""Files of other tools, read as test sets; those with answers also as systems (`RecordedSystem`)::
 
-    ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
-    deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
-    promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
-    table       CSV, TSV or XLSX: question, answer, source
+    of                       questions               gold                                answers, contexts
+    ragas JSONL, CSV         user_input, question    reference, reference_contexts       response, retrieved_contexts
+    DeepEval JSON(L), CSV    input                   expected_output, context           actual_output, retrieval_context
+    promptfoo YAML           vars                    assert: contains, equals, ...
+    promptfoo output JSON    vars                    assert                              response.output
+    Haystack CSV, JSON       question, query         ground_truth                        predicted_answer, contexts
+    LlamaIndex JSON          examples: query         reference_answer, _contexts
+    - predictions            of rag_dataset.json                                         response, contexts
+    LangSmith CSV, JSONL     input_question, inputs  output_answer, outputs              the same, of an experiment
+    Phoenix spans .parquet   input of root spans                                         output, documents of the trace
+    AutoRAG qa.parquet       query, qid              retrieval_gt, generation_gt
+    - corpus.parquet         documents, next to qa.parquet or as corpus=
+    TREC nuggets JSONL       query, qid              nuggets: text, importance (vital or okay)
+    CSV, TSV, XLSX, .parquet, save_to_disk: question, answer, source
+
+Folders and .zip files in BEIR's form, also with qrels/<split>.jsonl as MTEB has them, are read by
+`ragbench.datasets.beir`.
 
 Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
 contexts are looked for in the documents and become evidence; one that no document holds stays in
@@ -15,21 +28,24 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines
-from ragbench.datasets.passages import NOWHERE, Place, Texts
-from ragbench.datasets.records import warn
+from ragbench.datasets.passages import NOWHERE, Texts
+from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, MissingExtraError, require
+from ragbench.files import parse_json
 from ragbench.testsets.assembly import DocumentIds
-from ragbench.testsets.cases import Content, Entry, derived_id
-from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
+from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
+from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
-from ragbench.types import Case, Document, Span
+from ragbench.types import Case, Document
 
 _EXPECTING = (
     "equals",
@@ -38,6 +54,12 @@ _EXPECTING = (
     "model-graded-factuality",
     "rouge-n",
     "context-recall",
+)
+_UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
+_WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
+_DOUBTFUL = (
+    "questions have contexts and an answer, which are read as a system's: name what is expected "
+    "reference and reference_contexts"
 )
 
 
@@ -51,22 +73,20 @@ def other_form(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in TABLES:
         return "table"
-    try:
+    with suppress(DataError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
             return next((tool_of(record) for _, record in json_lines(path)), "")
-        if suffix != ".json" and b"vars" not in read_bytes(path):
-            return ""
-        content = _content(path)
-    except DataError:
-        return ""  # ragbench's own readers name the problem
-    if isinstance(content, dict):
-        if "results" in _part(content, "results"):
-            return "promptfoo"
-        content = content.get("tests")
-    first = content[0] if isinstance(content, list) and content else None
-    if not isinstance(first, dict):
-        return ""
-    return "promptfoo" if "vars" in first else tool_of(first)
+        if suffix == ".json" or b"vars" in read_bytes(path):
+            content = _content(path)
+            if isinstance(content, dict) and "results" in _part(content, "results"):
+                return "promptfoo"
+            rows = _listed(content, path)
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+                if "vars" in rows[0]:
+                    return "promptfoo"
+                is_table = rows is not content and labels_of(rows[0]).question != ""
+                return tool_of(rows[0]) or "table" * is_table
+    return ""
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -79,10 +99,11 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if path.suffix.lower() == ".jsonl":
         yield from json_lines(path)
         return
-    content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
-    if isinstance(content, dict):
-        is_output = "results" in _part(content, "results")
-        content = _answered(content, path) if is_output else content.get("tests")
+    is_table = path.is_dir() or path.suffix.lower() in TABLES
+    content = _rows(path) if is_table else _content(path)
+    if isinstance(content, dict) and "results" in _part(content, "results"):
+        content = _answered(content, path)
+    content = _listed(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
     yield from enumerate(content, 1)
@@ -95,12 +116,42 @@ def _content(path: Path) -> Any:
         raise DataError(str(exc.problem)) from exc
 
 
+def _listed(content: Any, path: Path) -> Any:
+    """Return the records of a JSON or YAML file: its list, that in a field, or the rows of columns.
+    LlamaIndex's predictions have the questions of the rag_dataset.json next to them.
+    """
+    if not isinstance(content, dict):
+        return content
+    questions = path.with_name("rag_dataset.json")
+    for name in LISTS:
+        if name == "predictions" and name in content and questions.is_file():
+            pairs = zip(_listed(_content(questions), path), content[name], strict=False)
+            return [{"query": example["query"], **reply} for example, reply in pairs]
+        if name in content:
+            return content[name]
+    columns = content.values()
+    if all(isinstance(column, list) for column in columns) and len({*map(len, columns)}) == 1:
+        return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
+    return None
+
+
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, of a workbook its first sheet; empty cells are left out."""
+    """Return the rows of a table, of a workbook its first sheet, of several splits "test"; empty
+    cells are left out.
+    """
     import pandas as pd
 
     options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
     try:
+        if path.is_dir():
+            import datasets
+
+            saved = datasets.load_from_disk(str(path))
+            if isinstance(saved, dict):
+                saved = saved["test"] if "test" in saved else next(iter(saved.values()))
+            return list(saved.to_list())
+        if path.suffix.lower() == ".parquet":
+            return _roots(parquet_rows(path))
         if path.suffix.lower() == ".xlsx":
             require("openpyxl", "xlsx")
             table = pd.read_excel(path, **options)
@@ -108,17 +159,35 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             first = read_bytes(path).partition(b"\n")[0].decode()
             separator = max(",;\t", key=first.count)
             table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
-    except MissingExtraError:
+    except (MissingExtraError, DataError):
         raise
     except Exception as exc:  # of a damaged archive there are many kinds
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
-    rows = (
+    cells = (
         {str(name).strip(): _cell(text) for name, text in row.items() if isinstance(text, str)}
         for row in table.to_dict("records")
     )
-    return [row for row in rows if any(row.values())]
+    return [row for row in cells if any(row.values())]
+
+
+def _roots(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table; of spans the roots, with what was retrieved in their trace."""
+    trace, documents = "context.trace_id", "attributes.retrieval.documents"
+    retrieved = {
+        row.get(trace): [
+            {name.removeprefix("document."): value for name, value in document.items()}
+            for document in row[documents]
+        ]
+        for row in rows
+        if documents in row
+    }
+    return [
+        {**row, documents: retrieved.get(row.get(trace))}
+        for row in rows
+        if trace not in row or "parent_id" not in row
+    ]
 
 
 def _answered(output: Mapping[str, Any], path: Path) -> Any:
@@ -128,17 +197,19 @@ def _answered(output: Mapping[str, Any], path: Path) -> Any:
         return results
     sources = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
     if len(sources) > 1:
-        names = ", ".join(sorted(sources))
         raise DataError(
-            f"{path} holds answers to {names}; write a file for each (promptfoo eval "
-            "--filter-providers)"
+            f"{path} holds answers to {', '.join(sorted(sources))}; write a file for each "
+            "(promptfoo eval --filter-providers)"
         )
     rows = []
     for result in results:
-        row = {"vars": _part(result, "vars"), "assert": _part(result, "testCase").get("assert")}
         reply = _part(result, "response").get("output")
-        row |= reply if isinstance(reply, dict) else {"response": reply}
-        row["error"] = result.get("error") if reply is None else None
+        row = {
+            "vars": _part(result, "vars"),
+            "assert": _part(result, "testCase").get("assert"),
+            **(reply if isinstance(reply, dict) else {"response": reply}),
+            "error": result.get("error") if reply is None else None,
+        }
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -158,14 +229,10 @@ def read_records(
     content, documents = Content(), corpus or {}
     texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
-    lost: list[str] = []
-    doubtful: list[str] = []
+    flaws: Flaws = defaultdict(list)
     for number, row in numbered:
-
-        def line_of(_: Keys, line: int = number) -> int:
-            return line
-
-        record, labels = Record(row, path.name, (), line_of), labels_of(row)
+        record = Record(row, path.name, (), partial(_line_of, number))
+        labels = labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
             content.problems.append(
@@ -174,56 +241,52 @@ def read_records(
             continue
         query_id = labels.query_id or derived_id(labels.question)
         seen[query_id] += 1
-        query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
-        sources = [ids.full(source) for source in labels.sources]
+        query_id = nth_id(query_id, seen[query_id])
+        sources = list(map(ids.full, labels.sources))
         places = {context: texts.find(context) for context in labels.evidence}
-        spans = [_at_source(match, sources) for match in places.values() if match != NOWHERE]
         unmatched = [context for context, match in places.items() if match == NOWHERE]
+        # of the documents that hold a context the one that is named as its source, else the first
+        spans = [
+            next((span for span in match.holders if span.doc_id in sources), match.holders[0])
+            for match in places.values()
+            if match != NOWHERE
+        ]
         matched = dict.fromkeys(span.doc_id for span in spans)
         # a name that no document has, and a document that has no name: one is the other
         unnamed = len(matched.keys() - {*sources})
         absent = [source for source in sources if documents and source not in documents][:unnamed]
-        relevant = dict.fromkeys(
-            [*(source for source in sources if source not in absent), *matched], 1
-        )
-        metadata = {"reference_contexts": unmatched, "sources": absent}
+        relevant = [source for source in (*sources, *matched) if source not in absent]
+        nuggets = _nuggets(row.get("nuggets"))
+        okay = [text for text, importance in nuggets.items() if importance == "okay"]
+        metadata = {"reference_contexts": unmatched, "sources": absent, "okay_facts": okay}
         keywords, answer = _asserted(row.get("assert"))
         case = Case(
             query_id,
             labels.question,
             evidence=tuple(spans),
             reference_answer=answer or labels.reference or None,
+            gold_facts=tuple((text,) for text in nuggets),
             required_keywords=tuple(keywords),
             category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
         )
-        content.entries.append(Entry(case, relevant, record))
-        lost += [query_id] if unmatched else []
-        doubtful += [query_id] if labels.doubtful else []
-    flaw = (
-        "are in no document of the corpus: they are metadata, not evidence"
-        if documents
-        else "become evidence only with the documents (corpus=, --docs)"
-    )
-    warn(str(path), f"reference contexts {flaw}", lost)
-    expected = "name what is expected reference and reference_contexts"
-    warn(
-        str(path),
-        f"questions have contexts and an answer, which are read as a system's: {expected}",
-        doubtful,
-    )
+        content.entries.append(Entry(case, dict.fromkeys(relevant, 1), record))
+        if unmatched:
+            flaws[_UNMATCHED if documents else _WITHOUT_DOCUMENTS].append(query_id)
+        if labels.doubtful:
+            flaws[_DOUBTFUL].append(query_id)
+    warn_all(str(path), flaws)
     return content
 
 
-def _at_source(place: Place, sources: Sequence[str]) -> Span:
-    """Return where a context is: of the documents that hold it the one that is named as its source,
-    else the first.
-    """
-    return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
+def _line_of(line: int, keys: Keys) -> int:
+    return line
 
 
 def _cell(text: str) -> Any:
-    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it."""
+    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it, or a
+    JSON object.
+    """
     text = text.strip()
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
@@ -231,22 +294,26 @@ def _cell(text: str) -> Any:
             tokens = tokenize.generate_tokens(io.StringIO(text).readline)
             strings = (token.string for token in tokens if token.type == tokenize.STRING)
             return list(map(ast.literal_eval, strings))
+        if text.startswith("{"):
+            return parse_json(text)
     return text
+
+
+def _nuggets(value: Any) -> dict[str, Any]:
+    """Return the facts of TREC's nuggets, and their importance."""
+    nuggets = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return {str(item["text"]): item.get("importance") for item in nuggets if item.get("text")}
 
 
 def _asserted(asserts: Any) -> tuple[list[str], str]:
     """Return the keywords and the reference answer that promptfoo's assertions hold."""
-    keywords: list[str] = []
-    answers: list[str] = []
+    keywords, answers = list[str](), list[str]()
     for rule in asserts if isinstance(asserts, list) else ():
         kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
-        values = [
-            str(part)
-            for part in (value if isinstance(value, list) else [value])
-            if part not in (None, "")
-        ]
+        parts = value if isinstance(value, list) else [value]
+        values = [str(part) for part in parts if part not in (None, "")]
         if str(kind).removeprefix("i") in ("contains", "contains-all"):
             keywords += values
         elif kind in _EXPECTING:
             answers += values[:1]
-    return keywords, (*answers, "")[0]
+    return keywords, next(iter(answers), "")

@@ -63,8 +63,8 @@ def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     may be underlined with any sign, at least as long as it is (reStructuredText; also with a line
     above it), the levels being numbered as they turn up.
     """
-    signs: list[tuple[int, int, int]] = []
-    underlined: list[tuple[int, int, str]] = []
+    signs = []
+    underlined = []
     last_title = -1  # the last line of the heading before
     for i in outside_fences(lines):
         if i <= last_title:

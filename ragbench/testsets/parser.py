@@ -63,11 +63,10 @@ class Record:
         """Return the line on which the value begins."""
         return self.line_of(self.keys)
 
-    def items(self, name: str | None = None) -> Iterator[Record]:
+    def items(self, name: str = "") -> Iterator[Record]:
         """Yield the items of a list, or of the list in a field of this record."""
-        keys, items = self.keys, self.value
-        if name is not None:
-            keys, items = (*keys, name), self.value.get(name)
+        items = self.value.get(name) if name else self.value
+        keys = (*self.keys, name) if name else self.keys
         for number, item in enumerate(items or ()):
             yield replace(self, value=item, keys=(*keys, number))
 
@@ -126,21 +125,16 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
         else:
             value = parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
     except UnicodeDecodeError as exc:
-        wrong = f"byte 0x{raw[exc.start]:02x} is not UTF-8"
-        at = line or 1 + raw.count(b"\n", 0, exc.start)
-        raise UnreadableError(at, wrong, "a file in UTF-8", file) from exc
-    except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        at = mark.line + 1 if mark else 1
-        raise UnreadableError(
-            at, f"not valid YAML: {exc.problem or exc.context}", "plain data", file
-        ) from exc
+        at, wrong = line or 1 + raw.count(b"\n", 0, exc.start), f"byte 0x{raw[exc.start]:02x}"
+        raise UnreadableError(at, f"{wrong} is not UTF-8", "a file in UTF-8", file) from exc
     except RecursionError as exc:
-        raise UnreadableError(
-            line or 1, f"not valid {form}: too deep", "fewer levels", file
-        ) from exc
+        wrong = f"not valid {form}: too deep"
+        raise UnreadableError(line or 1, wrong, "fewer levels", file) from exc
     except (YAMLError, ValueError) as exc:
         at, reason = line or getattr(exc, "lineno", 1), " ".join(str(exc).split())
+        if isinstance(exc, MarkedYAMLError):
+            mark = exc.problem_mark or exc.context_mark
+            at, reason = mark.line + 1 if mark else 1, exc.problem or exc.context
         raise UnreadableError(at, f"not valid {form}: {reason}", "plain data", file) from exc
     return Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
 

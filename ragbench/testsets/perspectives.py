@@ -48,38 +48,29 @@ _DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
 def read_perspectives(folder: Path) -> Content:
     """Return the cases of a folder with their labels of every perspective, and its safety samples."""
     content = Content(name=folder.resolve().name)
-    files = (*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json")
-    others = [
-        path.name
-        for path in sorted(folder.iterdir())
-        if path.suffix in _DATA and path.name not in files
-    ]
+    names = {path.name for path in folder.iterdir() if path.suffix in _DATA}
+    others = sorted(names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"})
     warn(folder.name, "files have the name of no perspective and are not read", others)
-    content.add_documents(lines_of(folder, "corpus.jsonl", content))
     lines = list(lines_of(folder, CASES, content))
     labels = {str(record.value.get("case_id")): dict[str, Any]() for record in lines}
     for file in PERSPECTIVE_FILES[1:5]:
         _add_labels(folder, file, labels, content)
-    content.add_cases(
-        replace(record, value=record.value | labels[str(record.value.get("case_id"))])
-        for record in lines
+    content.add(
+        (
+            replace(record, value=record.value | labels[str(record.value.get("case_id"))])
+            for record in lines
+        ),
+        lines_of(folder, "corpus.jsonl", content),
+        *(lines_of(folder, file, content) for file in SAFETY_FILES),
     )
-    read_safety(folder, content)
     return content
-
-
-def read_safety(folder: Path, content: Content) -> None:
-    """Add the samples of safety_inputs.jsonl and safety_outputs.jsonl to `content`."""
-    for file, kind in SAFETY_FILES.items():
-        content.add_samples(lines_of(folder, file, content), kind)
 
 
 def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]) -> dict[str, str]:
     """Return file name -> content, of the files with samples; "" where there are none."""
-    samples = zip(SAFETY_FILES.items(), (inputs, outputs), strict=True)
     return {
-        file: "".join(json_line(sample_line(sample, kind)) for sample in of_kind)
-        for (file, kind), of_kind in samples
+        file: "".join(json_line(sample_line(sample, kind)) for sample in samples)
+        for (file, kind), samples in zip(SAFETY_FILES.items(), (inputs, outputs), strict=True)
     }
 
 
@@ -100,8 +91,7 @@ def _add_labels(
             continue
         fields = {name: value for name, value in record.value.items() if name != "case_id"}
         if chunks := fields.pop("expected_chunks", []):  # sections do not make a document relevant
-            parts: dict[bool, list[Any]] = {True: [], False: []}
-            for chunk in chunks:
-                parts[isinstance(chunk, dict) and "section" in chunk].append(chunk)
-            fields |= {"expected_sections": parts[True], "expected_chunks": parts[False]}
+            sections = [each for each in chunks if isinstance(each, dict) and "section" in each]
+            others = [each for each in chunks if each not in sections]
+            fields |= {"expected_sections": sections, "expected_chunks": others}
         labels[line.query_id] |= fields

@@ -56,21 +56,16 @@ def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
     raise DataError("\n".join([f"{source} has {len(problems)} problems:", *listed]))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+@lru_cache(maxsize=256)  # a field that is wrong in one case is wrong in all of a file
+def nearest(name: str, known: tuple[str, ...]) -> str:
     """Return the known name that was probably meant, or "": case, underscores and hyphens take no
     part.
 
-    >>> nearest("expectedanswer", ["expected_answer", "query"]), nearest("difficulty", ["category", "query"])
+    >>> nearest("expectedanswer", ("expected_answer", "query")), nearest("difficulty", ("category", "query"))
     ('expected_answer', '')
     """
-    return _nearest(name, tuple(known))
-
-
-@lru_cache(maxsize=256)  # a field that is wrong in one case is wrong in all of a file
-def _nearest(name: str, known: tuple[str, ...]) -> str:
     plain = {_plain(candidate): candidate for candidate in known}
-    near = errors.nearest(_plain(name), plain, _NEAR)
-    return plain[near] if near else ""
+    return plain.get(errors.nearest(_plain(name), plain, _NEAR), "")
 
 
 def suggestion(name: str, known: Iterable[str], what: str) -> str:
@@ -79,7 +74,7 @@ def suggestion(name: str, known: Iterable[str], what: str) -> str:
     >>> suggestion("q10", ["q1", "q2"], "a case of cases.jsonl")
     "a case of cases.jsonl (did you mean 'q1'?)"
     """
-    near = nearest(name, known)
+    near = nearest(name, tuple(known))
     return f"{what} (did you mean {near!r}?)" if near else what
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.language import words
@@ -32,15 +33,13 @@ class SectionMatch(NamedTuple):
     alike: int
 
 
-def locate(
-    document: Document, section: str, headings_by_id: dict[str, list[Heading]] | None = None
-) -> SectionMatch | None:
+def locate(document: Document, section: str) -> SectionMatch | None:
     """Return the section under a heading, up to the next heading of its level or a higher one; None
     without one.
 
     Headings are those of Markdown, titles underlined in another manner, and short lines between
     blank ones. Case, signs and the form of a link's anchor ("getting-started") take no part. The
-    title of a document means all of it. `headings_by_id` keeps headings for the next call.
+    title of a document means all of it.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -50,18 +49,14 @@ def locate(
     text = document.full_text
     if document.title and _key(document.title) == _key(section):
         return SectionMatch(Span(document.doc_id, 0, len(text)), 1)
-    headings_by_id = {} if headings_by_id is None else headings_by_id
-    if document.doc_id not in headings_by_id:
-        headings_by_id[document.doc_id] = headings_of(document)
-    headings = headings_by_id[document.doc_id]
-    numbers = [i for i, heading in enumerate(headings) if _key(heading.text) == _key(section)]
-    if not numbers:
+    headings = headings_of(document)
+    alike = [heading for heading in headings if _key(heading.text) == _key(section)]
+    if not alike:
         return None
-    start, level, _ = headings[numbers[0]]
-    following = headings[numbers[0] + 1 :]
-    end = next((heading.start for heading in following if heading.level <= level), len(text))
-    end = start + len(text[start:end].rstrip())
-    return SectionMatch(Span(document.doc_id, start, end), len(numbers))
+    start, level, _ = alike[0]
+    ends = (each.start for each in headings if each.start > start and each.level <= level)
+    end = start + len(text[start : next(ends, len(text))].rstrip())
+    return SectionMatch(Span(document.doc_id, start, end), len(alike))
 
 
 def front_matter(document: Document) -> str:
@@ -93,9 +88,14 @@ def headings_of(document: Document) -> list[Heading]:
     """Return the headings of a document, in order: those that are marked, and short lines between
     blank ones.
     """
-    lines = lines_of(without_front_matter(document))
+    return _headings(without_front_matter(document))
+
+
+@lru_cache(maxsize=256)
+def _headings(text: str) -> list[Heading]:
+    lines = lines_of(text)
     headings = {}
-    marked: set[int] = set()
+    marked = set()
     for first, last, level in find_headings(lines):
         title = lines[max(first, last - 1)].text
         headings[first] = Heading(lines[first].start, level, title.strip("# \t"))

@@ -89,15 +89,11 @@ def save_dataset(
     target = expanded(folder)
     check_free(target, force)
     texts = {
-        "corpus.jsonl": "".join(
-            json_line(document_line(document)) for document in dataset.corpus.values()
-        )
+        "corpus.jsonl": "".join(map(json_line, map(document_line, dataset.corpus.values()))),
+        **_case_texts(dataset),
+        **safety_texts(dataset.safety_inputs, dataset.safety_outputs),
+        **(extra or {}),
     }
-    texts |= (
-        _case_texts(dataset)
-        | safety_texts(dataset.safety_inputs, dataset.safety_outputs)
-        | dict(extra or {})
-    )
     return write_texts(target, {name: text for name, text in texts.items() if text})
 
 
@@ -141,19 +137,15 @@ def check_free(folder: Path, force: bool) -> None:
         )
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
-    if foreign := sorted(
-        path.name
-        for path in folder.iterdir()
-        if not path.name.startswith(STAGING) and path.name not in FILES
-    ):
-        raise DataError(
-            f"{folder} holds {shown(foreign[0])}, which is not part of a dataset: it is not "
-            "replaced"
-        )
+    names = sorted(path.name for path in folder.iterdir())
+    for name in names:
+        if not name.startswith(STAGING) and name not in FILES:
+            raise DataError(
+                f"{folder} holds {shown(name)}, which is not part of a dataset: it is not replaced"
+            )
     answers = folder / "answers.jsonl"
-    if answers.is_file() and (
-        edited := [record for _, record in json_lines(answers) if is_by_hand(record)]
-    ):
+    numbered = json_lines(answers) if answers.name in names else ()
+    if edited := [record for _, record in numbered if is_by_hand(record)]:
         raise DataError(
             f"{answers} holds {len(edited)} answers that a person wrote or changed, first "
             f"{shown(edited[0].get('_id'))}: they are never replaced; name another folder, or "
@@ -174,10 +166,8 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
         labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
         others = {name: value for name, value in labels.items() if name not in _ELSEWHERE}
-        if not dataset.qrels.get(case.query_id):
-            others["relevant"] = {}
-        if case.reference_answer == "":
-            others["reference_answer"] = ""
+        others |= {} if dataset.qrels.get(case.query_id) else {"relevant": {}}
+        others |= {"reference_answer": ""} if case.reference_answer == "" else {}
         lines["queries.jsonl"].append(query_id | query)
         lines["answers.jsonl"] += [query_id | answer] if answer else []
         lines["case_labels.jsonl"] += [{"query_id": case.query_id, **others}] if others else []
@@ -192,7 +182,7 @@ def _qrels(dataset: Dataset) -> str:
     for query_id, grades in dataset.qrels.items():
         for doc_id, grade in grades.items():
             for identifier in (query_id, doc_id):
-                if not identifier.strip() or any(sign in identifier for sign in "\t\r\n"):
+                if not identifier.strip() or {*identifier} & {*"\t\r\n"}:
                     raise DataError(
                         f"the id {shown(identifier)} is empty or holds a tab or a line break; "
                         "rename it"

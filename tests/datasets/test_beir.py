@@ -5,6 +5,7 @@ about.
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from ragbench.datasets.beir import load_beir_folder
 from ragbench.errors import DataError, DataWarning
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Document
 
 WriteFolder = Callable[..., Path]
@@ -160,12 +162,10 @@ def test_the_package_beir_reads_the_texts(
 
     monkeypatch.setattr(GenericDataLoader, "__init__", noted)
     dataset = load_beir_folder(write_folder())
-    corpus, judgements = loaders
+    [corpus] = loaders
     assert {doc_id: fields["text"] for doc_id, fields in corpus.corpus.items()} == {
         document.doc_id: document.text for document in dataset.corpus.values()
     }
-    assert judgements.qrels == dataset.qrels
-    assert judgements.queries == dataset.queries
 
 
 def test_line_separators_of_unicode_do_not_end_a_line(write_folder: WriteFolder) -> None:
@@ -495,3 +495,33 @@ def test_clapnq_keeps_the_unanswerable(shared_data: Path) -> None:
     )
     assert all(case.reference_answer for case in answerable)
     assert sum(1 for case in answerable if case.evidence) >= 299
+
+
+def test_a_zip_of_a_folder_is_unpacked_into_the_cache(
+    write_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    folder = write_folder()
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", folder.parent, folder.name)
+    for _ in range(2):
+        dataset = load_dataset(archive)
+        assert (dataset.name, dataset.fingerprint) == ("packed", load_dataset(folder).fingerprint)
+    Path(archive).write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"packed\.zip: it is not a whole zip archive"):
+        load_dataset(archive)
+
+
+def test_judgements_as_lines_of_json(write_folder: WriteFolder) -> None:
+    folder = write_folder()
+    expected = load_dataset(folder)
+    lines = [
+        {"query-id": query_id, "corpus-id": doc_id, "score": grade}
+        for query_id, grades in expected.qrels.items()
+        for doc_id, grade in grades.items()
+    ]
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / "qrels" / "test.jsonl").write_text(jsonl(*lines))
+    assert load_dataset(folder).fingerprint == expected.fingerprint
+    (folder / "qrels" / "test.jsonl").write_text(jsonl({"query-id": "q1", "score": 1}))
+    with pytest.raises(DataError, match=r"test\.jsonl, line 1: 'corpus-id' is missing"):
+        load_dataset(folder)

@@ -250,5 +250,7 @@ def test_malformed_line_is_one_clear_error(name: str, write_folder: WriteFolder)
 
 def test_same_query_twice_is_refused(write_folder: WriteFolder) -> None:
     answers = jsonl({"_id": "q1", "answer": "x"}, {"_id": "q1", "answer": "y"})
-    with pytest.raises(DataError, match=r"answers.jsonl, line 2: query 'q1' is on line 1 already"):
+    with pytest.raises(
+        DataError, match=r"answers.jsonl, line 2: query id 'q1' is on line 1 already"
+    ):
         load_beir_folder(write_folder({"answers.jsonl": answers}))

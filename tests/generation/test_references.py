@@ -70,15 +70,6 @@ def test_of_a_long_document_the_part_with_the_evidence_is_taken() -> None:
     assert (whole.start, whole.end, whole.chunk_id) == (0, len(text), f"long#0-{len(text)}")
 
 
-def test_windows_cover_a_document_to_its_end() -> None:
-    text = " ".join(f"word{i}" for i in range(97))
-    windows = references._windows(Dataset("x", "t", {"d": Document("d", text)}, (), {}), ["d"], 10)[
-        0
-    ]
-    covered = {position for window in windows for position in range(window.start, window.end)}
-    assert {position for position, sign in enumerate(text) if sign != " "} <= covered
-
-
 def test_who_gets_an_answer() -> None:
     data = make(
         Case("none", "Open?"),
@@ -175,19 +166,13 @@ def test_replacing_asks_for_the_models_own_answers_only(tmp_path: Path) -> None:
     ]
 
 
-def test_a_batch_without_replies_stops_and_keeps_earlier_answers(tmp_path: Path) -> None:
-    cases = [Case(f"q{i}", f"Question {i}?") for i in range(40)]
-    data = make(*cases)
-    sources = references.reference_sources(data, list(data.queries))
-    replies = [f"Answer {i}." for i in range(32)] + [
-        Completion("", "m", error="the key is wrong")
-    ] * 8
-    with pytest.raises(
-        ModelError,
-        match=r"all of 8 requests for reference answers failed; 32 earlier .*the key is wrong",
-    ):
-        references.write_references(tmp_path, data, sources, ScriptedLLM(replies), concurrency=1)
-    assert len((tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()) == 32
+def test_requests_that_all_fail_are_an_error_and_write_nothing(tmp_path: Path) -> None:
+    data = make(Case("q", "When?"), Case("r", "Where?"))
+    sources = references.reference_sources(data, ["q", "r"])
+    llm = ScriptedLLM([Completion("", "scripted", error="the key is wrong")] * 2)
+    with pytest.raises(ModelError, match=r"all of 2 requests .* failed: the key is wrong"):
+        references.write_references(tmp_path, data, sources, llm)
+    assert not (tmp_path / "answers.jsonl").exists()
 
 
 def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:

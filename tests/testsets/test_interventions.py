@@ -69,7 +69,7 @@ def test_all_evidence_counts_even_where_it_has_more_spans_than_k() -> None:
 def test_without_spans_the_gold_is_the_best_judged_document() -> None:
     data = {"q": {"rail": 1, "tea": 2, "lost": 3}}
     found = contexts(Case("q", "Which colour?"), k=1, qrels=data)
-    assert [chunk.chunk_id for chunk in found.gold] == ["tea#gold-0-18"]
+    assert [chunk.chunk_id for chunk in found.gold] == ["tea#0-18"]
     assert found.best == []
 
 

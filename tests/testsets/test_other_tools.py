@@ -4,6 +4,7 @@ written by those packages, the others follow their documentation."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib.util
 import json
 from contextlib import suppress
@@ -303,3 +304,143 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match="only with the documents"):
         data = rb.load_testset(FILES / "ragas.jsonl")
     assert data.cases[0].metadata["reference_contexts"] == [TEXT]
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pd.DataFrame(content).to_parquet(path)
+    elif isinstance(content, pd.DataFrame):
+        content.to_csv(path, index=False)
+    else:
+        path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+QUESTION, ANSWER = "When did the line open?", "In 1881."
+
+
+def test_a_folder_of_autorag_has_questions_gold_documents_and_the_corpus(tmp_path: Path) -> None:
+    """Columns of AutoRAG 0.3: lists of alternative documents, lists of answers, a time."""
+    row = {"qid": "q1", "query": QUESTION, "retrieval_gt": [["d1"], ["d2", "d3"]]}
+    qa = write(tmp_path / "qa.parquet", [{**row, "generation_gt": [ANSWER, "1881"]}])
+    documents = [
+        {"doc_id": f"d{i}", "contents": f"Text {i}.", "metadata": {"at": pd.Timestamp(0)}}
+        for i in range(1, 4)
+    ]
+    write(tmp_path / "corpus.parquet", documents)
+    data = rb.load_dataset(qa)
+    assert (data.queries, data.cases[0].reference_answer) == ({"q1": QUESTION}, ANSWER)
+    assert data.qrels == {"q1": {"d1": 1, "d2": 1, "d3": 1}}
+    assert data.corpus["d2"].text == "Text 2."
+    with pytest.warns(DataWarning, match="3 judged documents are not in the corpus"):
+        assert rb.load_testset(qa, corpus=CORPUS).corpus == CORPUS, "documents that are named"
+
+
+@pytest.mark.parametrize("splits", [("test",), ("train", "test"), ()])
+def test_rows_saved_to_disk_or_as_parquet(tmp_path: Path, splits: tuple[str, ...]) -> None:
+    import datasets
+
+    rows = [{"question": QUESTION, "answer": ANSWER, "source": "rail.md"}]
+    table = datasets.Dataset.from_list(rows)
+    saved = datasets.DatasetDict(dict.fromkeys(splits, table)) if splits else table
+    saved.save_to_disk(str(tmp_path / "saved"))
+    for path in (tmp_path / "saved", write(tmp_path / "rows.parquet", rows)):
+        assert form_of(path) == "table"
+        data = rb.load_testset(path, corpus=CORPUS)
+        [case] = data.cases
+        assert (case.text, case.reference_answer) == (QUESTION, ANSWER)
+        assert list(data.qrels.values()) == [{"rail.md": 1}]
+
+
+def test_columns_of_haystack_as_json(tmp_path: Path) -> None:
+    """As EvaluationRunResult.detailed_report writes them."""
+    columns = {"question": [QUESTION], "predicted_answer": ["It was 1881."]}
+    path = write(tmp_path / "report.json", {**columns, "ground_truth": [ANSWER], "score": [0.5]})
+    data = rb.load_testset(path)
+    assert data.cases[0].reference_answer == ANSWER
+    assert rb.load_system(str(path), data).answer("", QUESTION).text == "It was 1881."
+
+
+def test_labelled_examples_and_predictions_of_llamaindex(tmp_path: Path) -> None:
+    example = {"query": QUESTION, "reference_answer": ANSWER, "reference_contexts": [TEXT]}
+    content = {"class_name": "LabelledRagDataset", "examples": [example]}
+    path = write(tmp_path / "rag_dataset.json", content)
+    data = rb.load_testset(path, corpus=CORPUS)
+    assert (data.cases[0].reference_answer, len(data.cases[0].evidence)) == (ANSWER, 1)
+    reply = {"response": "It was 1881.", "contexts": [TEXT]}
+    predictions = write(tmp_path / "predictions.json", {"predictions": [reply]})
+    answer = rb.load_system(str(predictions), data).answer("", QUESTION)
+    assert (answer.text, [passage.text for passage in answer.passages]) == ("It was 1881.", [TEXT])
+
+
+def test_examples_of_langsmith_by_columns_and_by_objects(tmp_path: Path) -> None:
+    columns = pd.DataFrame([{"id": "q1", "input_question": QUESTION, "output_answer": ANSWER}])
+    example = {"id": "q1", "inputs": {"question": QUESTION}, "outputs": {"answer": ANSWER}}
+    cells = pd.DataFrame([{name: json.dumps(example[name]) for name in ("inputs", "outputs")}])
+    for path in (
+        write(tmp_path / "columns.csv", columns),
+        write(tmp_path / "cells.csv", cells),
+        write(tmp_path / "lines.jsonl", example),
+    ):
+        data = rb.load_testset(path)
+        assert (data.cases[0].text, data.cases[0].reference_answer) == (QUESTION, ANSWER)
+        assert rb.load_system(str(path), data).answer("q1", QUESTION).text == ANSWER
+
+
+def test_a_table_of_spans_gives_the_roots_with_what_was_retrieved(tmp_path: Path) -> None:
+    """The columns of Phoenix's get_spans_dataframe."""
+    root = {
+        "context.trace_id": "t1",
+        "context.span_id": "s1",
+        "parent_id": None,
+        "attributes.input.value": QUESTION,
+        "attributes.output.value": "It was 1881.",
+        "attributes.retrieval.documents": None,
+    }
+    found = [{"document.id": "rail.md", "document.content": TEXT, "document.score": 0.5}]
+    retriever = {"context.span_id": "s2", "parent_id": "s1", "attributes.output.value": None}
+    spans = [root, {**root, **retriever, "attributes.retrieval.documents": found}]
+    path = write(tmp_path / "spans.parquet", spans)
+    data = rb.load_testset(path)
+    assert list(data.queries.values()) == [QUESTION]
+    answer = rb.load_system(str(path), data).answer("", QUESTION)
+    assert (answer.text, [passage.text for passage in answer.passages]) == ("It was 1881.", [TEXT])
+
+
+def test_a_parquet_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.parquet"
+    path.write_text("x")
+    with pytest.raises(DataError, match=r"broken\.parquet could not be read as a table"):
+        rb.load_testset(path)
+
+
+def test_nuggets_of_trec_in_and_out(tmp_path: Path) -> None:
+    nuggets = [
+        {"text": "1881", "importance": "vital"},
+        {"text": "rebuilt later", "importance": "okay"},
+    ]
+    path = tmp_path / "nuggets.jsonl"
+    path.write_text(json.dumps({"qid": "q1", "query": QUESTION, "nuggets": nuggets}) + "\n")
+    data = rb.load_testset(path)
+    assert data.cases[0].gold_facts == (("1881",), ("rebuilt later",))
+    assert data.cases[0].metadata == {"okay_facts": ["rebuilt later"]}
+    command = ["testset", "convert", str(path), str(tmp_path / "mine.yaml")]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    back = [str(tmp_path / "mine.yaml"), str(tmp_path / "again.jsonl"), "--to", "nuggets"]
+    done = CliRunner().invoke(app, ["testset", "convert", *back])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "again.jsonl").read_text() == path.read_text()
+
+
+def test_vital_facts_are_scored_apart_where_others_are_okay() -> None:
+    """Of three facts the answer states one vital one and the okay one: 2/3 of all, 1/2 of the vital."""
+    facts = (("1881",), ("rebuilt",), ("short", "not long"))
+    case = rb.Case("q1", QUESTION, gold_facts=facts, metadata={"okay_facts": ["short"]})
+    data = rb.Dataset("mine", "test", {}, [case], {})
+    answers = [rb.Answer("q1", "It opened in 1881 and is short.")]
+    scores = rb.metrics.score_answers(data, answers).set_index("measure")["value"]
+    assert scores["gold_fact_coverage"] == pytest.approx(2 / 3)
+    assert scores["vital_fact_coverage"] == 0.5
+    without = rb.Dataset("mine", "test", {}, [dataclasses.replace(case, metadata={})], {})
+    assert "vital_fact_coverage" not in set(rb.metrics.score_answers(without, answers)["measure"])

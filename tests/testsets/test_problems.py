@@ -298,8 +298,8 @@ def test_the_first_error_of_a_beir_folder_is_listed_with_its_line(tmp_path: Path
     ("name", "message"),
     [
         ("none.yaml", "there is no file or folder"),
-        ("a.txt", "is not the name of a test set; expected a .yaml"),
-        ("empty", "holds no test set; expected a .yaml"),
+        ("a.txt", "is not a test set; expected a .yaml"),
+        ("empty", "is not a test set; expected a .yaml"),
     ],
 )
 def test_places_without_a_test_set(name: str, message: str, tmp_path: Path) -> None:
