@@ -52,10 +52,7 @@ from .result import (
     Result,
     new_result,
 )
-from .results import (
-    Results,
-    leaderboard,
-)
+from .results import Results
 from .spec import (
     CRITERIA,
     SUITES,
@@ -109,7 +106,6 @@ __all__ = [
     "diagnose",
     "environment",
     "evaluate",
-    "leaderboard",
     "load_result",
     "load_results",
     "load_targets",

@@ -46,7 +46,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import JournaledSystem, warn_of_failures
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Run, System
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -64,14 +64,13 @@ class SystemOutput:
     whether what the system retrieved is known at all, `has_texts` whether the texts of the contexts
     are, from `chunks` or from the answers' own passages, and `has_answers` whether the system
     answers at all or only retrieves. `latency` holds answers with their milliseconds per stage,
-    measured with `concurrency` questions at a time (None: not known), `prompts` what a language
-    model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety
-    inputs that the system was asked. `system` describes in plain data what was asked. `seconds` has
+    measured with `concurrency` questions at a time (None: not known). `safety_answers` is
+    sample_id -> answer to the safety inputs that the system was asked. `system` describes in plain data what was asked. `seconds` has
     what each stage took, `search_ms` what one question alone waits for its chunks (the median), where that is
     known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
-    `variations` are intervention -> the changed questions with their answers. `judge_output` adds
-    `judgements` (None: no judge was asked) and those of the variations.
+    `variations` are intervention -> the changed questions with their answers. A judge adds
+    `judgements` and those of the variations.
     """
 
     dataset: Dataset
@@ -84,14 +83,13 @@ class SystemOutput:
     has_contexts: bool = True
     has_texts: bool = True
     has_answers: bool = True
-    prompts: Mapping[str, str] = field(default_factory=dict)
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     search_ms: float | None = None
     depth: int = 100
     tokenizer: str = "minilm"
-    judgements: Sequence[Judgement] | None = None
+    judgements: Sequence[Judgement] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
@@ -100,16 +98,23 @@ class SystemOutput:
         """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
         passage's, or (then "") not known.
         """
-        ids = {chunk.chunk_id for chunk in self.chunks}
-        more: dict[str, Chunk] = {}
+        texts = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:
             passages = {passage.passage_id: passage for passage in answer.passages}
             for context in answer.contexts:
-                if context not in ids and context not in more:
-                    passage = passages.get(context)
-                    text, doc_id = (passage.text, passage.doc_id) if passage else ("", "")
-                    more[context] = Chunk(context, doc_id, 0, len(text), text)
-        return [*self.chunks, *more.values()]
+                passage = passages.get(context, Passage(context, ""))
+                chunk = Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
+                texts.setdefault(context, chunk)
+        return list(texts.values())
+
+    @cached_property
+    def chunk_run(self) -> Run:
+        """Return the ranking of the passages whose texts are in `chunks`."""
+        ids = {chunk.chunk_id for chunk in self.chunks}
+        return {
+            query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
+            for query_id, ranked in self.ranking.items()
+        }
 
     @cached_property
     def context_scores(self) -> pd.DataFrame:
@@ -181,7 +186,9 @@ def ask_all(
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
             opened.check_written()
-        return judge_output(output, spec, judge, criteria)
+        if judge is None or not output.has_answers or not output.answers:
+            return output
+        return _judged(output, list(criteria or spec.criteria), judge)
 
 
 @contextmanager
@@ -202,45 +209,24 @@ def open_system(
             close()
 
 
-def judge_output(
-    output: SystemOutput,
-    spec: EvaluationSpec,
-    judge: LLM | None,
-    criteria: Sequence[str] = (),
-) -> SystemOutput:
-    """Return the output with all judgements, where there is a judge.
-
-    Args:
-        output: what the system gave.
-        spec: what is judged where `criteria` do not name it.
-        judge: the language model that judges; None = no judge.
-        criteria: what it judges; () = those of the spec.
-    """
-    if judge is None or not output.has_answers or not output.answers:
-        return output
+def _judged(output: SystemOutput, criteria: Sequence[str], judge: LLM) -> SystemOutput:
+    """Return the output with all judgements."""
     start = time.perf_counter()
-    criteria, chunks = list(criteria or spec.criteria), output.texts
-    judgements = judge_answers(
-        output.answers, criteria, judge, dataset=output.dataset, chunks=chunks
-    )
+    chunks, dataset = output.texts, output.dataset
+    judgements = judge_answers(output.answers, criteria, judge, dataset=dataset, chunks=chunks)
     verdicts: dict[str, Sequence[Judgement]] = {
         name: judge_answers(
             variation.answers,
             ["correctness"],
             judge,
-            dataset=replace(output.dataset, cases=variation.cases, qrels={}),
+            dataset=replace(dataset, cases=variation.cases, qrels={}),
             chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
             allow_same_model=True,
         )
         for name, variation in output.variations.items()
     }
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
-    return replace(
-        output,
-        judgements=judgements,
-        variation_judgements=verdicts,
-        seconds=seconds,
-    )
+    return replace(output, judgements=judgements, variation_judgements=verdicts, seconds=seconds)
 
 
 def answer_all(
@@ -364,10 +350,9 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
-    queries = dataset.queries
     if timed:
         with store.bypassed():  # the first search loads a model
-            system.retrieve(dict(islice(queries.items(), 1)))
+            system.retrieve(dict(islice(dataset.queries.items(), 1)))
     if system.llm == "extractive":
         alone = _ask_alone(system.answer, dataset, timed)
         answers = ask(system, dataset)
@@ -383,9 +368,6 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     documents = to_documents(ranking, system.chunks)
-    prompts = {
-        answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers
-    }
     return SystemOutput(
         dataset,
         answers,
@@ -400,7 +382,6 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
             "language": system.language,
             "chunking": _chunking(system.chunks),
         },
-        prompts={query_id: text for query_id, text in prompts.items() if text},
         concurrency=1,
         seconds=dict(system.seconds),
         search_ms=round(median(searched), 3) if searched else None,

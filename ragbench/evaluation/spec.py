@@ -390,17 +390,3 @@ class EvaluationPlan:
     def support_model(self) -> str:
         """Return what measures whether contexts support claims."""
         return self.spec.support_model or "minilm"
-
-    @property
-    def judge_name(self) -> str:
-        """Return the name of the judge, "" for none."""
-        return _name(self.spec.judge)
-
-    @property
-    def embedder_name(self) -> str:
-        """Return the name of what measures likeness."""
-        return _name(self.embedder)
-
-
-def _name(model: Any) -> str:
-    return model if isinstance(model, str) else str(model.name)

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench import report
-from ragbench.evaluation import Result
-from ragbench.evaluation.results import leaderboard
+from ragbench.evaluation import Result, Results
 
 
 def result(
@@ -46,7 +45,7 @@ def sweep(n: int = 100) -> list[Result]:
 
 def test_the_smallest_proven_within_the_margin() -> None:
     results = sweep(600)
-    board = leaderboard(results, measure="nDCG@10")
+    board = Results(results).leaderboard("nDCG@10")
     table, sentences = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
     assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
     assert table["proven"].tolist() == [True, True, False]
@@ -61,7 +60,7 @@ def test_the_smallest_proven_within_the_margin() -> None:
 
 def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     results = [result("bm25", np.linspace(0, 1, 60)), result("dense", np.linspace(0, 1, 60))]
-    board = leaderboard(results, measure="nDCG@10")
+    board = Results(results).leaderboard("nDCG@10")
     assert report.known_costs(board) == []
     table, sentences = report.margin_decisions(results, board, measure="nDCG@10")
     assert sentences == []
@@ -72,7 +71,7 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
 
 def test_one_configuration_is_nothing_to_decide_between() -> None:
     one = sweep()[:1]
-    board = leaderboard(one, measure="nDCG@10")
+    board = Results(one).leaderboard("nDCG@10")
     table, sentences = report.margin_decisions(one, board, measure="nDCG@10")
     assert table.empty
     assert sentences == [
@@ -86,7 +85,7 @@ def test_decisions_where_lower_is_better() -> None:
         Result(one.name, one.config, one.run, one.scores.assign(measure=measure))
         for one in sweep(300)
     ]
-    board = leaderboard(results, measure=measure)
+    board = Results(results).leaderboard(measure)
     assert board["name"].iloc[0] == "bm25"
     table, sentences = report.margin_decisions(results, board, measure=measure, margin=0.02)
     assert table["label"].iloc[0].startswith("bm25")
