@@ -36,10 +36,9 @@ def drawn(figure: Figure) -> Figure:
     return figure
 
 
-def test_a_retriever_has_one_colour_and_a_chunking_one_marker_and_line() -> None:
+def test_a_retriever_has_one_colour_and_a_chunking_one_marker() -> None:
     assert LOOK["a"].colour == LOOK["b"].colour == plots.colour_of("bm25")
     assert LOOK["a"].marker == LOOK["c"].marker
-    assert LOOK["a"].line == LOOK["c"].line
     assert LOOK["a"].marker != LOOK["b"].marker
 
 
@@ -50,8 +49,8 @@ def test_looks_do_not_depend_on_what_else_is_in_the_sweep() -> None:
 
 def test_unnamed_retrievers_get_colours_of_their_own() -> None:
     names = ["dense:one", "dense:two", "dense:three"]
-    colours = [plots.colour_of(name, names) for name in names]
-    assert len(set(colours)) == 3
+    board = pd.DataFrame({"name": names, "label": names, "retriever": names, "chunking": "fixed"})
+    assert len({style.colour for style in plots.styles(board).values()}) == 3
 
 
 def test_named_retrievers_are_distinguishable_by_any_eye() -> None:
@@ -145,7 +144,6 @@ def test_configurations_that_differ_in_the_model_only_look_different() -> None:
     look = plots.styles(board)
     assert look["a"].colour == look["b"].colour
     assert look["a"].marker != look["b"].marker
-    assert look["a"].line != look["b"].line
 
 
 def test_figures_are_not_pyplots_so_none_stays_open() -> None:
