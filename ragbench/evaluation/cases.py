@@ -110,7 +110,7 @@ def _by_retrieval(
         query_id: (errors.get(query_id, _NOTHING_FOUND),) for query_id in rates.index[rates == 0]
     }
     passed = (rates > 0).astype(float).where(rates.notna())
-    return tidy(passed.index, ["pass_rate"], passed), reasons
+    return tidy([*passed.index], ["pass_rate"], passed), reasons
 
 
 def plain_verdicts(

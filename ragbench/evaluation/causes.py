@@ -384,15 +384,18 @@ def _reach(
         passages = {passage.passage_id: passage for passage in answer.passages}
         sources: Mapping[str, Any] = ChainMap(passages, by_id)  # type: ignore[arg-type]
         relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
-        documents = [{sources[i].doc_id for i in ids if i in sources} for ids in lists]
         if not relevant:
             return None
         # A system with documents of its own has no corpus here: then the corpus cannot be checked.
         corpus = question.dataset.corpus
         is_there = not corpus.keys().isdisjoint(relevant) or bool(not corpus and passages)
+        documents = [{sources[i].doc_id for i in ids if i in sources} for ids in lists]
+        deep_part, uncut, context = (len(ids & relevant) / len(relevant) for ids in documents)
         return _Reach(
             float(is_there),
-            *(len(ids & relevant) / len(relevant) for ids in documents),
+            deep_part,
+            uncut,
+            context,
             documents=len(relevant),
             located=_is_located(question, relevant, chunks),
         )
@@ -415,7 +418,8 @@ def _reach(
         )
         for span in spans
     )
-    return _Reach(1.0, *map(fraction, lists), is_split)
+    deep_part, uncut, context = map(fraction, lists)
+    return _Reach(1.0, deep_part, uncut, context, is_split)
 
 
 def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:
@@ -424,7 +428,8 @@ def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence
     """
     dataset, facts = question.dataset, question.case.gold_facts
     pieces = sorted(chunks, key=lambda chunk: (chunk.doc_id, chunk.start))
-    texts = [piece.text for piece in (*pieces, *question.answer.passages)]
+    texts = [chunk.text for chunk in pieces]
+    texts += [passage.text for passage in question.answer.passages]
     joined = _folded(" ".join(texts))
     if all(
         doc_id in dataset.corpus and _folded(dataset.corpus[doc_id].full_text) in joined

@@ -232,7 +232,7 @@ def load_result(path: str | Path) -> Result:
 
 
 def _times(times: Any) -> dict[str, Any]:
-    return times | {name: dict(times[name]) for name in ("seconds", "answers")}
+    return {**times, **{name: dict(times[name]) for name in ("seconds", "answers")}}
 
 
 def load_results(folder: str | Path) -> Results:

@@ -59,15 +59,15 @@ class SystemOutput:
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
     both query_id -> id -> score; `documents` is a lower bound where several documents hold the text
-    of a passage without id (see `match_passages`). `chunks`
-    are the texts behind these ids that are in documents of the dataset. `has_contexts` states
-    whether what the system retrieved is known at all, `has_texts` whether the texts of the contexts
-    are, from `chunks` or from the answers' own passages, and `has_answers` whether the system
-    answers at all or only retrieves. `latency` holds answers with their milliseconds per stage,
-    measured with `concurrency` questions at a time (None: not known). `safety_answers` is
-    sample_id -> answer to the safety inputs that the system was asked. `system` describes in plain data
-    what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for its
-    chunks (the median), where that is known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+    of a passage without id (see `match_passages`). `chunks` are the texts behind these ids that are
+    in documents of the dataset. `has_contexts` states whether what the system retrieved is known at
+    all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
+    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds
+    answers with their milliseconds per stage, measured with `concurrency` questions at a time
+    (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
+    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
+    `search_ms` what one question alone waits for its chunks (the median), where that is known;
+    `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
     `variations` are intervention -> the changed questions with their answers. A judge adds
     `judgements` and those of the variations.

@@ -169,9 +169,9 @@ class Result(Decisions):
         masked.
         """
         answers = {answer.query_id: answer for answer in self.answers}
-        wide = self._wide.reindex(columns=self.scores["measure"].unique()).to_dict("index")
+        wide = self._wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
         cases = []
-        for query_id, values in wide.items():
+        for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
             missing = Answer(query_id, "", outcome="failed", error="no answer")
             answer = answers.get(query_id) or missing
             decided: dict[str, Any] = {
@@ -180,11 +180,11 @@ class Result(Decisions):
             }
             case = CaseResult(
                 query_id,
-                self.queries[query_id],
+                question,
                 outcome=outcome_of(answer),
                 answer=masked(answer.text),
                 retrieved=tuple(map(masked_id, answer.contexts)),
-                scores={name: known_number(value) for name, value in values.items()},
+                scores={str(name): known_number(value) for name, value in values.items()},
                 **decided,
             )
             cases.append(case)
@@ -248,10 +248,10 @@ class Result(Decisions):
         rows = []
         for name, cases in groups.items() if any(groups) else ():
             passed = [case.passed for case in cases if case.passed is not None]
-            n, rate, interval = len(passed), None, (None, None)
-            if n:
-                rate, interval = sum(passed) / n, wilson_interval(sum(passed), n)
-            rows.append(CategoryResult(name, len(cases), n, rate, *interval))
+            n, k = len(passed), sum(passed)
+            low, high = wilson_interval(k, n) if n else (None, None)
+            rate = k / n if n else None
+            rows.append(CategoryResult(name, len(cases), n, rate, low, high))
         return rows
 
     @property

@@ -126,9 +126,9 @@ class Results(Sequence[Result]):
         table = table.assign(_=table[main].round(12)).sort_values(
             ["_", "name"], ascending=order, ignore_index=True
         )  # unscored come last
-        places = pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
+        numbers = pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
         table = table.drop(columns="_")
-        table.insert(0, "rank", places)
+        table.insert(0, "rank", numbers)
         return printed_short(table, partial(_printed, main=main, named=named))
 
     def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
@@ -184,7 +184,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
     # other systems have other parameters
     settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
-    varying = [key for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
+    varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
     rows = []
     for name, parameters in ((result.name, result.parameters) for result in results):
         system = parameters.get("retriever") or parameters.get("system") or name
@@ -246,10 +246,8 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
-    values: dict[str, float] = (
-        only(result.scores, measure).dropna().set_index("query_id")["value"].to_dict()
-    )
-    return values
+    scored = only(result.scores, measure).dropna()
+    return dict(zip(scored["query_id"], scored["value"], strict=True))
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:

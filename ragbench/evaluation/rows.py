@@ -39,10 +39,17 @@ def rows_of(
     if frame.empty:
         return []
     rows = []
-    for name, *numbers, n_scored, n in summarise(frame).itertuples(index=False):
-        value = map(known_number, numbers)
-        perspective = perspective_of(name) or "answer"
-        row = MeasureResult(name, perspective, *value, n_scored, n, best.get(name, bound_of(name)))
+    for name, mean, low, high, n_scored, n in summarise(frame).itertuples(index=False):
+        row = MeasureResult(
+            name,
+            perspective_of(name) or "answer",
+            known_number(mean),
+            known_number(low),
+            known_number(high),
+            n_scored,
+            n,
+            best.get(name, bound_of(name)),
+        )
         rows.append(compare_with_target(row, targets))
     return rows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import EvaluationSpec
@@ -58,7 +57,9 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     if not names:
         return dataset
     samples = (dataset.safety_inputs, dataset.safety_outputs)
-    categories = {item.category: None for item in chain(dataset.cases, *samples) if item.category}
+    categories = dict.fromkeys(each.category for part in samples for each in part)
+    categories |= dict.fromkeys(case.category for case in dataset.cases)
+    categories.pop("", None)
     if not categories:
         raise ConfigError(f"{dataset.name!r} has no categories")
     check_known("category", categories, *names)

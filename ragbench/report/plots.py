@@ -7,16 +7,14 @@ distinguish (https://jfly.uni-koeln.de/color/).
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from itertools import cycle
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from matplotlib import font_manager as fonts
 from matplotlib import rc_context
@@ -24,17 +22,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
 from ragbench.errors import DataWarning
-from ragbench.metrics.retrieval import ranking
-from ragbench.types import Chunk, Dataset, Run
 
 __all__ = [
     "STAGE_COLOURS",
@@ -42,9 +36,7 @@ __all__ = [
     "colour_of",
     "new_axes",
     "new_figure",
-    "plot_budget_curves",
     "plot_decision",
-    "plot_span_coverage",
     "style_legend",
     "styles",
 ]
@@ -239,57 +231,6 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
 _MAX_ROWS = 30
 
 
-def plot_span_coverage(
-    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str, *, k: int = 5, rows: int = 12
-) -> Figure:
-    """Draw one document from its first to its last character in lines: chunk borders, gold
-    evidence, what was retrieved.
-
-    Args:
-        dataset: gives the document and the evidence of every question in it. chunks: the chunking
-        to show. run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of
-        a question whose evidence lies in this document.
-        doc_id: the document.
-        k: depth of what counts as retrieved.
-        rows: maximum number of lines.
-    """
-    chunks = [chunk for chunk in chunks if chunk.doc_id == doc_id]
-    length = max(len(dataset.corpus[doc_id].full_text), 1)
-    lines = max(1, min(rows, math.ceil(length / 1500)))
-    per_line = math.ceil(length / lines)
-    cases = [case for case in dataset.cases if any(span.doc_id == doc_id for span in case.evidence)]
-    retrieved = {chunk_id for case in cases for chunk_id in ranking(run.get(case.query_id, {}))[:k]}
-    states = np.zeros((2, lines * per_line))  # retrieved, evidence
-    for chunk in chunks:
-        states[0, chunk.start : chunk.end] += chunk.chunk_id in retrieved
-    for span in (span for case in cases for span in case.evidence if span.doc_id == doc_id):
-        states[1, span.start : span.end] = 1
-    shown = np.minimum(states[0], 1) + 2 * states[1]
-    shown[length:] = math.nan
-    figure, axes = new_axes(10, 1.5 + 0.42 * lines)
-    look = {
-        "not retrieved": "#EDEDED",
-        "retrieved": SKY,
-        "evidence, not retrieved": VERMILLION,
-        "evidence, retrieved": GREEN,
-    }
-    colours = ListedColormap([*look.values()])
-    pixels = shown.reshape(lines, per_line)
-    axes.imshow(pixels, cmap=colours, aspect="auto", interpolation="nearest", vmin=0, vmax=3)
-    line, column = np.divmod([chunk.start for chunk in chunks], per_line)
-    axes.vlines(column, line - 0.45, line + 0.45, color=BLACK, linewidth=0.8)
-    axes.hlines(np.arange(1, lines) - 0.5, 0, per_line, color="white", linewidth=4)
-    axes.set(xlabel="character within the line", ylabel="first character of the line")
-    axes.set_xlim(0, per_line)
-    axes.set_yticks(range(lines), [f"{start:,}" for start in range(0, lines * per_line, per_line)])
-    about = f"evidence of {len(cases)} questions, best {k} chunks of each"
-    axes.set_title(f"{doc_id}: {len(chunks)} chunks, {about}", loc="left")
-    look["chunk border"] = BLACK
-    handles = [Patch(facecolor=colour, label=label) for label, colour in look.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncol=len(look), frameon=False)
-    return figure
-
-
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
     """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on
     its right.
@@ -319,46 +260,6 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
 
 _MAX_ENTRIES = 7
 
-
-def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style]) -> Figure:
-    """Draw evidence recall against the context budget, a line with its 95 % interval for each
-    configuration.
-
-    Chunkings are drawn next to each other, on the same axes.
-
-    Args:
-        curves: `budget_curve` of every configuration: name, retriever, chunking, budget (tokens), mean, ci_low,
-        ci_high.
-        look: name -> style.
-    """
-    chunkings = sorted(set(curves["chunking"]), key=_natural)
-    groups = [[name] for name in chunkings] if len(chunkings) <= _MAX_PANELS else [chunkings]
-    figure, panels = new_figure(max(9, 3.1 * len(groups) + 2), 3.6, columns=len(groups))
-    curves = curves.sort_values("budget").astype(
-        dict.fromkeys(("mean", "ci_low", "ci_high"), float)
-    )
-    for axes, group in zip(panels, groups, strict=True):
-        for name, curve in curves[curves["chunking"].isin(group)].groupby("name", sort=False):
-            style, budgets = look[str(name)], curve["budget"]
-            axes.plot(budgets, curve["mean"], f"{style.marker}-", color=style.colour)
-            band = {"color": style.colour, "alpha": 0.12, "linewidth": 0}
-            axes.fill_between(budgets, curve["ci_low"], curve["ci_high"], **band)
-        ticks = sorted(set(curves["budget"]))
-        axes.set(xscale="log", xlabel="context budget (tokens)", ylim=(0, 1.02))
-        axes.minorticks_off()
-        axes.set_xticks(ticks, [f"{budget:,}" for budget in ticks])
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_title(group[0] if len(groups) > 1 else "", fontsize=10)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axes.label_outer()
-    panels[0].set_ylabel("gold evidence inside the budget")
-    title = "Evidence recall at an equal context budget, with 95 % intervals"
-    figure.suptitle(title, x=0.01, ha="left")
-    style_legend(figure, curves.drop_duplicates("name"), look)
-    return figure
-
-
-_MAX_PANELS = 4
 
 STAGE_COLOURS = {
     "answered": GREEN,
