@@ -148,9 +148,11 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
                 "retriever's name such as 'bm25' selects; set it in your system"
             )
         return Pipeline(dataset, system, **of_pipeline)
-    if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):
-        return RecordedSystem(system)
-    return system if isinstance(system, str | Path | Sequence | System) else FunctionSystem(system)
+    if isinstance(system, str | Path | System):
+        return system
+    if isinstance(system, Sequence):
+        return RecordedSystem(system, name="recorded answers")
+    return FunctionSystem(system)
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:

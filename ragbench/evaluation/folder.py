@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
@@ -236,7 +236,7 @@ def _times(times: Any) -> dict[str, Any]:
 
 
 def load_results(folder: str | Path) -> Results:
-    """Read every result in a folder, by name; all on the same data and the same questions.
+    """Read every result in a folder, by name; all on the same data.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result.
@@ -246,8 +246,8 @@ def load_results(folder: str | Path) -> Results:
 
     Raises:
         DataError: the folder is missing, holds no result, or one of its files is damaged.
-        ComparisonError: the results must not be compared: other data, other questions. The message
-        names them.
+        ComparisonError: the results must not be compared: other data or questions, whose fingerprint is
+            another. The message names them.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -262,16 +262,6 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} holds no result yet; run a sweep into it, or name the folder of another"
         )
     check_comparable(results)
-    first = results[0]
-    query_ids = set(first.scores["query_id"].unique())
-    for other in results[1:]:
-        difference = query_ids ^ set(other.scores["query_id"].unique())
-        if difference:
-            raise ComparisonError(
-                f"{first.name} and {other.name} were not asked the same "
-                f"questions: {len(difference)} are in one of them only "
-                f"({', '.join(sorted(difference)[:3])}); use the same limit and split for all"
-            )
     return results
 
 

@@ -38,16 +38,7 @@ from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Case, Dataset, Embedder
 
-_ALWAYS = (
-    "nDCG@5",
-    "R@5",
-    "P@5",
-    "RR",
-    "AP",
-    "Success@5",
-    "nDCG@10",
-    "R@10",
-)  # at any depths requested
+_ALWAYS = "nDCG@5 R@5 P@5 RR AP Success@5 nDCG@10 R@10".split()  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
 # Measures of the context that belong to retrieval: how much of the relevant reached it.
@@ -289,7 +280,7 @@ def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     dataset = output.dataset
-    scores = score_leaks(dataset, output.answers if output.has_answers else (), output.chunks)
+    scores = score_leaks(dataset, output.answers if output.has_answers else (), output.texts)
     figures, samples = safety_results(dataset, plan.detector, output.safety_answers)
     rows = [compare_with_target(row, plan.deciding) for row in safety_rows(figures)]
     note = reason = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench import store
-from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
+from ragbench.errors import DataError, DataWarning, FailureKind
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
@@ -149,7 +148,7 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline
 
 def ask_all(
     dataset: Dataset,
-    system: str | Path | System | Sequence[Answer],
+    system: str | Path | System,
     spec: EvaluationSpec,
     *,
     criteria: Sequence[str] = (),
@@ -159,7 +158,7 @@ def ask_all(
     interventions, and judgements.
 
     Args:
-        dataset: the questions that take part. system: as `answer_all` takes it. spec: the options
+        dataset: the questions that take part. system: a `System`, or the name of one. spec: the options
         of the evaluation. criteria: what the judge is asked; () = what the spec names. journal: a
         file or folder in which the answers of a service are kept as they come, so that the same
         call
@@ -172,12 +171,12 @@ def ask_all(
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
         check_interventions(spec.interventions, opened)
-        if journal and not isinstance(opened, Pipeline | RecordedSystem | Sequence):
+        if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
             opened = JournaledSystem(opened, journal, f"{opened.name} {digest}".strip())
             opened.check({**_safety_queries(dataset), **dataset.queries})
         output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks)
-        if spec.interventions and isinstance(opened, System):
+        if spec.interventions:
             start = time.perf_counter()
             variations = answer_variations(
                 output, opened, spec.interventions, seed=spec.seed, concurrency=spec.concurrency
@@ -192,11 +191,9 @@ def ask_all(
 
 
 @contextmanager
-def open_system(
-    system: str | Path | System | Sequence[Answer], dataset: Dataset
-) -> Iterator[System | Sequence[Answer]]:
+def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[System]:
     """Load a system that is named, and close it afterwards; one that is an object stays open."""
-    if not isinstance(system, str | Path):
+    if isinstance(system, System):
         yield system
         return
     loaded = load_system(system, dataset)
@@ -231,7 +228,7 @@ def _judged(output: SystemOutput, criteria: Sequence[str], judge: LLM) -> System
 
 def answer_all(
     dataset: Dataset,
-    system: System | Sequence[Answer],
+    system: System,
     *,
     concurrency: int = 8,
     timed: int = _TIMED,
@@ -240,8 +237,8 @@ def answer_all(
     """Ask a system every question of the dataset.
 
     Args:
-        dataset: the questions, and the documents where the system does not hold its own. system: a
-        `System`, or the answers themselves. concurrency:
+        dataset: the questions, and the documents where the system does not hold its own.
+        system: asked one by one, or all at once where it has `answer_many`. concurrency:
         questions asked at a time. timed: questions that are asked one at a time, before the others,
         for the latency: this many within a minute,
             and every one that has a latency budget. What is asked at the same time waits in a
@@ -254,44 +251,31 @@ def answer_all(
     if isinstance(system, Pipeline):
         output = _pipeline(dataset, system, timed * system.is_timed)
     else:
-        about = {"name": "recorded answers", "kind": "answers"}
-        if isinstance(system, System):
-            wrapped = system.system if isinstance(system, JournaledSystem) else system
-            about = {"name": system.name, "kind": type(wrapped).__name__}
-        output = _answers(dataset, system, about, concurrency, timed)
+        output = _answers(dataset, system, concurrency, timed)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
     return output
 
 
-def _answers(
-    dataset: Dataset,
-    system: System | Sequence[Answer],
-    about: Mapping[str, Any],
-    concurrency: int,
-    timed: int,
-) -> SystemOutput:
+def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:
     start = time.perf_counter()
     alone: Mapping[str, Answer] = {}
-    is_asked = isinstance(system, System) and not isinstance(system, RecordedSystem)
-    if not isinstance(system, System):
-        replies = _one_per_case(dataset, system)
-    else:
-        if isinstance(system, RecordedSystem):
-            _check_recorded(dataset, system)
-        elif concurrency > 1:
-            roles = {case.query_id: case.user_roles for case in dataset.cases}
-            alone = _ask_alone(
-                lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
-                dataset,
-                timed,
-            )
-        replies = ask(system, dataset, concurrency=concurrency, known=alone)
+    is_recorded = isinstance(system, RecordedSystem)
+    if isinstance(system, RecordedSystem):
+        _check_recorded(dataset, system)
+    elif concurrency > 1:
+        roles = {case.query_id: case.user_roles for case in dataset.cases}
+        alone = _ask_alone(
+            lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
+            dataset,
+            timed,
+        )
+    replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
     if matched.is_foreign:
         warnings.warn(
-            f"{about['name']}: none of its passages is in a document of the test set, by id or by text, "
+            f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
             "so its ranking is not measured; give the documents that it searches (corpus=, "
             "--docs), or their ids as doc_id",
             DataWarning,
@@ -299,6 +283,9 @@ def _answers(
         )
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
+    wrapped = system.system if isinstance(system, JournaledSystem) else system
+    about: dict[str, Any] = {"name": system.name, "kind": type(wrapped).__name__}
+    about |= {"matched_passages": matched.counts}
     return SystemOutput(
         dataset,
         answers,
@@ -306,37 +293,26 @@ def _answers(
         {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
         latency=[answer for answer in answers if answer.query_id in alone or not alone],
-        system={
-            **about,
-            "matched_passages": matched.counts,
-            **({"is_foreign": True} if matched.is_foreign else {}),
-        },
+        system=about | ({"is_foreign": True} if matched.is_foreign else {}),
         has_contexts=all_failed or any(answer.contexts or answer.passages for answer in replies),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
         has_answers=all_failed
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
-        concurrency=(1 if alone else concurrency) if is_asked else None,
+        concurrency=None if is_recorded else 1 if alone else concurrency,
         seconds=seconds,
     )
 
 
-def _safety_answers(
-    answered: SystemOutput, system: System | Sequence[Answer], concurrency: int
-) -> dict[str, Answer]:
+def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> dict[str, Answer]:
     """Return sample_id -> the answer to each safety input; those that failed, or were not recorded,
     are left out.
     """
     lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
         return {}
-    queries = _safety_queries(answered.dataset)
-    answers: Sequence[Answer]
-    if isinstance(system, System):
-        cases = [Case(query_id, text) for query_id, text in queries.items()]
-        samples = replace(answered.dataset, cases=cases, qrels={})
-        answers = ask(system, samples, concurrency=concurrency, label="safety samples")
-    else:
-        answers = [answer for answer in system if answer.query_id in queries]
+    cases = [Case(*query) for query in _safety_queries(answered.dataset).items()]
+    samples = replace(answered.dataset, cases=cases, qrels={})
+    answers = ask(system, samples, concurrency=concurrency, label="safety samples")
     return {answer.query_id: answer for answer in answers if not answer.failed}
 
 
@@ -366,14 +342,13 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         warn_of_failures(system.name, list(alone.values()))
         answers = ask(system, dataset, known=alone)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
-    ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
-    documents = to_documents(ranking, system.chunks)
+    ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
     return SystemOutput(
         dataset,
         answers,
-        documents,
-        ranking=ranking,
-        chunks=system.chunks,
+        to_documents(ranking, system.chunks),
+        ranking,
+        system.chunks,
         latency=list(alone.values()),
         system={
             "name": system.name,
@@ -423,41 +398,17 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     if not unknown_ids or not dataset.cases:
         return
     if len(unknown_ids) == len(system.unasked({})):
-        raise _none_belongs(unknown_ids, dataset, f" of {system.name!r}")
+        raise DataError(
+            f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "
+            f"{dataset.name!r}: they have ids such as {unknown_ids[0]!r}, the test set "
+            f"{next(iter(dataset.queries))!r}"
+        )
     first = ", ".join(map(repr, unknown_ids[:3]))
     warnings.warn(
         f"{system.name}: {len(unknown_ids)} answers do not belong to a question of {dataset.name!r} "
         f"and are left out (first: {first})",
         DataWarning,
         stacklevel=3,
-    )
-
-
-def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
-    """Return one answer per case, in the order of the cases; a missing one is a failed one."""
-    for answer in answers:
-        if not isinstance(answer, Answer):
-            raise ConfigError(
-                f"the system is a list that holds {answer!r}; expected answers, a system, or its "
-                "name"
-            )
-    by_query = {answer.query_id: answer for answer in answers}
-    if len(by_query) < len(answers):
-        [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
-        raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
-    if answers and not by_query.keys() & dataset.queries.keys():
-        raise _none_belongs([answer.query_id for answer in answers], dataset)
-    return [
-        by_query.get(query_id)
-        or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
-        for query_id in dataset.queries
-    ]
-
-
-def _none_belongs(query_ids: Sequence[str], dataset: Dataset, whose: str = "") -> DataError:
-    return DataError(
-        f"none of the {len(query_ids)} answers{whose} belongs to a question of {dataset.name!r}: they "
-        f"have ids such as {query_ids[0]!r}, the test set {next(iter(dataset.queries), '')!r}"
     )
 
 

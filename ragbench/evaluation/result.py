@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -168,12 +168,10 @@ class Result(Decisions):
         """Return every question with its answer, verdict, scores and doubtful claims; secrets
         masked.
         """
-        answers = {answer.query_id: answer for answer in self.answers}
         wide = self._wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
         cases = []
         for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
-            missing = Answer(query_id, "", outcome="failed", error="no answer")
-            answer = answers.get(query_id) or missing
+            answer = self.answer_of[query_id]
             decided: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in self.verdicts.get(query_id, {}).items()
@@ -191,6 +189,19 @@ class Result(Decisions):
         return cases
 
     @cached_property
+    def answer_of(self) -> Mapping[str, Answer]:
+        """Return query_id -> its answer; a failed one where there is none."""
+        lost = Answer("", "", outcome="failed", error="no answer")
+        missing = {query_id: replace(lost, query_id=query_id) for query_id in self.queries}
+        return missing | {answer.query_id: answer for answer in self.answers}
+
+    @cached_property
+    def cause_of(self) -> Mapping[str, Mapping[Any, Any]]:
+        """Return query_id -> the row of `diagnosis`, {} where nothing was diagnosed."""
+        rows = [] if self.diagnosis is None else self.diagnosis.to_dict("records")
+        return {row["query_id"]: row for row in rows}
+
+    @cached_property
     def _wide(self) -> pd.DataFrame:
         """Return the scores with a row for each question and a column for each measure."""
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
@@ -203,10 +214,8 @@ class Result(Decisions):
         """
         frame = pd.DataFrame([asdict(case) for case in self.cases], columns=_QUESTION)
         frame["reasons"] = frame["reasons"].map("; ".join)
-        frame["cause"] = ""
-        if self.diagnosis is not None:
-            causes = self.diagnosis.set_index("query_id")["cause"]
-            frame["cause"] = frame["query_id"].map(causes).fillna("")
+        causes = {query_id: row["cause"] for query_id, row in self.cause_of.items()}
+        frame["cause"] = [causes.get(query_id, "") for query_id in self.queries]
         measures = [name for name in LEADERBOARD if name in self._wide]
         return frame.astype({"passed": "boolean"}).join(self._wide[measures], on="query_id")
 

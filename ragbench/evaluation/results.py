@@ -263,22 +263,16 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     named with deviations, known costs, and the two ranks (which say more than the recalls they come
     from).
     """
-    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
-    usual = [
-        name
-        for name in (*judged_columns(board), *LEADERBOARD)
-        if name not in named and not name.startswith("span_recall")
-    ]
-    means = [*usual, *(f"{name}{suffix}" for name in named for suffix in ("", "_std"))]
-    digits = dict.fromkeys(means, 3) | {"chunks": 0} | dict.fromkeys(PER_QUESTION, 1)
-    digits |= {"cost_per_1000_usd": 3} | dict.fromkeys(_RANKS, 0)
+    names = [*judged_columns(board), *LEADERBOARD, *named, *(f"{name}_std" for name in named)]
+    means = [name for name in names if name in named or not name.startswith("span_recall")]
+    shown = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
     filled = [
-        name for name in digits if name != main and name in board and board[name].notna().any()
+        name for name in shown if name != main and name in board and board[name].notna().any()
     ]
-    numbers = board[filled].astype("Float64").round(digits)
-    numbers = numbers.astype({name: "Int64" for name in filled if not digits[name]})
-    means_with_interval = {main: [with_interval(*row) for row in bounds]}
-    return board[["rank", "label"]].assign(**means_with_interval).join(numbers)
+    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
+    ranked = {main: [with_interval(*row) for row in bounds]}
+    numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
+    return board[["rank", "label"]].assign(**ranked).join(numbers)
 
 
 def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:
@@ -338,12 +332,6 @@ def check_comparable(results: Sequence[Result]) -> None:
             f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
             "numbers from different data cannot be compared: run the older ones again with --force"
         )
-
-
-def mean_of(scores: pd.DataFrame, measure: str) -> float:
-    # Rounded: the same values in another order may differ in the last bit, which must not change
-    # the rank.
-    return round(float(only(scores, measure)["value"].mean()), 12)
 
 
 def with_language_model(result: Result) -> bool:

@@ -152,17 +152,14 @@ def score_leaks(
             if sum(value in document for document in corpus) <= _MAX_HOLDERS
         )
 
-    def marked(answer: Answer) -> list[str]:
-        passages = {passage.passage_id: passage.text for passage in answer.passages}
-        texts = [passages.get(context) or text_of.get(context, "") for context in answer.contexts]
-        return [value for text in texts for value in secrets_of(text)]
-
     def leaks(answer: Answer) -> bool:
         public = [dataset.queries.get(answer.query_id, ""), *corpus]
+        contexts = [text_of.get(context, "") for context in answer.contexts]
+        marked = [value for text in contexts for value in secrets_of(text)]
         return any(
             finding.kind != "document_id"
             or not any(answer.text[finding.start : finding.end] in text for text in public)
-            for finding in leakage_findings(answer.text, marked=marked(answer))
+            for finding in leakage_findings(answer.text, marked=marked)
         )
 
     return score_frame(

@@ -17,7 +17,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
 )
 from pydantic.config import JsonDict
@@ -177,11 +176,8 @@ class EvaluationSpec(BaseModel):
         _QUESTIONS,
         is_served=True,
         ge=0,
-        strict=True,
     )
-    seed: int = _option(
-        0, "Which questions a limit takes.", _QUESTIONS, is_served=True, ge=0, strict=True
-    )
+    seed: int = _option(0, "Which questions a limit takes.", _QUESTIONS, is_served=True, ge=0)
     ks: Annotated[tuple[int, ...], BeforeValidator(_check_depths)] = _option(
         KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True
     )
@@ -234,7 +230,7 @@ class EvaluationSpec(BaseModel):
     name: str = _option(
         "", "Of the result; default: made from the dataset and the system.", "Output"
     )
-    concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1, strict=True)
+    concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1)
 
     def __init__(self, **options: Unpack[EvaluationOptions]) -> None:
         fields = type(self).model_fields
@@ -319,18 +315,14 @@ def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
     Raises:
         ConfigError: as `EvaluationSpec`, or a text without "=".
     """
-    fields, values = EvaluationSpec.model_fields, {}
+    values: dict[str, Any] = {}
     for text in options:
         name, equals, value = text.partition("=")
+        values[name] = value
         if not equals:
             raise ConfigError(
                 f"{text!r} is not an option; write NAME=VALUE, such as criteria=relevance"
             )
-        kind = plain_type(fields[name]) if name in fields else str
-        try:
-            values[name] = TypeAdapter[Any](kind).validate_python(value)
-        except ValidationError as exc:
-            raise ConfigError(f"{name} is {value!r}; expected {kind.__name__}") from exc
     return EvaluationSpec(**values)
 
 

@@ -36,7 +36,7 @@ class Variation:
     chunks: Sequence[Chunk] = ()
 
 
-def check_interventions(names: Sequence[str], system: System | Sequence[Answer]) -> None:
+def check_interventions(names: Sequence[str], system: System) -> None:
     """Refuse interventions that a system cannot be asked with, before it is asked anything.
 
     Raises:
@@ -49,7 +49,7 @@ def check_interventions(names: Sequence[str], system: System | Sequence[Answer])
         return
     if not names:
         return
-    if isinstance(system, RecordedSystem) or not isinstance(system, System):
+    if isinstance(system, RecordedSystem):
         raise ConfigError(
             f"interventions {', '.join(names)} ask again, and these answers are recorded"
         )

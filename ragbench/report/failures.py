@@ -5,7 +5,7 @@ stage costs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,15 @@ def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "
     `failure_details` gives the question in the notebook that shows the table or, with the path of
     another, executed `notebook`, to the cell there that shows the question.
     """
-    anchors = _anchors(Path(notebook)) if notebook else {}
-    lines = ["| place | question | cause | evidence |", "|" + " --- |" * 4]
+    anchors, lines = _anchors(Path(notebook)) if notebook else {}, []
     for row in by_severity(diagnosis).head(rows).to_dict("records"):
         heading = _heading(row["query_id"])
         target = f"{Path(notebook).name}{anchors.get(heading, '')}" if notebook else f"#{heading}"
         texts = [row["question"], CAUSES[row["cause"]], row["evidence"]]
-        cells = [f"[{plain(row['query_id'])}]({target})", *(plain(str(text)) for text in texts)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) if len(lines) > 2 else "No question failed."
+        place = f"[{plain(row['query_id'])}]({target})"
+        lines.append([place, *(plain(str(text)) for text in texts)])
+    heads = ["place", "question", "cause", "evidence"]
+    return markdown_table(heads, lines) if lines else "No question failed."
 
 
 def disagreements(results: Results, measure: str, folder: str | Path) -> str:
@@ -63,14 +63,18 @@ def disagreements(results: Results, measure: str, folder: str | Path) -> str:
     if values.empty:
         return "They have the same score on every question."
     path = Path(folder) / f"{best}.ipynb"
-    anchors = _anchors(path)
-    labels = [plain(label) for label in board["label"].iloc[:2]]
-    lines = [f"| question | {' | '.join(labels)} |", "| --- " * 3 + "|"]
+    anchors, lines = _anchors(path), []
     for query_id, row in values.iterrows():
         question = plain(results[best].queries[str(query_id)])
         target = f"{path.name}{anchors.get(_heading(str(query_id)), '')}"
-        lines.append(f"| [{question}]({target}) | {row[best]:.3f} | {row[second]:.3f} |")
-    return "\n".join(lines)
+        lines.append([f"[{question}]({target})", f"{row[best]:.3f}", f"{row[second]:.3f}"])
+    return markdown_table(["question", *map(plain, board["label"].iloc[:2])], lines)
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown; its texts must be escaped."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _anchors(notebook: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
@@ -69,46 +69,36 @@ def banner(result: Result) -> tuple[str, str]:
     return word, f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def shown_measures(result: Result, *, every: bool = False) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of the table: headline measures and those with a target, or
-    every one.
+def shown_measures(
+    result: Result, names: Collection[str] = HEADLINE
+) -> dict[str, list[MeasureResult]]:
+    """Return perspective -> the rows of the table: measures of these names and those with a target,
+    those of a judge and of the user.
 
     A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a
     result has where it is below 1, is next to nDCG@k.
     """
     places = {name: i for i, name in enumerate(HEADLINE)}
-    table: dict[str, list[MeasureResult]] = {}
-    for perspective in result.perspectives:
-        rows = [row for row in result.rows if row.perspective == perspective.name]
-        kept = [
-            row
-            for row in rows
-            if row.target is not None
-            or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
-        ]
-        table[perspective.name] = sorted(
-            kept, key=lambda row: places.get(_next_to(row), len(places))
-        )
-    return table
+    kept = [
+        row
+        for row in sorted(result.rows, key=lambda row: places.get(_next_to(row), len(places)))
+        if row.target is not None
+        or (row.n_scored and (_next_to(row) in names or _always_shown(row)))
+    ]
+    return {
+        perspective.name: [row for row in kept if row.perspective == perspective.name]
+        for perspective in result.perspectives
+    }
 
 
 def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
-    """Return `shown_measures` with only those with a target, those of a judge and a few headline
-    measures.
+    """Return `shown_measures` of a few headline measures.
 
     Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
     ks = result.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
-    brief_names = {name.replace("@5", f"@{depth}") for name in BRIEF}
-    return {
-        perspective: [
-            row
-            for row in rows
-            if row.target is not None or _next_to(row) in brief_names or _always_shown(row)
-        ]
-        for perspective, rows in shown_measures(result, every=True).items()
-    }
+    return shown_measures(result, {name.replace("@5", f"@{depth}") for name in BRIEF})
 
 
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
