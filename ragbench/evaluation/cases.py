@@ -23,7 +23,7 @@ from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
-from ragbench.metrics.overall import WEIGHTS, decide_overall
+from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.tidy import tidy
 from ragbench.types import grouped
 
@@ -50,8 +50,8 @@ def decide(
     answered: SystemOutput,
     frames: Mapping[str, pd.DataFrame],
     thresholds: Mapping[str, float],
-    weights: Mapping[str, float] = WEIGHTS,
-    lost: Collection[str] = (),
+    weights: Mapping[str, float],
+    lost: Collection[str],
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
     """Decide every case by what was measured: return the scores of the overall with pass_rate (1 or 0
     for each question that passed or not, NaN with nothing to decide by), and query_id -> the reasons

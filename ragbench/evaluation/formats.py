@@ -173,13 +173,8 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    kept = ("query_id", "cause", "evidence", "measure", "value", "held")
-    failed = diagnosis[diagnosis["failed"]].astype(object)
-    rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict(
-        "records"
-    )
-    kept_rows = (
-        shortened({str(name): value for name, value in row.items() if value not in (None, "")})
-        for row in rows
-    )
-    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)
+    names = ("query_id", "cause", "evidence", "measure", "value", "held")
+    kept = [name for name in names if name in diagnosis]
+    rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
+    known = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
+    return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in known)

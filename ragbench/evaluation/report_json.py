@@ -20,7 +20,7 @@ def report_json(result: Result) -> str:
         "ragbench": "report",
         "name": result.name,
         "passed": result.passed,
-        "made_at": result.config.get("made_at", ""),
+        "made_at": result.made_at,
         "dataset": result.dataset,
         "system": result.system,
         "settings": result.settings,
@@ -31,7 +31,7 @@ def report_json(result: Result) -> str:
         "categories": result.categories,
         **decided,
         "seconds": result.timings,
-        "environment": result.config.get("environment", {}),
+        "environment": result.environment,
     }
     return json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -8,21 +8,15 @@ from .configuration import (
     budget_curve,
     findings,
 )
-from .decisions import (
-    COSTS,
-    known_costs,
-    margin_decisions,
-)
 from .documents import chunks_of
 from .explorer import Explorer, explore
 from .failures import (
-    disagreements,
     failure_details,
     plain,
+    question_table,
     robustness_table,
-    worst_failures,
 )
-from .leaderboard import leaderboard_markdown, leaderboard_rows
+from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .page import write_report
 
 __all__ = [
@@ -32,18 +26,15 @@ __all__ = [
     "budget_curve",
     "chunks_of",
     "conclusion",
-    "disagreements",
     "explore",
     "failure_details",
     "findings",
     "headline",
-    "known_costs",
     "leaderboard_markdown",
     "leaderboard_rows",
-    "margin_decisions",
     "plain",
     "plots",
+    "question_table",
     "robustness_table",
-    "worst_failures",
     "write_report",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import CAUSES, Result, Results, by_severity
+from ragbench.evaluation import CAUSES, Result, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
@@ -29,46 +29,21 @@ _CHANGE = {
 _TOLERATED = 0.95  # fraction of answers as they must be, below which an intervention alarms
 
 
-def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
-    """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other
-    markup is escaped.
+def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
+    """Return rows of questions, whose ids are the index, as a Markdown table; markup in texts is
+    escaped.
 
-    Columns: place, question, cause in words, evidence. `place` is a link to the heading that
-    `failure_details` gives the question in the notebook that shows the table or, with the path of
-    another, executed `notebook`, to the cell there that shows the question.
+    Each id is a link to the cell of the executed notebook that shows the question, as
+    `failure_details` does.
     """
-    anchors, lines = _anchors(Path(notebook)) if notebook else {}, []
-    for row in by_severity(diagnosis).head(rows).to_dict("records"):
-        heading = _heading(row["query_id"])
-        target = f"{Path(notebook).name}{anchors.get(heading, '')}" if notebook else f"#{heading}"
-        texts = [row["question"], CAUSES[row["cause"]], row["evidence"]]
-        place = f"[{plain(row['query_id'])}]({target})"
-        lines.append([place, *(plain(str(text)) for text in texts)])
-    heads = ["place", "question", "cause", "evidence"]
-    return markdown_table(heads, lines) if lines else "No question failed."
-
-
-def disagreements(results: Results, measure: str, folder: str | Path) -> str:
-    """Return the questions whose scores differ most between the two best configurations, as a
-    Markdown table that links to them in the executed notebook of the best.
-    """
-    board = results.leaderboard(measure)
-    if len(board) < 2:
-        return "There is one configuration only."
-    best, second = board["name"].iloc[:2]
-    scores = results.scores[results.scores["measure"] == measure]
-    values = scores.pivot(index="query_id", columns="name", values="value")[[best, second]]
-    values["difference"] = (values[best] - values[second]).abs()
-    values = values[values["difference"] > 0].nlargest(3, "difference")
-    if values.empty:
-        return "They have the same score on every question."
-    path = Path(folder) / f"{best}.ipynb"
-    anchors, lines = _anchors(path), []
-    for query_id, row in values.iterrows():
-        question = plain(results[best].queries[str(query_id)])
-        target = f"{path.name}{anchors.get(_heading(str(query_id)), '')}"
-        lines.append([f"[{question}]({target})", f"{row[best]:.3f}", f"{row[second]:.3f}"])
-    return markdown_table(["question", *map(plain, board["label"].iloc[:2])], lines)
+    path = Path(notebook)
+    anchors, texts = _anchors(path), rows.astype(str).map(plain)
+    links = [
+        f"[{plain(query_id)}]({path.name}{anchors.get(_heading(query_id), '')})"
+        for query_id in map(str, rows.index)
+    ]
+    texts.insert(0, "id", links)
+    return markdown_table([*map(plain, texts.columns)], texts.to_numpy().tolist())
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -102,7 +77,7 @@ def failure_details(
     *,
     rows: int = 10,
 ) -> list[str]:
-    """Show the questions of `worst_failures` as Markdown, each with its heading: expected,
+    """Show the worst questions (see `by_severity`) as Markdown, each with its heading: expected,
     answered, retrieved.
 
     A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
