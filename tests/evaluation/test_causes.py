@@ -380,6 +380,20 @@ def test_scores_of_a_nullable_column_may_be_missing() -> None:
     assert table["value"].isna().all()
 
 
+def test_an_empty_text_is_no_answer() -> None:
+    empty = Answer("q", " ", ("rail#0",), outcome="success")
+    row = row_of(case(), empty, gold_fact_coverage=0.0)
+    assert (row["cause"], str(row["evidence"])[:15]) == ("refused", "no answer given")
+    assert cause_of(case(expected_outcome="no_results"), empty) == ""
+
+
+def test_an_empty_text_is_no_answer() -> None:
+    empty = Answer("q", " ", ("rail#0",), outcome="success")
+    row = row_of(case(), empty, gold_fact_coverage=0.0)
+    assert (row["cause"], str(row["evidence"])[:15]) == ("refused", "no answer given")
+    assert cause_of(case(expected_outcome="no_results"), empty) == ""
+
+
 def test_two_answers_to_one_question_are_refused() -> None:
     data = Dataset("d", "t", CORPUS, [case()], {})
     with pytest.raises(DataError, match="2 answers to 1 questions"):

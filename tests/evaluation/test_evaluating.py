@@ -276,7 +276,7 @@ def test_an_empty_test_set_is_refused() -> None:
 
 def test_answers_to_other_questions_are_refused() -> None:
     with pytest.raises(
-        DataError, match="none of the 1 answers of 'recorded answers' belongs to .* of 'pets'"
+        DataError, match=r"none of the 1 answers of 'recorded answers' belongs to .* of 'pets'"
     ):
         evaluate(DATA, [Answer("x9", "?")])
     with pytest.raises(DataError, match="a second answer to 'q1'"):
