@@ -2,8 +2,6 @@ from .causes import (
     CAUSES,
     CORRECTNESS,
     STAGE_OF,
-    by_severity,
-    count_causes,
     diagnose,
 )
 from .comparison import (
@@ -89,7 +87,6 @@ __all__ = [
     "Targets",
     "answer_all",
     "ask_all",
-    "by_severity",
     "check_comparable",
     "check_evaluation",
     "check_gates_measured",
@@ -101,7 +98,6 @@ __all__ = [
     "configuration",
     "cost_facts",
     "costs_of",
-    "count_causes",
     "decide",
     "diagnose",
     "environment",

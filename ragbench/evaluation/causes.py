@@ -48,12 +48,8 @@ STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
 "unknown".
 """
 
-_FALSE = (
-    "fabricated",
-    "contradicts",
-    "unanswerable_answered",
-)  # a false answer does more harm than none
-_DISPUTED = ("judge_suspected", "label_in_doubt")
+DISPUTED = ("judge_suspected", "label_in_doubt")
+"""Causes by which the answer may be right."""
 
 _DECISIVE = ("llm_correctness", "gold_fact_coverage")
 CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
@@ -232,9 +228,9 @@ def diagnose(
         deep = ranking(run.get(case.query_id, {}))[:depth]
         reach = _reach(question, deep, by_id, by_document)
         cause, evidence = _cause(question._replace(reach=reach))
-        criterion = "correctness" if cause in _DISPUTED else "faithfulness"
+        criterion = "correctness" if cause in DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
-        if explained and cause in (*_DISPUTED, "fabricated", "contradicts"):
+        if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
         about = (case.query_id, case.category, case.text, bool(cause), cause, evidence, decisive)
         held = pd.NA if reach is None else reach.context
@@ -242,39 +238,6 @@ def diagnose(
     return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
-
-
-def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
-    """Return the failed questions of a diagnosis, the worst first.
-
-    False answers (fabricated, contradicting, or where the documents hold none) come before wrong
-    and missing ones, and those that only a judge or a doubtful label calls wrong come last. Within
-    each, the lowest value of the verdict is worst (no answer counts 0), then the least evidence in
-    the context, then the earliest cause.
-    """
-    failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
-    harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(_DISPUTED, 1)
-    keys = failed.assign(
-        harm=failed["cause"].map(harm).fillna(0),
-        value=failed["value"].fillna(0.0),
-        held=failed["held"].fillna(1.0),
-        cause=failed["cause"].map([*CAUSES].index),
-    )
-    return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
-
-
-def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
-    """Count the questions of each cause, in the order of `CAUSES`: cause, meaning, questions, share
-    (of all).
-
-    Causes without questions are left out; the last row, "none", holds the questions that did not
-    fail.
-    """
-    counts = diagnosis["cause"].value_counts()
-    rows = [(cause, CAUSES[cause], counts[cause]) for cause in CAUSES if cause in counts]
-    rows.append(("none", "not failed", counts.get("", 0)))
-    table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
-    return table.assign(share=table["questions"] / max(len(diagnosis), 1))
 
 
 def _cause(question: _Question) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
     json_lines,
+    plain,
     records_of,
     run_to_trec,
     scores_to_csv,
@@ -30,7 +31,6 @@ from ragbench.evaluation.formats import (
     trec_to_run,
 )
 from ragbench.evaluation.records import Decisions
-from ragbench.evaluation.report_json import plain
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run
 
+_DIGITS = 6  # beyond them the same embedding may differ between machines
 _Record = TypeVar("_Record", Answer, Judgement)
 _READERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Answer, Judgement)}
 
@@ -178,3 +179,14 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
     known = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
     return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in known)
+
+
+def plain(value: Any) -> Any:
+    """Return records and mappings as plain data for JSON, numbers to 6 decimals."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"

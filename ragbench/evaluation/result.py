@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -159,9 +159,8 @@ class Result(Decisions):
         target and verdict.
         """
         columns = [column.name for column in fields(MeasureResult)]
-        rows = [astuple(row) for row in self.rows]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
-        return pd.DataFrame(rows, columns=columns).astype(numbers)
+        return pd.DataFrame(list(self.rows), columns=columns).astype(numbers)
 
     @cached_property
     def cases(self) -> Sequence[CaseResult]:
@@ -212,7 +211,7 @@ class Result(Decisions):
         """Return one row per question: query_id, question, category, answer, outcome, passed,
         reasons why not, the first cause of failure, and the main measures.
         """
-        frame = pd.DataFrame([asdict(case) for case in self.cases], columns=_QUESTION)
+        frame = pd.DataFrame(list(self.cases), columns=_QUESTION)
         frame["reasons"] = frame["reasons"].map("; ".join)
         causes = {query_id: row["cause"] for query_id, row in self.cause_of.items()}
         frame["cause"] = [causes.get(query_id, "") for query_id in self.queries]

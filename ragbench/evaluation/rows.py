@@ -80,20 +80,17 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
     are in the order in which a pipeline runs them, others after them, "total" last.
     """
-    budgets: dict[str, set[float]] = {}
-    for case in answered.dataset.cases:
-        for stage, limit in by_stage(case.latency_budget_ms, min).items():
-            budgets.setdefault(stage, set()).add(limit)
+    cases, timed = answered.dataset.cases, [each for each in answered.latency if not each.failed]
+    budgets = pd.DataFrame([by_stage(case.latency_budget_ms, min) for case in cases])
+    times = pd.DataFrame([by_stage(answer.latency_ms) for answer in timed])
     # Percentiles over questions of different budgets can be compared with none of them.
-    shared = {stage: float(min(values)) for stage, values in budgets.items() if len(values) == 1}
-    times: dict[str, list[float]] = {stage: [] for stage in shared}
-    for answer in answered.latency:
-        for stage, value in by_stage(answer.latency_ms).items() if not answer.failed else ():
-            times.setdefault(stage, []).append(value)
-    order = [*STAGES[:-1], *(stage for stage in times if stage not in STAGES), STAGES[-1]]
+    shared = {stage: float(each.min()) for stage, each in budgets.items() if each.nunique() == 1}
+    stages = dict.fromkeys(map(str, [*shared, *times]))
+    order = [*STAGES[:-1], *(stage for stage in stages if stage not in STAGES), STAGES[-1]]
     rows = []
-    for stage in sorted(times, key=order.index):
-        values, budget = times[stage], shared.get(stage)
+    for stage in sorted(stages, key=order.index):
+        values = times[stage].dropna().tolist() if stage in times else []
+        budget = shared.get(stage)
         p50, p95, p99, mean = (_latency(kind, values) for kind in ("p50", "p95", "p99", "mean"))
         outcome = "no budget" if budget is None else "not measured"
         if budget is not None and p95 is not None:

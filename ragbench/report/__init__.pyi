@@ -11,6 +11,8 @@ from .configuration import (
 from .documents import chunks_of
 from .explorer import Explorer, explore
 from .failures import (
+    by_severity,
+    count_causes,
     failure_details,
     plain,
     question_table,
@@ -24,8 +26,10 @@ __all__ = [
     "MAIN",
     "Explorer",
     "budget_curve",
+    "by_severity",
     "chunks_of",
     "conclusion",
+    "count_causes",
     "explore",
     "failure_details",
     "findings",

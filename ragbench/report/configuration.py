@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation import CORRECTNESS, Result, count_causes
+from ragbench.evaluation import CORRECTNESS, Result
 from ragbench.evaluation.results import main_measure
+from ragbench.report.failures import count_causes
 from ragbench.statistics import summarise
 from ragbench.statistics.frames import with_interval
 from ragbench.testsets import KNOWN_ITEM

@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import CAUSES, Result, by_severity
+from ragbench.evaluation import CAUSES, Result
+from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
@@ -26,7 +27,42 @@ _CHANGE = {
     "ci_low": "difference_ci_low",
     "ci_high": "difference_ci_high",
 }
+# a false answer does more harm than none
+_FALSE = ("fabricated", "contradicts", "unanswerable_answered")
 _TOLERATED = 0.95  # fraction of answers as they must be, below which an intervention alarms
+
+
+def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """Return the failed questions of a diagnosis, the worst first.
+
+    False answers (fabricated, contradicting, or where the documents hold none) come before wrong
+    and missing ones, and those that only a judge or a doubtful label calls wrong come last. Within
+    each, the lowest value of the verdict is worst (no answer counts 0), then the least evidence in
+    the context, then the earliest cause.
+    """
+    failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
+    harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(DISPUTED, 1)
+    keys = failed.assign(
+        harm=failed["cause"].map(harm).fillna(0),
+        value=failed["value"].fillna(0.0),
+        held=failed["held"].fillna(1.0),
+        cause=failed["cause"].map([*CAUSES].index),
+    )
+    return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
+
+
+def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """Count the questions of each cause, in the order of `CAUSES`: cause, meaning, questions, share
+    (of all).
+
+    Causes without questions are left out; the last row, "none", holds the questions that did not
+    fail.
+    """
+    counts = diagnosis["cause"].value_counts()
+    rows = [(cause, CAUSES[cause], counts[cause]) for cause in CAUSES if cause in counts]
+    rows.append(("none", "not failed", counts.get("", 0)))
+    table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
+    return table.assign(share=table["questions"] / max(len(diagnosis), 1))
 
 
 def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ragbench.evaluation import Results
-from ragbench.evaluation.report_json import plain as plain_data
+from ragbench.evaluation.formats import plain as plain_data
 from ragbench.evaluation.results import baseline_name, ranking_measure
 from ragbench.report.conclusions import conclusion, headline
 from ragbench.report.failures import plain

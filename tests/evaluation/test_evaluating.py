@@ -22,9 +22,9 @@ from ragbench.evaluation import (
     select_suite,
 )
 from ragbench.evaluation.records import total_cost
-from ragbench.evaluation.report_json import report_json
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import write_report
+from ragbench.report.page.report_json import report_json
 from ragbench.systems import FunctionSystem, RecordedSystem
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span

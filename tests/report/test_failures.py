@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragbench.evaluation import Result, by_severity
+from ragbench.evaluation import Result
 from ragbench.report import (
+    by_severity,
     failure_details,
     question_table,
     robustness_table,
