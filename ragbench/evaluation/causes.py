@@ -233,8 +233,8 @@ def diagnose(
         if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
         about = (case.query_id, case.category, case.text, bool(cause), cause, evidence, decisive)
-        held = pd.NA if reach is None else reach.context
-        rows.append((*about, measures.get(decisive, pd.NA), held))
+        held_part = pd.NA if reach is None else reach.context
+        rows.append((*about, measures.get(decisive, pd.NA), held_part))
     return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
@@ -326,10 +326,12 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
 
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
     """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
-    known = by_id.keys() | {each.passage_id for answer in answers for each in answer.passages}
+    ids_with_text = by_id.keys() | {
+        each.passage_id for answer in answers for each in answer.passages
+    }
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, ids in (*run.items(), *contexts.items()):
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in known]:
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in ids_with_text]:
             raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 

@@ -262,12 +262,12 @@ def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
         for kind in kinds:
             start = time.perf_counter()
             reason = kind.missing(plan, output)
-            shown = views.Measurement(reason=reason) if reason else kind.measure(plan, output)
-            is_measured = not shown.is_empty(plan.deciding.named)
-            reason = "" if is_measured else shown.reason or _nothing_scored(output)
-            note = shown.note if is_measured else ""
-            measurements[kind.name] = shown
-            states.append(Perspective(kind.name, is_measured, reason, note, shown.warning))
+            measurement = views.Measurement(reason=reason) if reason else kind.measure(plan, output)
+            is_measured = not measurement.is_empty(plan.deciding.named)
+            reason = "" if is_measured else measurement.reason or _nothing_scored(output)
+            note = measurement.note if is_measured else ""
+            measurements[kind.name] = measurement
+            states.append(Perspective(kind.name, is_measured, reason, note, measurement.warning))
             seconds[kind.name] = round(seconds.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
     return PerspectiveScores(output, measurements, states, seconds)
@@ -280,7 +280,7 @@ def decide(
 ) -> Result:
     """Decide which questions pass and which targets are reached, and return the result."""
     output, dataset, deciding = scored.output, plan.dataset, plan.deciding
-    frames = {name: shown.scores for name, shown in scored.measurements.items()}
+    frames = {name: each.scores for name, each in scored.measurements.items()}
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
@@ -306,17 +306,7 @@ def decide(
         rows = [row for row in rows if row.measure in names]
     scores = scores.reset_index(drop=True)
     claims, safety = (scored.measurements.get(name) for name in ("groundedness", "safety"))
-    diagnosis, costs = None, cases.evaluation_costs(output)
-    if "retrieval" in measured and not measured.keys().isdisjoint(cases.OF_ANSWERS):
-        diagnosis = diagnose(
-            dataset,
-            output.chunk_run,
-            output.answers,
-            output.judgements,
-            scores,
-            output.texts,
-            depth=output.depth,
-        )
+    costs = cases.evaluation_costs(output)
     result = new_result(
         name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
@@ -331,7 +321,7 @@ def decide(
             **({} if output.search_ms is None else {"search_ms": output.search_ms}),
             **cost_facts(costs, output.answers),
         },
-        diagnosis=diagnosis,
+        diagnosis=_diagnosed(output, measured, scores),
         system=output.system,
         settings=_settings(plan, deciding),
         perspectives=tuple(states),
@@ -359,12 +349,23 @@ def _rows(
     best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
     rows = [row for frame in frames.values() for row in rows_of(frame, deciding, best)]
-    rows += [row for shown in scored.measurements.values() for row in shown.rows]
+    rows += [row for each in scored.measurements.values() for row in each.rows]
     rows = [row for row in rows if row.perspective in measured]
     missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
     n = len(plan.dataset.cases)
     empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
     return rows + [compare_with_target(row, deciding) for row in empty]
+
+
+def _diagnosed(
+    output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
+) -> pd.DataFrame | None:
+    """Return the first cause of each failure, where both retrieval and answers were looked at."""
+    if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
+        return None
+    dataset, answers, judgements = output.dataset, output.answers, output.judgements
+    run, texts, depth = output.chunk_run, output.texts, output.depth
+    return diagnose(dataset, run, answers, judgements, scores, texts, depth=depth)
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:

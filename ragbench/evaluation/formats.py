@@ -177,8 +177,8 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     names = ("query_id", "cause", "evidence", "measure", "value", "held")
     kept = [name for name in names if name in diagnosis]
     rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
-    known = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
-    return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in known)
+    filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
+    return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
 
 
 def plain(value: Any) -> Any:

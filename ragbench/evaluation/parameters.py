@@ -235,15 +235,15 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
-    known = {"chunk_size": math.inf, "chunk_overlap": 0, "k": 1, "depth": math.inf, **parameters}
-    if known["chunk_overlap"] >= known["chunk_size"]:
+    sizes = {"chunk_size": math.inf, "chunk_overlap": 0, "k": 1, "depth": math.inf, **parameters}
+    if sizes["chunk_overlap"] >= sizes["chunk_size"]:
         raise ConfigError(
-            f"chunk_overlap is {known['chunk_overlap']} with chunk_size {known['chunk_size']}; "
+            f"chunk_overlap is {sizes['chunk_overlap']} with chunk_size {sizes['chunk_size']}; "
             "expected less than the size"
         )
-    if known["k"] > known["depth"]:
+    if sizes["k"] > sizes["depth"]:
         raise ConfigError(
-            f"k is {known['k']} with depth {known['depth']}; k chunks must have been retrieved"
+            f"k is {sizes['k']} with depth {sizes['depth']}; k chunks must have been retrieved"
         )
 
 

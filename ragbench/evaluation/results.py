@@ -265,9 +265,9 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     """
     names = [*judged_columns(board), *LEADERBOARD, *named, *(f"{name}_std" for name in named)]
     means = [name for name in names if name in named or not name.startswith("span_recall")]
-    shown = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
+    columns = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
     filled = [
-        name for name in shown if name != main and name in board and board[name].notna().any()
+        name for name in columns if name != main and name in board and board[name].notna().any()
     ]
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     ranked = {main: [with_interval(*row) for row in bounds]}

@@ -45,11 +45,11 @@ def headline(
 
 
 def _ranked(results: Sequence[Result], measure: str) -> pd.Series[float]:
-    """Return the means that are known by name, best first."""
+    """Return the means that are ranked by name, best first."""
     means = {result.name: only(result.scores, measure)["value"].mean() for result in results}
     # rounded, as the last bit depends on the order of the values
-    known = pd.Series(means, dtype=float).round(12).dropna().sort_index()
-    return known.sort_values(ascending=not higher_is_better(measure), kind="stable")
+    ranked = pd.Series(means, dtype=float).round(12).dropna().sort_index()
+    return ranked.sort_values(ascending=not higher_is_better(measure), kind="stable")
 
 
 def _price(result: Result) -> str:

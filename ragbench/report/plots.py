@@ -211,8 +211,8 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
         axes.plot(0 if is_baseline else difference, y, marker, color=colour, markerfacecolor=face)
         won = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"
         costs = [(row["latency_p50_ms"], ",.0f"), (row["cost_per_1000_usd"], ",.2f")]
-        known = ("–" if pd.isna(value) else format(value, form) for value, form in costs)
-        texts = (f"{row[measure]:.3f}", won, *known)
+        amounts = ("–" if pd.isna(value) else format(value, form) for value, form in costs)
+        texts = (f"{row[measure]:.3f}", won, *amounts)
         for column, text in zip(columns, texts, strict=True):
             where = column.get_yaxis_transform()
             column.text(0.5, y, text, ha="center", va="center", transform=where)
@@ -237,9 +237,9 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
 
     At most seven entries: of many, the first and how many more there are.
     """
-    shown = [look[name] for name in configurations["name"]]
-    colours = dict(zip(configurations["retriever"], (style.colour for style in shown), strict=True))
-    markers = {style.kind: style.marker for style in shown}
+    looks = [look[name] for name in configurations["name"]]
+    colours = dict(zip(configurations["retriever"], (style.colour for style in looks), strict=True))
+    markers = {style.kind: style.marker for style in looks}
     entries = [
         (name, Line2D([], [], color=colours[name], linewidth=6))
         for name in sorted(colours)

@@ -46,10 +46,10 @@ def report_html(result: Result) -> str:
     leading = leading_measures(sentences.brief_measures(result), result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
-    shown = {"failed": failed[:_CASES], "claims": claims[:_CASES]}
-    shown["main_changes"] = texts["main_changes"][:_ON_TOP]
+    limited = {"failed": failed[:_CASES], "claims": claims[:_CASES]}
+    limited["main_changes"] = texts["main_changes"][:_ON_TOP]
     return _template().render(
-        texts | shown,
+        texts | limited,
         perspectives=[
             (perspective, PERSPECTIVES.get(perspective.name, ""), table[perspective.name])
             for perspective in result.perspectives
@@ -86,11 +86,11 @@ def _filters(
     """Return name, label and options of each filter, an option with its value and words; one value
     is no choice.
     """
-    shown = [details[case.query_id] for case in failed]
+    listed = [details[case.query_id] for case in failed]
     choices = {
         "category": ("Category", Counter(case.category for case in failed)),
-        "cause": ("Cause of failure", Counter(each.cause for each in shown)),
-        "weak": ("Weak perspective", Counter(name for each in shown for name in each.weak)),
+        "cause": ("Cause of failure", Counter(each.cause for each in listed)),
+        "weak": ("Weak perspective", Counter(name for each in listed for name in each.weak)),
     }
     words = {
         name: f"{name}: {row.measure} {'above' if row.lower_is_better else 'below'} the mean "

@@ -53,8 +53,8 @@ def banner(result: Result) -> tuple[str, str]:
         listed = f"{plural(len(worse), 'regression')}: {', '.join(worse)}"
         clauses.append(listed if worse else "no regression")
     if failed := result.counts.get("failed_judgements"):
-        asked = plural(result.counts["judgements"], "answer")
-        clauses.append(f"the judge failed on {failed} of {asked}")
+        judged = plural(result.counts["judgements"], "answer")
+        clauses.append(f"the judge failed on {failed} of {judged}")
     clauses += filter(None, [not_attributable(result.system)])
     word = "passed" if result.passed else "failed"
     if result.passed and not aimed and result.comparison is None:
