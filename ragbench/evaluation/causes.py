@@ -19,8 +19,8 @@ from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import answer_language, values_by_query, wording
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, grouped
+from ragbench.metrics.tidy import answer_language, answers_by_query, values_by_query, wording
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, chunks_by_id, grouped
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
 _CAUSES = {
@@ -203,16 +203,10 @@ def diagnose(
     [['not_in_corpus', 'none of its relevant documents (d) is in the corpus']]
 
     Raises:
-        DataError: two answers to one question; `run` or an answer names what is neither among
-            `chunks` nor a passage.
+        DataError: two answers to one question, or one to a question that the dataset lacks; `run` or an
+            answer names what is neither among `chunks` nor a passage.
     """
-    answer_of = {answer.query_id: answer for answer in answers}
-    if len(answer_of) < len(answers):
-        raise DataError(
-            f"{len(answers)} answers to {len(answer_of)} questions; diagnose one configuration at "
-            "a time"
-        )
-    by_id = {chunk.chunk_id: chunk for chunk in chunks}
+    answer_of, by_id = answers_by_query(dataset, answers), chunks_by_id(chunks)
     _check_chunking(run, answers, by_id)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     values = values_by_query(scores.dropna(subset=["value"]))

@@ -28,13 +28,13 @@ from ragbench.evaluation.formats import (
     run_to_trec,
     scores_to_csv,
     shortened,
-    trec_to_run,
 )
 from ragbench.evaluation.records import Decisions
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
+from ragbench.metrics.trec import read_run
 from ragbench.registry import Measure, declare, find_measure
 from ragbench.types import Answer, Judgement
 
@@ -193,7 +193,8 @@ def load_result(path: str | Path) -> Result:
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
     counts = config.pop("counts")
-    run = _read(path / "run.trec", trec_to_run)
+    run_file = path / "run.trec"
+    run = _read(run_file, lambda text: read_run(run_file) if text else {})
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
     config["made_at"] = times["made_at"]

@@ -18,7 +18,6 @@ from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
-from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run
 
@@ -57,15 +56,6 @@ def _column(text: str) -> str:
     if text and not re.search(r"[\s%]", text):
         return text
     return re.sub(r"[\s%]", lambda match: quote(match.group()), text) or "%00"
-
-
-def trec_to_run(text: str) -> Run:
-    run: Run = {}
-    read = unquoted if "%" in text else str
-    for line in text.splitlines():
-        query_id, _, doc_id, _, score, _ = line.split(" ")
-        run.setdefault(read(query_id), {})[read(doc_id)] = float(score)
-    return run
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:

@@ -390,5 +390,5 @@ def test_an_empty_text_is_no_answer() -> None:
 
 def test_two_answers_to_one_question_are_refused() -> None:
     data = Dataset("d", "t", CORPUS, [case()], {})
-    with pytest.raises(DataError, match="2 answers to 1 questions"):
+    with pytest.raises(DataError, match="two answers to query"):
         diagnose(data, {}, [Answer("q", "x"), Answer("q", "y")], [], scores(token_f1=0.0), CHUNKS)
