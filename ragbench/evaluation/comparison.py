@@ -152,8 +152,7 @@ def _frame(result: Result, measures: list[str]) -> pd.DataFrame:
     """Return scores with a row for every case and measure; cases in the order of their ids, so that
     both frames agree.
     """
-    wide = result.scores.pivot(index="query_id", columns="measure", values="value")
-    wide = wide.reindex(index=sorted(result.queries), columns=measures)
+    wide = result.wide.reindex(index=sorted(result.queries), columns=measures)
     return wide.melt(ignore_index=False, var_name="measure", value_name="value").reset_index()
 
 

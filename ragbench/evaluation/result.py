@@ -167,7 +167,7 @@ class Result(Decisions):
         """Return every question with its answer, verdict, scores and doubtful claims; secrets
         masked.
         """
-        wide = self._wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
+        wide = self.wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
         cases = []
         for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
             answer = self.answer_of[query_id]
@@ -201,7 +201,7 @@ class Result(Decisions):
         return {row["query_id"]: row for row in rows}
 
     @cached_property
-    def _wide(self) -> pd.DataFrame:
+    def wide(self) -> pd.DataFrame:
         """Return the scores with a row for each question and a column for each measure."""
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         return wide.reindex([*self.queries])
@@ -215,8 +215,8 @@ class Result(Decisions):
         frame["reasons"] = frame["reasons"].map("; ".join)
         causes = {query_id: row["cause"] for query_id, row in self.cause_of.items()}
         frame["cause"] = [causes.get(query_id, "") for query_id in self.queries]
-        measures = [name for name in LEADERBOARD if name in self._wide]
-        return frame.astype({"passed": "boolean"}).join(self._wide[measures], on="query_id")
+        measures = [name for name in LEADERBOARD if name in self.wide]
+        return frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
 
     @property
     def claims(self) -> pd.DataFrame:
@@ -297,7 +297,7 @@ class Result(Decisions):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""
-        return self.questions[_QUESTION].join(self._wide, on="query_id")
+        return self.questions[_QUESTION].join(self.wide, on="query_id")
 
     to_pandas = to_frame
 

@@ -169,12 +169,11 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         robust = scores[scores["measure"].str.startswith("robust:")]
         if robust.empty:
             continue
-        wide = scores.pivot(index="query_id", columns="measure", values="value")
         for row in summarise(robust).to_dict("records"):
             name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
-            pair = wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
+            pair = result.wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
             change: dict[Any, Any] = {}
             if len(pair):
                 tidy = [

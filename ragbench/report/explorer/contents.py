@@ -173,13 +173,7 @@ def _sentence(row: Mapping[Hashable, Any]) -> str:
 def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values in the order of its questions; None = unscored."""
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
-    queries = [*sides[0].queries]
-    tables = [
-        side.scores.pivot(index="query_id", columns="measure", values="value").reindex(
-            index=queries, columns=names
-        )
-        for side in sides
-    ]
+    tables = [side.wide.reindex(columns=names) for side in sides]
     return {
         name: [
             [None if math.isnan(value) else float(short(value)) for value in table[name]]

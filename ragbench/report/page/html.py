@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
 _COLUMNS = 9  # of the table of all cases
-_ON_TOP = 12  # differences from the baseline
 _CASES = 200  # failed cases that are shown, and doubtful claims; report.json has all
 
 
@@ -42,30 +41,21 @@ def report_html(result: Result) -> str:
     texts are masked.
     """
     texts = sentences.shared_texts(result)
-    failed, claims, table = texts["failed"], texts["claims"], texts["measures"]
-    leading = leading_measures(sentences.brief_measures(result), result.cases)
+    failed = texts["failed"]
+    leading = leading_measures(texts["brief"], result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
-    limited = {"failed": failed[:_CASES], "claims": claims[:_CASES]}
-    limited["main_changes"] = texts["main_changes"][:_ON_TOP]
     return _template().render(
-        texts | limited,
-        perspectives=[
-            (perspective, PERSPECTIVES.get(perspective.name, ""), table[perspective.name])
-            for perspective in result.perspectives
-        ],
-        left_out=max(0, len(failed) - _CASES),
-        n_failed=len(failed),
+        texts,
         counts=Counter(row.verdict for row in result.rows),
         case_measures=_case_measures(result),
-        case_scores=[row.measure for rows in table.values() for row in rows],
+        case_scores=[row.measure for rows in texts["measures"].values() for row in rows],
         details=details,
         notes=notes,
         filters=_filters(failed, details, leading),
         script=script,
         script_hash=script_hash(script),
         forest=forest_marks(texts["changes"]),
-        claims_left_out=max(0, len(claims) - _CASES),
         provenance=[
             (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
             for name, value in _provenance(result).items()
@@ -219,5 +209,7 @@ def _template() -> Template:
         category_bar=category_bar,
         meaning=meaning_of,
         wide=_WIDE,
+        most=_CASES,
+        questions=PERSPECTIVES,
     )
     return environment.get_template("report.html.j2")

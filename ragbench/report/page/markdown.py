@@ -25,34 +25,9 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     cases; what fits on a screen where it `is_brief`.
     """
     texts = sentences.shared_texts(result)
-    version = result.environment.get("ragbench", "")
-    provenance = [
-        f"fingerprint {result.dataset['fingerprint'][:12]}",
-        f"ragbench {version}" if version else "",
-        result.made_at,
-    ]
     return _template("summary.md.j2" if is_brief else "report.md.j2").render(
-        texts,
-        brief=sentences.brief_measures(result),
-        notes=_notes(result),
-        depth_heads=[f"k = {k}" for k in texts["depths"][0]],
-        made=[part for part in provenance if part],
+        texts, depth_heads=[f"k = {k}" for k in texts["depths"][0]]
     )
-
-
-def _notes(result: Result) -> list[tuple[str, str]]:
-    """Return what is to be known of the perspectives: why one was not measured, what its scores
-    mean.
-    """
-    notes = []
-    for perspective in result.perspectives:
-        if not perspective.measured:
-            notes.append((perspective.name, f"not measured: {perspective.reason}"))
-        elif perspective.note and perspective.name in ("groundedness", "answer", "overall"):
-            notes.append((perspective.name, perspective.note))
-        elif perspective.warning:
-            notes.append((perspective.name, perspective.warning))
-    return notes
 
 
 def _text(text: str) -> str:

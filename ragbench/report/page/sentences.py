@@ -361,11 +361,11 @@ def shared_texts(result: Result) -> dict[str, Any]:
         "sentence": sentence,
         "figures": figures(result),
         "measures": shown_measures(result),
+        "brief": brief_measures(result),
         "changes": shown_changes(result),
         "main_changes": shown_changes(result, every=False),
         "depths": depth_table(result),
         "failed": failed_cases(result),
-        "n_decided": sum(case.passed is not None for case in result.cases),
         "claims": doubtful_claims(result),
         "cost_rows": cost_rows(result.costs, len(result.cases)),
     }
