@@ -114,7 +114,7 @@ def test_from_load_to_scores_within_2_gb(passages: int, tmp_path: Path) -> None:
 STEPS = """
 import json, shutil, sys, time, warnings
 from pathlib import Path
-from ragbench.evaluation import leaderboard, load_results
+from ragbench.evaluation import load_results
 from ragbench.evaluation.results import ranking_measure
 from ragbench.report import leaderboard_markdown
 from ragbench.sweep import plan, read_grid
@@ -141,7 +141,7 @@ found = timed("plan", lambda: plan(path, out=path.parent))
 assert len(found.finished) == len(grid.runs) and not found.to_run
 timed("skip", lambda: [folder.is_finished(name, grid.runs[name], source[name]) for name in grid.runs])
 results = timed("load", lambda: load_results(folder.path))
-table = timed("leaderboard", lambda: leaderboard(results))
+table = timed("leaderboard", lambda: results.leaderboard())
 main = ranking_measure(results)
 compared = timed("compare", lambda: results.compare(measures=[main]))
 timed("markdown", lambda: leaderboard_markdown(table, main, compared))

@@ -215,8 +215,8 @@ def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) ->
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ragbench.evaluation.report_json import report_json
     from ragbench.report.page import is_report_file, report_markdown
+    from ragbench.report.page.report_json import report_json
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:

@@ -2,8 +2,6 @@ from .causes import (
     CAUSES,
     CORRECTNESS,
     STAGE_OF,
-    by_severity,
-    count_causes,
     diagnose,
 )
 from .comparison import (
@@ -52,10 +50,7 @@ from .result import (
     Result,
     new_result,
 )
-from .results import (
-    Results,
-    leaderboard,
-)
+from .results import Results
 from .spec import (
     CRITERIA,
     SUITES,
@@ -92,7 +87,6 @@ __all__ = [
     "Targets",
     "answer_all",
     "ask_all",
-    "by_severity",
     "check_comparable",
     "check_evaluation",
     "check_gates_measured",
@@ -104,12 +98,10 @@ __all__ = [
     "configuration",
     "cost_facts",
     "costs_of",
-    "count_causes",
     "decide",
     "diagnose",
     "environment",
     "evaluate",
-    "leaderboard",
     "load_result",
     "load_results",
     "load_targets",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -19,8 +19,8 @@ from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import answer_language, values_by_query, wording
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, grouped
+from ragbench.metrics.tidy import answer_language, answers_by_query, values_by_query, wording
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, chunks_by_id, grouped
 
 # in the order in which data flows: cause -> its words, and the stage that has to change
 _CAUSES = {
@@ -48,12 +48,8 @@ STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
 "unknown".
 """
 
-_FALSE = (
-    "fabricated",
-    "contradicts",
-    "unanswerable_answered",
-)  # a false answer does more harm than none
-_DISPUTED = ("judge_suspected", "label_in_doubt")
+DISPUTED = ("judge_suspected", "label_in_doubt")
+"""Causes by which the answer may be right."""
 
 _DECISIVE = ("llm_correctness", "gold_fact_coverage")
 CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
@@ -84,17 +80,7 @@ _FAITHFUL = {
 }
 
 
-_COLUMNS = [
-    "query_id",
-    "category",
-    "question",
-    "failed",
-    "cause",
-    "evidence",
-    "measure",
-    "value",
-    "held",
-]
+_COLUMNS = "query_id category question failed cause evidence measure value held".split()
 
 
 class _Reach(NamedTuple):
@@ -126,24 +112,31 @@ class _Reach(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """One question with all that its cause is found by; `measure` decides whether it is right."""
+    """One question with all that its cause is found by; `measure` decides whether it is right ("":
+    nothing does).
+    """
 
     dataset: Dataset
     case: Case
     answer: Answer
     scores: Mapping[str, float]
-    measure: str | None
+    measure: str
     reach: _Reach | None
     depth: int
     is_english: bool
 
     @property
     def wrong(self) -> bool:
-        return self.measure is not None and self.scores[self.measure] < RIGHT
+        return self.scores.get(self.measure, RIGHT) < RIGHT
 
     @property
-    def answered(self) -> bool:
-        return not self.answer.failed and not self.answer.abstained
+    def spans(self) -> list[Span]:
+        return [span for span in self.case.evidence if span.doc_id in self.dataset.corpus]
+
+    @property
+    def relevant(self) -> list[str]:
+        grades = self.dataset.qrels.get(self.case.query_id, {})
+        return [doc_id for doc_id, grade in grades.items() if grade >= 1]
 
 
 def diagnose(
@@ -210,20 +203,13 @@ def diagnose(
     [['not_in_corpus', 'none of its relevant documents (d) is in the corpus']]
 
     Raises:
-        DataError: two answers to one question; `run` or an answer names what is neither among
-            `chunks` nor a passage.
+        DataError: two answers to one question, or one to a question that the dataset lacks; `run` or an
+            answer names what is neither among `chunks` nor a passage.
     """
-    answer_of = {answer.query_id: answer for answer in answers}
-    if len(answer_of) < len(answers):
-        raise DataError(
-            f"{len(answers)} answers to {len(answer_of)} questions; diagnose one configuration at "
-            "a time"
-        )
-    by_id = {chunk.chunk_id: chunk for chunk in chunks}
+    answer_of, by_id = answers_by_query(dataset, answers), chunks_by_id(chunks)
     _check_chunking(run, answers, by_id)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     values = values_by_query(scores.dropna(subset=["value"]))
-    texts = _Texts(dataset, by_id, by_document)
     explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
     is_english = answer_language(dataset, answers).is_english
     rows = []
@@ -231,65 +217,21 @@ def diagnose(
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(case.query_id, missing)
         measures = values.get(case.query_id, {})
-        decisive = next((name for name in _DECISIVE if name in measures), None)
+        decisive = next((name for name in _DECISIVE if name in measures), "")
+        question = _Question(dataset, case, answer, measures, decisive, None, depth, is_english)
         deep = ranking(run.get(case.query_id, {}))[:depth]
-        reach = texts.reach(case, answer, deep)
-        cause, evidence = _cause(
-            _Question(dataset, case, answer, measures, decisive, reach, depth, is_english)
-        )
-        criterion = "correctness" if cause in _DISPUTED else "faithfulness"
+        reach = _reach(question, deep, by_id, by_document)
+        cause, evidence = _cause(question._replace(reach=reach))
+        criterion = "correctness" if cause in DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
-        if explained and cause in (*_DISPUTED, "fabricated", "contradicts"):
+        if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
-        rows.append(
-            (
-                case.query_id,
-                case.category,
-                case.text,
-                bool(cause),
-                cause,
-                evidence,
-                decisive or "",
-                pd.NA if decisive is None else measures[decisive],
-                pd.NA if reach is None else reach.context,
-            )
-        )
+        about = (case.query_id, case.category, case.text, bool(cause), cause, evidence, decisive)
+        held_part = pd.NA if reach is None else reach.context
+        rows.append((*about, measures.get(decisive, pd.NA), held_part))
     return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
-
-
-def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
-    """Return the failed questions of a diagnosis, the worst first.
-
-    False answers (fabricated, contradicting, or where the documents hold none) come before wrong
-    and missing ones, and those that only a judge or a doubtful label calls wrong come last. Within
-    each, the lowest value of the verdict is worst (no answer counts 0), then the least evidence in
-    the context, then the earliest cause.
-    """
-    failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
-    harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(_DISPUTED, 1)
-    keys = failed.assign(
-        harm=[harm.get(cause, 0) for cause in failed["cause"]],
-        value=failed["value"].fillna(0.0),
-        held=failed["held"].fillna(1.0),
-        cause=list(map([*CAUSES].index, failed["cause"])),
-    )
-    return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
-
-
-def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
-    """Count the questions of each cause, in the order of `CAUSES`: cause, meaning, questions, share
-    (of all).
-
-    Causes without questions are left out; the last row, "none", holds the questions that did not
-    fail.
-    """
-    counts = diagnosis["cause"].value_counts()
-    rows = [(cause, CAUSES[cause], counts[cause]) for cause in CAUSES if cause in counts]
-    rows.append(("none", "not failed", counts.get("", 0)))
-    table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
-    return table.assign(share=table["questions"] / max(len(diagnosis), 1))
 
 
 def _cause(question: _Question) -> tuple[str, str]:
@@ -297,31 +239,29 @@ def _cause(question: _Question) -> tuple[str, str]:
     answer, scores, reach = question.answer, question.scores, question.reach
     request_failed = "request_failed", answer.error or "the request failed"
     if not question.case.answerable:
-        if answer.failed:
-            return request_failed
-        if answer.abstained:
-            return "", ""
-        return "unanswerable_answered", "the documents hold no answer, and an answer was given"
+        if answer.attempted:
+            return "unanswerable_answered", "the documents hold no answer, and an answer was given"
+        return request_failed if answer.failed else ("", "")
     if disputed := _disputed(question):
         return disputed
     is_lost = reach is not None and not reach.holds(reach.context)
-    is_judged = question.measure is not None or not is_lost
-    if question.answered and not question.wrong and is_judged:
+    if answer.attempted and not question.wrong and (question.measure or not is_lost):
         return "", ""
     if reach is not None and is_lost:
         return _lost(question, reach)
     if answer.failed:
         return request_failed
     low = next((name for name, limit in _FAITHFUL.items() if scores.get(name, limit) < limit), "")
-    if low and question.answered:
+    if low and answer.attempted:
         if reach is None or not reach.located:
             return "fabricated", f"{low} is {scores[low]:.2f}"
         if conflict := _conflict(question):
             return "contradicts", f"{low} is {scores[low]:.2f}, and {conflict}"
-    verdict = f"{question.measure} is {scores[question.measure]:.2f}" if question.measure else ""
-    if answer.abstained:
-        verdict = "refused" if answer.outcome == "blocked" else "no answer given"
-    cause = "refused" if answer.abstained else "not_used"
+    cause, verdict = "not_used", ""
+    if not answer.attempted:
+        cause, verdict = "refused", "refused" if answer.outcome == "blocked" else "no answer given"
+    elif question.measure:
+        verdict = f"{question.measure} is {scores[question.measure]:.2f}"
     if reach is None:
         return cause, verdict
     in_context = reach.shown(reach.context)
@@ -344,7 +284,7 @@ def _disputed(question: _Question) -> tuple[str, str] | None:
             return "judge_suspected", (
                 f"the judge gives {judged:.2f}, but token F1 with the reference is {overlap:.2f}"
             )
-    if not question.answered:
+    if not question.answer.attempted:
         return None
     if judged is not None and not question.wrong and facts is not None and facts < RIGHT:
         return "label_in_doubt", (
@@ -362,20 +302,16 @@ def _disputed(question: _Question) -> tuple[str, str] | None:
 
 def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
     """Return the stage before generation that lost the evidence."""
-    case = question.case
     if reach.corpus == 0.0:
-        grades = question.dataset.qrels.get(case.query_id, {})
-        relevant = [doc_id for doc_id, grade in grades.items() if grade >= 1]
-        ids = ", ".join(dict.fromkeys([*relevant, *(span.doc_id for span in case.evidence)]))
+        evidence = (span.doc_id for span in question.case.evidence)
+        ids = ", ".join(dict.fromkeys([*question.relevant, *evidence]))
         return "not_in_corpus", f"none of its relevant documents ({ids}) is in the corpus"
     present = f"{reach.shown(reach.context)} in the context"
     if reach.holds(reach.uncut):
         n_cut = len(question.answer.cut)
-        return (
-            "cut_by_budget",
-            f"{present}, {reach.shown(reach.uncut)} with the {n_cut} "
-            f"{'chunk' if n_cut == 1 else 'chunks'} that the budget cut",
-        )
+        chunks = f"{n_cut} {'chunk' if n_cut == 1 else 'chunks'}"
+        more = f"{reach.shown(reach.uncut)} with the {chunks} that the budget cut"
+        return "cut_by_budget", f"{present}, {more}"
     if reach.split:
         return "split_by_border", f"{present}; no single chunk holds all of the passage"
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
@@ -385,7 +321,7 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
     """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
     ids_with_text = by_id.keys() | {
-        passage.passage_id for answer in answers for passage in answer.passages
+        each.passage_id for answer in answers for each in answer.passages
     }
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, ids in (*run.items(), *contexts.items()):
@@ -393,89 +329,77 @@ def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chu
             raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 
-class _Texts(NamedTuple):
-    """The documents, and the chunks by their ids and their documents."""
-
-    dataset: Dataset
-    by_id: Mapping[str, Chunk]
-    by_document: Mapping[str, Sequence[Chunk]]
-
-    def reach(self, case: Case, answer: Answer, deep: Sequence[str]) -> _Reach | None:
-        """Return how far the evidence came; None where no label names the evidence."""
-        spans = [span for span in case.evidence if span.doc_id in self.dataset.corpus]
-        if spans and not answer.passages:
-            return self._of_spans(spans, answer, deep)
-        return self._of_documents(case, spans, answer, deep)
-
-    def _of_spans(self, spans: Sequence[Span], answer: Answer, deep: Sequence[str]) -> _Reach:
-        # the same words twice are one passage
-        passages = grouped(spans, lambda span: _text_of(self.dataset, span))
-        length = sum(map(len, passages))
-
-        def fraction(ids: Sequence[str]) -> float:
-            chunks = [self.by_id[i] for i in dict.fromkeys(ids) if i in self.by_id]
-            best = {
-                text: max(evidence_recall(chunks, [span]) for span in copies)
-                for text, copies in passages.items()
-            }
-            return sum(len(text) * best[text] for text in passages) / length
-
-        inside = [self.by_id[i] for i in answer.contexts if i in self.by_id]
-        split = any(
-            not any(
-                chunk.start <= span.start and span.end <= chunk.end
-                for chunk in self.by_document.get(span.doc_id, ())
-            )
-            and any(
-                chunk.doc_id == span.doc_id and chunk.start < span.end and span.start < chunk.end
-                for chunk in inside
-            )
-            for span in spans
-        )
-        return _Reach(
-            1.0,
-            fraction((*deep, *answer.contexts)),
-            fraction((*answer.contexts, *answer.cut)),
-            fraction(answer.contexts),
-            split,
-        )
-
-    def _of_documents(
-        self, case: Case, spans: Sequence[Span], answer: Answer, deep: Sequence[str]
-    ) -> _Reach | None:
-        contexts = answer.contexts
+def _reach(
+    question: _Question,
+    deep: Sequence[str],
+    by_id: Mapping[str, Chunk],
+    by_document: Mapping[str, Sequence[Chunk]],
+) -> _Reach | None:
+    """Return how far the evidence came; None where no label names the evidence."""
+    answer, spans = question.answer, question.spans
+    lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts)
+    chunks = [by_id[i] for i in answer.contexts if i in by_id]
+    if not spans or answer.passages:
         passages = {passage.passage_id: passage for passage in answer.passages}
-        sources: Mapping[str, Any] = ChainMap(passages, self.by_id)  # type: ignore[arg-type]
-        grades = self.dataset.qrels.get(case.query_id, {})
-        relevant = {doc_id for doc_id, grade in grades.items() if grade >= 1}
-        relevant |= {span.doc_id for span in case.evidence}
+        sources: Mapping[str, Any] = ChainMap(passages, by_id)  # type: ignore[arg-type]
+        relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
         if not relevant:
             return None
-
-        def fraction(ids: Sequence[str]) -> float:
-            return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
-
-        chunks = [self.by_id[i] for i in contexts if i in self.by_id]
-        pieces = sorted(chunks, key=lambda chunk: (chunk.doc_id, chunk.start))
-        texts = [chunk.text for chunk in pieces] + [passage.text for passage in answer.passages]
-        joined = _folded(" ".join(texts))
-        documents = [self.dataset.corpus.get(doc_id) for doc_id in relevant]
-        has_all = all(
-            document is not None and _folded(document.full_text) in joined for document in documents
-        )
-        stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
-        quotes = [_text_of(self.dataset, span) for span in spans]
-        quoted = sum(len(text) for text in quotes if text in joined)
         # A system with documents of its own has no corpus here: then the corpus cannot be checked.
-        is_foreign = not self.dataset.corpus and bool(answer.passages)
+        corpus = question.dataset.corpus
+        is_there = not corpus.keys().isdisjoint(relevant) or bool(not corpus and passages)
+        documents = [{sources[i].doc_id for i in ids if i in sources} for ids in lists]
+        deep_part, uncut, context = (len(ids & relevant) / len(relevant) for ids in documents)
         return _Reach(
-            float(is_foreign or bool(relevant & set(self.dataset.corpus))),
-            fraction((*deep, *contexts)),
-            fraction((*contexts, *answer.cut)),
-            fraction(contexts),
+            float(is_there),
+            deep_part,
+            uncut,
+            context,
             documents=len(relevant),
-            located=has_all or stated or quoted >= HOLDS * sum(map(len, quotes)) > 0,
+            located=_is_located(question, relevant, chunks),
         )
+    # the same words twice are one passage
+    copies = grouped(spans, lambda span: _text_of(question.dataset, span))
+
+    def fraction(ids: Sequence[str]) -> float:
+        listed = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
+        covered = (
+            len(text) * max(evidence_recall(listed, [span]) for span in copies[text])
+            for text in copies
+        )
+        return sum(covered) / sum(map(len, copies))
+
+    is_split = any(
+        evidence_recall(chunks, [span])
+        and not any(
+            chunk.start <= span.start and span.end <= chunk.end
+            for chunk in by_document.get(span.doc_id, ())
+        )
+        for span in spans
+    )
+    deep_part, uncut, context = map(fraction, lists)
+    return _Reach(1.0, deep_part, uncut, context, is_split)
+
+
+def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:
+    """Return True if the contexts hold every relevant document, quote the evidence, or state every
+    gold fact.
+    """
+    dataset, facts = question.dataset, question.case.gold_facts
+    pieces = sorted(chunks, key=lambda chunk: (chunk.doc_id, chunk.start))
+    texts = [chunk.text for chunk in pieces]
+    texts += [passage.text for passage in question.answer.passages]
+    joined = _folded(" ".join(texts))
+    if all(
+        doc_id in dataset.corpus and _folded(dataset.corpus[doc_id].full_text) in joined
+        for doc_id in relevant
+    ):
+        return True
+    if facts and all(stated_facts("\n".join(texts), facts)):
+        return True
+    quotes = [_text_of(dataset, span) for span in question.spans]
+    quoted = sum(len(text) for text in quotes if text in joined)
+    return quoted >= HOLDS * sum(map(len, quotes)) > 0
 
 
 def _text_of(dataset: Dataset, span: Span) -> str:
@@ -492,12 +416,11 @@ def _conflict(question: _Question) -> str:
     """
     if question.scores.get("forbidden_claims_absent", 1.0) < 1:
         return "a forbidden claim is made"
-    case, dataset = question.case, question.dataset
-    spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
+    case = question.case
     texts = {
         "the reference": case.reference_answer or "",
         "the gold facts": " ".join(fact[0] for fact in case.gold_facts),
-        "the evidence": " ".join(_text_of(dataset, span) for span in spans),
+        "the evidence": " ".join(_text_of(question.dataset, span) for span in question.spans),
     }
     for name, text in texts.items() if question.is_english else ():
         if _difference(wording(question.answer), text) >= _CONFLICT:

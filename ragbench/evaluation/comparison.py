@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -76,28 +77,29 @@ def check_comparable(
 
 def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     """Return what the two measured differently, of "span:", "questions" and "overall", and why."""
-    then, now = baseline.settings, result.settings
-    reasons = {}
-    chunkings = {each.system.get("chunking") for each in (baseline, result)} - {None}
-    targets = [row.measure for row in result.rows if row.target is not None]
-    if len(chunkings) > 1 and (spans := [name for name in targets if name.startswith("span:")]):
+    then, now, reasons = baseline.settings, result.settings, {}
+    both = (baseline, result)
+    chunkings = {each.system.get("chunking") for each in both} - {None}
+    spans = [
+        row.measure
+        for row in result.rows
+        if row.target is not None and row.measure.startswith("span:")
+    ]
+    if len(chunkings) > 1 and spans:
         reasons["span:"] = (
             f"{', '.join(spans)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
-    measured = [
-        {state.name for state in each.perspectives if state.measured} for each in (baseline, result)
-    ]
-    thresholds, others = (dict(each.get("cases", {})) for each in (now, then))
-    if changed := {name for name, _ in thresholds.items() ^ others.items()}:
-        reasons["questions"] = (
-            f"passed questions are not compared: other thresholds ({', '.join(sorted(changed))})"
-        )
+    cases = [dict(settings.get("cases", {})).items() for settings in (now, then)]
+    thresholds = sorted({name for name, _ in cases[0] ^ cases[1]})
+    measured = [{state.name for state in each.perspectives if state.measured} for each in both]
+    reason = ""
+    if thresholds:
+        reason = f"other thresholds ({', '.join(thresholds)})"
     elif differing := sorted(measured[0] ^ measured[1]):
-        reasons["questions"] = (
-            f"passed questions are not compared: {', '.join(differing)} measured in one of the "
-            "two only"
-        )
+        reason = f"{', '.join(differing)} measured in one of the two only"
+    if reason:
+        reasons["questions"] = f"passed questions are not compared: {reason}"
     keys = ("weights", "judge", "perspectives")
     if differing := [key for key in keys if then.get(key) != now.get(key)]:
         reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"
@@ -114,36 +116,35 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
         for name in before
         if name in after
         and (name in HEADLINE or name in targets or perspective_of(name) == "own")
-        and not name.startswith("overall_")  # its parts are measures of their own
-        and name != "pass_rate"  # McNemar's test is about the same questions
-        and not (name.startswith("span:") and "span:" in left_out)
-        and not (name == "overall" and "overall" in left_out)
+        # the parts of the overall are measures of their own, and McNemar's test is about pass_rate
+        and not name.startswith("overall_")
+        and name not in ("pass_rate", *left_out)
+        and not ("span:" in left_out and name.startswith("span:"))
     ]
     if not shared:
         return ()
     table = compare(_frame(baseline, shared), _frame(result, shared), measures=shared, alpha=ALPHA)
     rows = table[table["n"] > 0].to_dict("records")
-    adjusted = _holm(
-        [known_number(row["p_value"]) for row in rows],
-        [row["wins"] + row["losses"] for row in rows],
-    )
+    p_values = [known_number(row["p_value"]) for row in rows]
+    adjusted = _holm(p_values, [row["wins"] + row["losses"] for row in rows])
     changes = []
     for row, p_adjusted in zip(rows, adjusted, strict=True):
         numbers = {name: known_number(row[name]) for name in _NUMBERS}
-        changes.append(
-            Change(
-                measure=row["measure"],
-                perspective=perspective_of(row["measure"]),
-                **numbers,
-                p_adjusted=p_adjusted,
-                n=int(row["n"]),
-                better=int(row["wins"]),
-                worse=int(row["losses"]),
-                verdict=_direction(
-                    numbers["ci_low"], numbers["ci_high"], p_adjusted, row["measure"]
-                ),
-            )
+        measure, low, high = row["measure"], numbers["ci_low"], numbers["ci_high"]
+        is_better = None
+        if low is not None and high is not None and not low <= 0 <= high:
+            is_better = (low > 0) == higher_is_better(measure)
+        change = Change(
+            measure,
+            perspective_of(measure),
+            **numbers,
+            p_adjusted=p_adjusted,
+            n=int(row["n"]),
+            better=int(row["wins"]),
+            worse=int(row["losses"]),
+            verdict=_verdict(p_adjusted, is_better),
         )
+        changes.append(change)
     return tuple(changes)
 
 
@@ -151,28 +152,31 @@ def _frame(result: Result, measures: list[str]) -> pd.DataFrame:
     """Return scores with a row for every case and measure; cases in the order of their ids, so that
     both frames agree.
     """
-    wide = result.scores.pivot(index="query_id", columns="measure", values="value")
-    wide = wide.reindex(index=sorted(result.queries), columns=measures)
+    wide = result.wide.reindex(index=sorted(result.queries), columns=measures)
     return wide.melt(ignore_index=False, var_name="measure", value_name="value").reset_index()
 
 
-def _direction(low: float | None, high: float | None, p: float | None, measure: str) -> str:
-    if low is None or high is None or p is None or p >= ALPHA or low <= 0 <= high:
+def _verdict(p: float | None, is_better: bool | None) -> str:
+    if p is None or p >= ALPHA or is_better is None:
         return "no difference shown"
-    return "improvement" if (low > 0) == higher_is_better(measure) else "regression"
+    return "improvement" if is_better else "regression"
+
+
+_Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
 
 
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str]
 ) -> tuple[PassFail, ...]:
-    both = (baseline, result)
-    groups = {"answers to attacks": [_samples(each, "system") for each in both]}
-    if "questions" not in left_out:
-        groups = {"questions": [_questions(each) for each in both]} | groups
+    groups: dict[str, _Outcomes] = {"questions": _questions}
+    groups["answers to attacks"] = partial(_samples, kind="system")
+    if "questions" in left_out:
+        del groups["questions"]
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
-        groups["safety inputs"] = [_samples(each, "input") for each in both]
+        groups["safety inputs"] = partial(_samples, kind="input")
     rows: list[tuple[str, int, tuple[Flip, ...], tuple[Flip, ...]]] = []
-    for what, (before, after) in groups.items():
+    for what, passed_of in groups.items():
+        before, after = passed_of(baseline), passed_of(result)
         shared = [name for name in before if name in after]
         failing = [after[name][1] for name in shared if before[name][0] and not after[name][0]]
         fixed = [before[name][1] for name in shared if after[name][0] and not before[name][0]]
@@ -181,8 +185,8 @@ def _pass_fail(
     flips = [(len(failing), len(fixed)) for _, _, failing, fixed in rows]
     adjusted = _holm([mcnemar_p_value(*counts) for counts in flips], [*map(sum, flips)])
     return tuple(
-        PassFail(*row, p, _flipped(*counts, p))
-        for row, counts, p in zip(rows, flips, adjusted, strict=True)
+        PassFail(*row, p, _verdict(p, n_fixed > n_failing))
+        for row, (n_failing, n_fixed), p in zip(rows, flips, adjusted, strict=True)
     )
 
 
@@ -203,18 +207,11 @@ def _samples(result: Result, kind: str) -> dict[str, tuple[bool, Flip]]:
     return flips
 
 
-def _flipped(newly_failing: int, fixed: int, p: float | None) -> str:
-    if p is None or p >= ALPHA:
-        return "no difference shown"
-    return "regression" if newly_failing > fixed else "improvement"
-
-
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
     """Return p-values by Holm's correction over the tests in which anything moved: the others have
     p = 1 before anything is looked at.
     """
-    adjusted = list(p_values)
-    tested = [(at, p) for at, p in enumerate(p_values) if p is not None and moved[at]]
-    for (at, _), p in zip(tested, adjusted_p_values([p for _, p in tested]).tolist(), strict=True):
-        adjusted[at] = p
-    return adjusted
+    pairs = list(zip(p_values, moved, strict=True))
+    tested = [p for p, n in pairs if p is not None and n]
+    adjusted = iter(adjusted_p_values(tested).tolist())
+    return [next(adjusted) if p is not None and n else p for p, n in pairs]

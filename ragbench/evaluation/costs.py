@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
-from ragbench.evaluation.records import Cost, total_cost
+from ragbench.evaluation.records import Cost, added, total_cost
 from ragbench.llms import cost_of
 from ragbench.types import Answer, Completion, Judgement
 
@@ -40,7 +39,6 @@ def costs_of(
             by_model.setdefault((part, reply.model), []).append(reply)
     costs = []
     for (part, model), completions in by_model.items():
-        usd = [cost_of(reply) for reply in completions]
         costs.append(
             Cost(
                 part,
@@ -50,7 +48,7 @@ def costs_of(
                 cached=sum(reply.cached for reply in completions),
                 input_tokens=sum(reply.input_tokens for reply in completions),
                 output_tokens=sum(reply.output_tokens for reply in completions),
-                usd=None if None in usd else math.fsum(filter(None, usd)),
+                usd=added([cost_of(reply) for reply in completions]),
             )
         )
     return tuple(costs)

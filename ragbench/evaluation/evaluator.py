@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
@@ -20,15 +20,9 @@ from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
 from ragbench.evaluation.requests import SystemOutput, ask_all
-from ragbench.evaluation.result import (
-    Result,
-    judge_failures,
-    name_of,
-    new_result,
-)
+from ragbench.evaluation.result import Result, judge_failures, name_of, new_result
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
-from ragbench.evaluation.safety import SafetyResults
 from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec
 from ragbench.evaluation.suites import select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
@@ -112,36 +106,27 @@ def evaluate(
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
-    if isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
-        results = [evaluate(dataset, each, spec, **options) for each in system]
-        return Results(results)  # type: ignore[return-value]  # so that one system gives a Result
+    several: list[tuple[Any, dict[str, Any]]] = []
     if isinstance(system, Mapping):
-        results = [
-            evaluate(dataset, each, spec, **(options | {"name": name}))
-            for name, each in system.items()
-        ]
-        return Results(results)  # type: ignore[return-value]
-    if not isinstance(dataset, Dataset | str | Path):
+        several = [(each, {"name": name}) for name, each in system.items()]
+    elif isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
+        several = [(each, {}) for each in system]
+    if several:
+        results = [evaluate(dataset, each, spec, **{**options, **name}) for each, name in several]
+        return Results(results)  # type: ignore[return-value]  # so that one system gives a Result
+    if isinstance(dataset, str | Path):
+        dataset = load_dataset(dataset)
+    elif not isinstance(dataset, Dataset):
         if system == "" and not isinstance(dataset, tuple):
             system = _recorded(dataset)
         dataset = dataset_of(dataset)
-    of_pipeline = {name: value for name, value in options.items() if name in OF_PIPELINE}
-    others = {name: value for name, value in options.items() if name not in OF_PIPELINE}
-    spec = (spec or EvaluationSpec()).replaced(**others)
-    plan = check_evaluation(
-        load_dataset(dataset) if isinstance(dataset, str | Path) else dataset, spec
-    )
-    output = ask_all(
-        plan.dataset,
-        _system_of(
-            of_pipeline.pop("retriever", "bm25") if system == "" else system,
-            plan.dataset,
-            of_pipeline,
-        ),
-        plan.spec,
-        criteria=plan.criteria,
-        journal=journal,
-    )
+    others: dict[str, Any] = {**options}
+    of_pipeline = {name: others.pop(name) for name in OF_PIPELINE if name in others}
+    plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))
+    if system == "":
+        system = of_pipeline.pop("retriever", "bm25")
+    loaded = _system_of(system, plan.dataset, of_pipeline)
+    output = ask_all(plan.dataset, loaded, plan.spec, criteria=plan.criteria, journal=journal)
     return decide(plan, score(plan, output), parameters)
 
 
@@ -163,9 +148,11 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
                 "retriever's name such as 'bm25' selects; set it in your system"
             )
         return Pipeline(dataset, system, **of_pipeline)
-    if isinstance(system, list) and any(isinstance(answer, Mapping) for answer in system):
-        return RecordedSystem(system)
-    return system if isinstance(system, str | Path | Sequence | System) else FunctionSystem(system)
+    if isinstance(system, str | Path | System):
+        return system
+    if isinstance(system, Sequence):
+        return RecordedSystem(system, name="recorded answers")
+    return FunctionSystem(system)
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
@@ -183,23 +170,19 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
     measures = load_measures(spec.measures)
     chosen = tuple(measure.name for measure in measures if measure.function is None)
-    if chosen and not spec.perspectives and {*map(perspective_of, chosen)} <= {*MEASURED}:
-        spec = spec.replaced(perspectives=[*map(perspective_of, chosen)])
-    targets = (
-        spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
-    ).gated(spec.fail_under)
-    baseline = (
-        load_result(spec.baseline) if isinstance(spec.baseline, str | Path) else spec.baseline
-    )
+    perspectives = {*map(perspective_of, chosen)}
+    if chosen and not spec.perspectives and perspectives <= {*MEASURED}:
+        spec = spec.replaced(perspectives=perspectives)
+    targets = spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
+    targets = targets.gated(spec.fail_under)
     dataset = select_questions(dataset, spec)
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(
             f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
         )
-    is_needed = "safety" in spec.perspectives or not dataset.cases
-    if is_needed and "safety" in spec.perspective_names and (problem := missing_extra()):
+    is_needed = "safety" in spec.perspectives or not (dataset.cases or spec.perspectives)
+    if is_needed and (problem := missing_extra()):
         raise MissingExtraError(problem)
-    embedder = spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder)
     judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))
     plan = EvaluationPlan(
         spec,
@@ -208,37 +191,32 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         deciding=_deciding(targets, dataset, spec),
         criteria=EvaluationSpec(criteria=(*spec.criteria, *judged)).criteria,
         depths=tuple(views.at_depths(spec.ks)),
-        embedder=embedder,
+        embedder=spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder),
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
         measures=tuple(measure for measure in measures if measure.function),
         chosen=chosen,
-        baseline=baseline,
+        baseline=load_result(spec.baseline)
+        if isinstance(spec.baseline, str | Path)
+        else spec.baseline,
     )
-    if (
-        spec.support_model
-        and spec.support_model not in SUPPORT_MODELS
-        and "groundedness" in spec.perspective_names
-    ):
-        load_support_model(spec.support_model)
+    is_ours = plan.support_model in SUPPORT_MODELS
+    if not is_ours and "groundedness" in spec.perspective_names:
+        load_support_model(plan.support_model)
     _check_gates(plan)
     if plan.baseline is not None:
-        query_ids = [case.query_id for case in dataset.cases]
-        check_comparable(
-            plan.baseline, dataset.fingerprint, query_ids, _compared_settings(plan, targets)
-        )
+        settings = _settings(plan, targets)
+        check_comparable(plan.baseline, dataset.fingerprint, list(dataset.queries), settings)
     check_servers(spec.judge)
     return plan
 
 
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
     """Return the targets without the default ones that decide nothing about the system under test."""
-    if (
-        dataset.name == BUILT_IN
-    ):  # its questions avoid the words of the documents: no system of ragbench reaches them
-        targets = targets.without(targets.defaults)
-    if not spec.detector:  # the figures are about ragbench and not about the system
-        targets = targets.without(name for name in targets.defaults if name.startswith("attack_"))
-    return targets
+    if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
+        return targets.without(targets.defaults)
+    # without a detector of the user, its figures are about ragbench and not about the system
+    attacks = [name for name in targets.defaults if name.startswith("attack_")]
+    return targets if spec.detector else targets.without(attacks)
 
 
 def _check_gates(plan: EvaluationPlan) -> None:
@@ -246,84 +224,53 @@ def _check_gates(plan: EvaluationPlan) -> None:
     looked_at = {kind.name for kind in views.kinds_of(plan)} | {"own", "overall"}
     for gate in sorted(targets.gates):
         robust, _, intervention = gate.partition(":")
+        perspective = perspective_of(gate)
+        kind, problem = views.KINDS.get(perspective), ""
         if robust == "robust" and intervention not in plan.spec.interventions:
-            raise ConfigError(
-                f"--fail-under names {gate}, and nothing is asked after {intervention!r}; add "
-                f"--intervention {intervention}"
+            problem = (
+                f", and nothing is asked after {intervention!r}; add --intervention {intervention}"
             )
-        if (perspective := perspective_of(gate)) not in looked_at:
-            raise ConfigError(
-                f"--fail-under names {gate}, of the perspective {perspective!r}, which is not "
-                "evaluated here"
-            )
-        kind = views.KINDS.get(perspective)
-        if kind is not None and (reason := kind.unlabelled(dataset, targets.named)):
-            raise ConfigError(
-                f"--fail-under names {gate}, which this test set cannot show: {reason}"
-            )
+        elif perspective not in looked_at:
+            problem = f", of the perspective {perspective!r}, which is not evaluated here"
+        elif kind is not None and (reason := kind.unlabelled(dataset, targets.named)):
+            problem = f", which this test set cannot show: {reason}"
+        if problem:
+            raise ConfigError(f"--fail-under names {gate}{problem}")
     best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
     best |= views.ceilings_of(dataset, targets.named)
     check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
 
 
-@dataclass(frozen=True, eq=False)
-class PerspectiveScores:
-    """What the perspectives show of a system's output: `frames` perspective -> scores of single
-    questions.
-
-    `measured` are those frames of which something was scored, `states` why others were not, `seconds`
-    what each took.
+class PerspectiveScores(NamedTuple):
+    """What the perspectives show of a system's output: name -> measurement, `states` what was
+    measured or why not, `seconds` what each took.
     """
 
     output: SystemOutput
-    frames: Mapping[str, pd.DataFrame]
+    measurements: Mapping[str, views.Measurement]
     states: Sequence[Perspective]
-    rows: Sequence[MeasureResult]
-    safety: SafetyResults
-    claims: pd.DataFrame | None
     seconds: Mapping[str, float]
-
-    @property
-    def measured(self) -> dict[str, pd.DataFrame]:
-        """Return the frames of the perspectives that were measured."""
-        return {state.name: self.frames[state.name] for state in self.states if state.measured}
 
 
 def score(plan: EvaluationPlan, output: SystemOutput) -> PerspectiveScores:
     """Score an output from every perspective of the plan that can be measured."""
-    frames: dict[str, pd.DataFrame] = {}
+    measurements: dict[str, views.Measurement] = {}
     states: list[Perspective] = []
-    rows: list[MeasureResult] = []
-    safety = SafetyResults((), (), [])
-    claims: pd.DataFrame | None = None
     seconds = dict(output.seconds)
     kinds = views.kinds_of(plan)
     with progress_bar(len(kinds), "scoring", "perspectives") as bar:
         for kind in kinds:
             start = time.perf_counter()
-            if reason := kind.missing(plan, output):
-                states.append(Perspective(kind.name, False, reason))
-            else:
-                measurement = kind.measure(plan, output)
-                frames[kind.name] = measurement.scores
-                states.append(_state(kind.name, plan, output, measurement))
-                if states[-1].measured:
-                    rows.extend(measurement.rows)
-                    safety = measurement.safety or safety
-                    claims = claims if measurement.claims is None else measurement.claims
+            reason = kind.missing(plan, output)
+            measurement = views.Measurement(reason=reason) if reason else kind.measure(plan, output)
+            is_measured = not measurement.is_empty(plan.deciding.named)
+            reason = "" if is_measured else measurement.reason or _nothing_scored(output)
+            note = measurement.note if is_measured else ""
+            measurements[kind.name] = measurement
+            states.append(Perspective(kind.name, is_measured, reason, note, measurement.warning))
             seconds[kind.name] = round(seconds.get(kind.name, 0.0) + time.perf_counter() - start, 3)
             bar.update()
-    return PerspectiveScores(output, frames, states, rows, safety, claims, seconds)
-
-
-def _state(
-    name: str, plan: EvaluationPlan, output: SystemOutput, measurement: views.Measurement
-) -> Perspective:
-    if measurement.is_empty(plan.deciding.named):
-        return Perspective(
-            name, False, measurement.reason or _nothing_scored(output), warning=measurement.warning
-        )
-    return Perspective(name, True, "", measurement.note, measurement.warning)
+    return PerspectiveScores(output, measurements, states, seconds)
 
 
 def decide(
@@ -332,70 +279,34 @@ def decide(
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Result:
     """Decide which questions pass and which targets are reached, and return the result."""
-    measured, output = scored.measured, scored.output
-    deciding = plan.deciding
+    output, dataset, deciding = scored.output, plan.dataset, plan.deciding
+    frames = {name: each.scores for name, each in scored.measurements.items()}
+    measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    lost = judge_failures(output.judgements or ()).lost
-    verdicts = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
-    passing = any(passed is not None for passed in verdicts.passed.values())
-    reason = "" if passing else "nothing decides whether a question passes"
-    frames = {**scored.frames, "overall": verdicts.scores}
+    lost = judge_failures(output.judgements).lost
+    overall, reasons = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
+    frames["overall"] = overall
     if output.variations:
         frames["interventions"] = score_interventions(
-            plan.dataset,
+            dataset,
             output.answers,
             {name: (each.cases, each.answers) for name, each in output.variations.items()},
-            {"untouched": output.judgements or (), **output.variation_judgements},
+            {"untouched": output.judgements, **output.variation_judgements},
         )
-    states = [*scored.states, Perspective("overall", passing, reason)]
-    scored = replace(scored, frames=frames, states=states)
-    rows = _rows(plan, scored, deciding)
-    settings = _settings(plan, deciding)
-    return _result(plan, scored, verdicts, rows, settings, parameters)
-
-
-def _rows(
-    plan: EvaluationPlan, scored: PerspectiveScores, deciding: Targets
-) -> list[MeasureResult]:
-    """Return a row for each measure, and one for each named measure of which there is no score."""
-    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
-    check_reachable(deciding, best)
-    measured = {state.name for state in scored.states if state.measured}
-    rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
-    rows = [row for row in [*rows, *scored.rows] if row.perspective in measured]
-    missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
-    n = len(plan.dataset.cases)
-    empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
-    return rows + [compare_with_target(row, deciding) for row in empty]
-
-
-def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
-    spec = plan.spec
-    name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
-    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.limit} questions"] * (spec.limit > 0)
-    return f"{name} ({', '.join(parts)})" if parts else name
-
-
-def _result(
-    plan: EvaluationPlan,
-    scored: PerspectiveScores,
-    verdicts: cases.CaseVerdicts,
-    rows: Sequence[MeasureResult],
-    settings: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-) -> Result:
-    dataset, output, measured = plan.dataset, scored.output, scored.measured
-    frames = [frame for frame in scored.frames.values() if len(frame)]
-    scores = pd.concat(frames or [verdicts.scores], ignore_index=True)
-    scores = scores[["query_id", "measure", "value"]]
-    scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
+    passed = overall[overall["measure"] == "pass_rate"].set_index("query_id")["value"]
+    reason = "" if passed.notna().any() else "nothing decides whether a question passes"
+    states = [*scored.states, Perspective("overall", not reason, reason)]
+    rows = _rows(plan, scored, frames, {state.name for state in states if state.measured}, deciding)
+    scores = pd.concat([frame for frame in frames.values() if len(frame)] or [overall])
+    scores = scores.loc[scores["query_id"].isin(dataset.queries), ["query_id", "measure", "value"]]
     if plan.chosen:
         names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
         scores = scores[scores["measure"].isin(names)]
         rows = [row for row in rows if row.measure in names]
+    scores = scores.reset_index(drop=True)
+    claims, safety = (scored.measurements.get(name) for name in ("groundedness", "safety"))
     costs = cases.evaluation_costs(output)
-    searched = {} if output.search_ms is None else {"search_ms": output.search_ms}
     result = new_result(
         name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
@@ -403,21 +314,21 @@ def _result(
         run=output.documents,
         scores=scores,
         answers=output.answers,
-        judgements=output.judgements or (),
+        judgements=output.judgements,
         timings=scored.seconds,
         facts={
             **views.chunk_statistics(output),
-            **searched,
+            **({} if output.search_ms is None else {"search_ms": output.search_ms}),
             **cost_facts(costs, output.answers),
         },
-        diagnosis=_diagnosed(plan, output, measured, scores),
+        diagnosis=_diagnosed(output, measured, scores),
         system=output.system,
-        settings=settings,
-        perspectives=tuple(scored.states),
+        settings=_settings(plan, deciding),
+        perspectives=tuple(states),
         rows=tuple(rows),
-        verdicts=cases.plain_verdicts(output, verdicts, scored.claims),
-        safety=scored.safety.figures,
-        samples=scored.safety.samples,
+        verdicts=cases.plain_verdicts(output, passed, reasons, claims and claims.claims),
+        safety=safety.figures if safety else (),
+        samples=safety.samples if safety else (),
         latency=latency_of(output),
         costs=costs,
         output=output,
@@ -427,63 +338,71 @@ def _result(
     return replace(result, advice=advice, comparison=comparison)
 
 
-def _diagnosed(
+def _rows(
     plan: EvaluationPlan,
-    output: SystemOutput,
-    measured: Mapping[str, pd.DataFrame],
-    scores: pd.DataFrame,
+    scored: PerspectiveScores,
+    frames: Mapping[str, pd.DataFrame],
+    measured: Collection[str],
+    deciding: Targets,
+) -> list[MeasureResult]:
+    """Return a row for each measure, and one for each named measure of which there is no score."""
+    best = views.ceilings_of(plan.dataset, plan.named, scored.output)
+    check_reachable(deciding, best)
+    rows = [row for frame in frames.values() for row in rows_of(frame, deciding, best)]
+    rows += [row for each in scored.measurements.values() for row in each.rows]
+    rows = [row for row in rows if row.perspective in measured]
+    missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
+    n = len(plan.dataset.cases)
+    empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
+    return rows + [compare_with_target(row, deciding) for row in empty]
+
+
+def _diagnosed(
+    output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
 ) -> pd.DataFrame | None:
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
-    texts = output.texts
-    ids = {chunk.chunk_id for chunk in texts}
-    run = {
-        query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
-        for query_id, ranked in output.ranking.items()
-    }
-    return diagnose(
-        output.dataset,
-        run,
-        output.answers,
-        output.judgements or (),
-        scores,
-        texts,
-        depth=output.depth,
-    )
+    dataset, answers, judgements = output.dataset, output.answers, output.judgements
+    run, texts, depth = output.chunk_run, output.texts, output.depth
+    return diagnose(dataset, run, answers, judgements, scores, texts, depth=depth)
 
 
-def _compared_settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
-    """Return the settings in which an evaluation and its baseline should agree."""
-    return {
-        "perspectives": list(plan.spec.perspective_names),
-        "embedder": plan.embedder_name,
+def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
+    spec = plan.spec
+    name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
+    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.limit} questions"] * (spec.limit > 0)
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
+    """Return how it is evaluated; what belongs to an option that is not used is left out."""
+    spec = plan.spec
+    settings = {
+        "suite": spec.suite,
+        "categories": list(spec.categories),
+        "limit": spec.limit,
+        "seed": spec.seed,
+        "perspectives": list(spec.perspective_names),
+        "embedder": getattr(plan.embedder, "name", plan.embedder),
         "support_model": plan.support_model,
-        "judge": plan.judge_name,
+        "judge": getattr(spec.judge, "name", spec.judge),
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
         "weights": {name: weight for name, weight in targets.weights.items() if weight},
         "gates": sorted(targets.gates),
-    }
-
-
-def _settings(plan: EvaluationPlan, deciding: Targets) -> dict[str, Any]:
-    spec = plan.spec
-    detector = getattr(plan.detector, "name", "given") if plan.detector else "built-in"
-    return {
-        "suite": spec.suite,
-        **({"categories": list(spec.categories)} if spec.categories else {}),
-        **({"limit": spec.limit, "seed": spec.seed} if spec.limit else {}),
-        **_compared_settings(plan, deciding),
-        "named": list(deciding.named),
-        "detector": detector,
+        "named": list(targets.named),
+        "detector": getattr(plan.detector, "name", "given") if plan.detector else "built-in",
         "k": list(spec.ks),
-        **({"criteria": list(plan.criteria)} if spec.judge else {}),
-        **(
-            {"measures": [declaration(measure) for measure in plan.measures]}
-            if plan.measures
-            else {}
-        ),
+        "criteria": list(plan.criteria),
+        "measures": [declaration(measure) for measure in plan.measures],
+    }
+    optional = {"categories": "categories", "limit": "limit", "seed": "limit"}
+    optional |= {"criteria": "judge", "measures": "measures"}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in optional or settings[optional[name]]
     }
 
 

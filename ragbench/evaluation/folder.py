@@ -18,23 +18,23 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
     json_lines,
+    plain,
     records_of,
     run_to_trec,
     scores_to_csv,
     shortened,
-    trec_to_run,
 )
 from ragbench.evaluation.records import Decisions
-from ragbench.evaluation.report_json import plain
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
+from ragbench.metrics.trec import read_run
 from ragbench.registry import Measure, declare, find_measure
 from ragbench.types import Answer, Judgement
 
@@ -94,12 +94,12 @@ def save(
     if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
-    counts = _counts(result)
+    counts, found_nothing = _counts(result), [query for query, run in result.run.items() if not run]
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
-    found_nothing = sorted(query_id for query_id, ranked in result.run.items() if not ranked)
     facts = {**result.facts}
-    config = {**result.config, "facts": facts, "counts": counts, "found_nothing": found_nothing}
+    config = {**result.config, "facts": facts, "counts": counts}
+    config["found_nothing"] = sorted(found_nothing)
     decided = plain(result.decisions)
     times = {
         "seconds": shortened(result.timings),
@@ -123,9 +123,8 @@ def save(
         texts[VERDICTS] = json.dumps(decided, ensure_ascii=False, allow_nan=False) + "\n"
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
-        texts[JOURNAL] = (folder / JOURNAL).read_text(
-            encoding="utf-8"
-        )  # so that the same call asks for the rest
+        # so that the same call asks for the rest
+        texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with staged(folder) as new:
@@ -158,9 +157,8 @@ def _check_replaceable(folder: Path) -> None:
         return
     inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ["a file"]
     # what a killed process left behind is no reason to stop
-    if others := [
-        name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)
-    ]:
+    others = [name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)]
+    if others:
         raise ConfigError(
             f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
             "results_dir is replaced as a whole, so name a new or empty folder"
@@ -189,44 +187,38 @@ def load_result(path: str | Path) -> Result:
             f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}"
         )
     config: dict[str, Any] = _read(path / "config.json", parse_json)
-    if (
-        not isinstance(config, dict)
-        or not {"parameters", "dataset", "counts", "questions"} <= config.keys()
-    ):
+    needed = {"parameters", "dataset", "counts", "questions"}
+    if not isinstance(config, dict) or not needed <= config.keys():
         raise DataError(
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
     counts = config.pop("counts")
-    run = _read(path / "run.trec", trec_to_run)
+    run_file = path / "run.trec"
+    run = _read(run_file, lambda text: read_run(run_file) if text else {})
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
-    diagnosis = None
-    if "diagnosis" in counts:
-        diagnosis = _diagnosis(path / DIAGNOSIS, config["questions"], counts["diagnosis"])
     times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
     config["made_at"] = times["made_at"]
     if times[_SEARCH] is not None:
         config["facts"][_SEARCH] = times[_SEARCH]
-    decisions = None
+    decided = {}
     if counts.get("rows"):
-        decisions = _read(
-            path / VERDICTS,
-            lambda text: _DECISIONS.validate_python(
-                {**parse_json(text), "latency": times["latency"]}
-            ),
+        latency = {"latency": times["latency"]}
+        validated = _read(
+            path / VERDICTS, lambda text: _DECISIONS.validate_python(parse_json(text) | latency)
         )
+        decided = validated.decisions
+    answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
+    latencies = times["answers"]
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
-        answers=[
-            replace(answer, latency_ms=times["answers"].get(answer.query_id, {}))
-            for answer in _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
-        ],
+        answers=[replace(each, latency_ms=latencies.get(each.query_id, {})) for each in answers],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=times["seconds"],
-        diagnosis=diagnosis,
-        **(decisions.decisions if decisions else {}),
+        diagnosis=_diagnosis(path / DIAGNOSIS, config["questions"], counts.get("diagnosis")),
+        **decided,
     )
     for kind, count in _counts(result).items():
         if counts.get(kind, 0) != count:
@@ -241,12 +233,11 @@ def load_result(path: str | Path) -> Result:
 
 
 def _times(times: Any) -> dict[str, Any]:
-    tables = {name: dict(times[name]) for name in ("seconds", "answers")}
-    return {**times, **tables}
+    return {**times, **{name: dict(times[name]) for name in ("seconds", "answers")}}
 
 
 def load_results(folder: str | Path) -> Results:
-    """Read every result in a folder, by name; all on the same data and the same questions.
+    """Read every result in a folder, by name; all on the same data.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result.
@@ -256,8 +247,8 @@ def load_results(folder: str | Path) -> Results:
 
     Raises:
         DataError: the folder is missing, holds no result, or one of its files is damaged.
-        ComparisonError: the results must not be compared: other data, other questions. The message
-        names them.
+        ComparisonError: the results must not be compared: other data or questions, whose fingerprint is
+            another. The message names them.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -272,16 +263,6 @@ def load_results(folder: str | Path) -> Results:
             f"{folder} holds no result yet; run a sweep into it, or name the folder of another"
         )
     check_comparable(results)
-    first = results[0]
-    query_ids = set(first.scores["query_id"].unique())
-    for other in results[1:]:
-        difference = query_ids ^ set(other.scores["query_id"].unique())
-        if difference:
-            raise ComparisonError(
-                f"{first.name} and {other.name} were not asked the same "
-                f"questions: {len(difference)} are in one of them only "
-                f"({', '.join(sorted(difference)[:3])}); use the same limit and split for all"
-            )
     return results
 
 
@@ -323,24 +304,23 @@ def _damaged(path: Path, reason: str) -> str:
     )
 
 
-def _diagnosis(path: Path, questions: Mapping[str, str], count: int) -> pd.DataFrame:
+def _diagnosis(path: Path, questions: Mapping[str, str], count: int | None) -> pd.DataFrame | None:
     """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
     not in the file.
     """
+    if count is None:
+        return None
     failed = _read(
         path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     )
     if len(failed) != count or not failed.keys() <= questions.keys():
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
     empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
-    rows = [empty | failed.get(query_id, {}) for query_id in questions]
-    columns = {
-        "query_id": [*questions],
-        "question": [*questions.values()],
-        "failed": [query_id in failed for query_id in questions],
-        **{name: [row[name] for row in rows] for name in empty},
-    }
+    rows = [
+        {"query_id": i, "question": text, "failed": i in failed} | empty | failed.get(i, {})
+        for i, text in questions.items()
+    ]
     try:
-        return pd.DataFrame(columns).astype({"value": "Float64", "held": "Float64"})
+        return pd.DataFrame(rows).astype({"value": "Float64", "held": "Float64"})
     except (TypeError, ValueError) as exc:
         raise DataError(_damaged(path, str(exc))) from exc

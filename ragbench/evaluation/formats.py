@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
-from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run
 
+_DIGITS = 6  # beyond them the same embedding may differ between machines
 _Record = TypeVar("_Record", Answer, Judgement)
 _READERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Answer, Judgement)}
 
@@ -56,15 +56,6 @@ def _column(text: str) -> str:
     if text and not re.search(r"[\s%]", text):
         return text
     return re.sub(r"[\s%]", lambda match: quote(match.group()), text) or "%00"
-
-
-def trec_to_run(text: str) -> Run:
-    run: Run = {}
-    read = unquoted if "%" in text else str
-    for line in text.splitlines():
-        query_id, _, doc_id, _, score, _ = line.split(" ")
-        run.setdefault(read(query_id), {})[read(doc_id)] = float(score)
-    return run
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:
@@ -173,13 +164,19 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    kept = ("query_id", "cause", "evidence", "measure", "value", "held")
-    failed = diagnosis[diagnosis["failed"]].astype(object)
-    rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict(
-        "records"
-    )
-    kept_rows = (
-        shortened({str(name): value for name, value in row.items() if value not in (None, "")})
-        for row in rows
-    )
-    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)
+    names = ("query_id", "cause", "evidence", "measure", "value", "held")
+    kept = [name for name in names if name in diagnosis]
+    rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
+    filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
+    return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
+
+
+def plain(value: Any) -> Any:
+    """Return records and mappings as plain data for JSON, numbers to 6 decimals."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,55 +32,27 @@ configuration.
 OMITTED = ("measures", "language", "interventions")
 """Parameters that are no part of a configuration, and of its name, where they are \"\"."""
 
-OF_PIPELINE = (
-    "retriever",
-    "reranker",
-    "chunker",
-    "chunk_size",
-    "chunk_overlap",
-    "tokenizer",
-    "language",
-    "depth",
-    "k",
-    "llm",
-    "prompt",
-    "max_context_tokens",
-    "max_tokens",
-    "temperature",
+OF_PIPELINE = tuple(
+    "retriever reranker chunker chunk_size chunk_overlap tokenizer language depth "
+    "k llm prompt max_context_tokens max_tokens temperature".split()
 )
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has
 # them.
-_READABLE = (
-    "system",
-    "collection",
-    "verdicts",
-    "retriever",
-    "reranker",
-    "chunker",
-    "chunk_size",
-    "llm",
-    "prompt",
-)
+_READABLE = "system collection verdicts retriever reranker chunker chunk_size llm prompt".split()
 # The smallest value of each number.
-_MINIMUM = {
-    "chunk_size": 1,
-    "chunk_overlap": 0,
-    "depth": 1,
-    "k": 1,
-    "max_context_tokens": 0,
-    "max_tokens": 1,
-    "temperature": 0,
-}
+_MINIMUM = dict.fromkeys(("chunk_size", "depth", "k", "max_tokens"), 1)
+_MINIMUM |= dict.fromkeys(("chunk_overlap", "max_context_tokens", "temperature"), 0)
 
-
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Any], Any]] = {
     "chunker": check_chunker,
     "retriever": check_retriever,
     "language": find_language,
     "prompt": check_prompt,
     "measures": load_measures,
+    "llm": check_generator,
+    "reranker": lambda name: name and check_reranker(name),
 }
 _WORDS = {
     str: "text",
@@ -257,24 +230,20 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     for name, check in _CHECKS.items():
         if name in parameters:
             check(parameters[name])
-    if parameters.get("reranker"):
-        check_reranker(parameters["reranker"])
-    if "llm" in parameters:
-        check_generator(parameters["llm"])
     if judge := spec_of(parameters).judge:
         check_llm(judge)
     for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
-    size, overlap = parameters.get("chunk_size"), parameters.get("chunk_overlap", 0)
-    if size is not None and overlap >= size:
+    sizes = {"chunk_size": math.inf, "chunk_overlap": 0, "k": 1, "depth": math.inf, **parameters}
+    if sizes["chunk_overlap"] >= sizes["chunk_size"]:
         raise ConfigError(
-            f"chunk_overlap is {overlap} with chunk_size {size}; expected less than the size"
+            f"chunk_overlap is {sizes['chunk_overlap']} with chunk_size {sizes['chunk_size']}; "
+            "expected less than the size"
         )
-    if "k" in parameters and "depth" in parameters and parameters["k"] > parameters["depth"]:
+    if sizes["k"] > sizes["depth"]:
         raise ConfigError(
-            f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been "
-            "retrieved"
+            f"k is {sizes['k']} with depth {sizes['depth']}; k chunks must have been retrieved"
         )
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.evaluation.records import MeasureResult, score_frame
+from ragbench.evaluation.records import (
+    MeasureResult,
+    SafetyFigure,
+    SampleResult,
+    score_frame,
+)
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import judge_failures
 from ragbench.evaluation.rows import compare_with_target, latency_rows
-from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
+from ragbench.evaluation.safety import safety_results, safety_rows, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
 from ragbench.metrics import (
     score_answers,
@@ -34,16 +38,7 @@ from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Case, Dataset, Embedder
 
-_ALWAYS = (
-    "nDCG@5",
-    "R@5",
-    "P@5",
-    "RR",
-    "AP",
-    "Success@5",
-    "nDCG@10",
-    "R@10",
-)  # at any depths requested
+_ALWAYS = "nDCG@5 R@5 P@5 RR AP Success@5 nDCG@10 R@10".split()  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
 # Measures of the context that belong to retrieval: how much of the relevant reached it.
@@ -58,6 +53,11 @@ _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
 _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
 _MANY_CHUNKS = 5_000
 _MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
+_IN_DOUBT = {
+    "not attributable": "are not attributable to a document and count as not relevant",
+    "several": "are in two or three documents, and count for the least relevant of them; ids of "
+    "documents in the system's contexts remove the doubt",
+}
 _NO_ANSWERS = "the system retrieves and gives no answers"
 _NO_CONTEXTS = (
     f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, "
@@ -76,42 +76,31 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
     dataset, frames = answered.dataset, []
     if measures := ranking_measures(levels_of(answered), named):
         run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
-        chunks = answered.chunks
-        if any(
-            0 in grades.values() for grades in dataset.qrels.values()
-        ):  # pooled: holes are worth knowing of
-            judged = {
-                name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")
-            }
-            measures = [
-                measure for name in measures for measure in (name, judged.get(name)) if measure
-            ]
+        if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: with holes
+            pairs = ((name, re.sub("^nDCG", "Judged", name)) for name in measures)
+            measures = list(dict.fromkeys(name for pair in pairs for name in pair))
         scores = score_retrieval(
-            dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures
+            dataset, run, chunk_run=answered.ranking, chunks=answered.chunks, measures=measures
         )
-        complete = {
-            name for name, part in scores.groupby("measure") if part["value"].min() == 1
-        } - set(named)
-        frames.append(
-            scores[~(scores["measure"].isin(complete) & scores["measure"].str.startswith("Judged"))]
-        )
+        # where every document of a depth is judged, that is not worth a row
+        lowest = scores["value"].groupby(scores["measure"]).transform("min")
+        is_complete = scores["measure"].str.startswith("Judged") & (lowest == 1)
+        frames.append(scores[~is_complete | scores["measure"].isin(named)])
     context = answered.context_scores
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
-        ids = {chunk.chunk_id for chunk in answered.chunks}
-        run_of_chunks = {
-            query: {i: s for i, s in scores.items() if i in ids}
-            for query, scores in answered.ranking.items()
-        }
         matches = [match for name in named if (match := _SPAN.match(name))]
         depths = {int(match[1]) for match in matches if not match[2]}
         budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
         options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
-        usual = score_spans(dataset, run_of_chunks, ks=sorted({*KS, *depths}), **options)
-        usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
-        frames.append(usual)
+        usual = score_spans(dataset, answered.chunk_run, ks=sorted({*KS, *depths}), **options)
+        frames.append(
+            usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
+        )
         if budgets:  # on their own: span_recall_auc depends on the budgets
-            extra = score_spans(dataset, run_of_chunks, ks=(), budgets=sorted(budgets), **options)
+            extra = score_spans(
+                dataset, answered.chunk_run, ks=(), budgets=sorted(budgets), **options
+            )
             frames.append(extra[extra["measure"].isin(named)])
     return pd.concat(frames, ignore_index=True)
 
@@ -147,19 +136,17 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
     many.
     """
-    if answered.system.get("kind") != "Pipeline" or not answered.chunks:
+    chunks = answered.chunks
+    if answered.system.get("kind") != "Pipeline" or not chunks:
         return {}
-    chosen = set(
-        list(dict.fromkeys(c.doc_id for c in answered.chunks))[
-            :: -(-len(answered.chunks) // _MANY_CHUNKS)
-        ]
-    )
-    sample = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
+    step = math.ceil(len(chunks) / _MANY_CHUNKS)
+    chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
+    sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
     table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
-    values = dict(zip(table["measure"], table["value"], strict=True))
+    values = table.set_index("measure")["value"].dropna().astype(float).to_dict()
     return {
-        "chunks": len(answered.chunks),
-        **{n: float(v) for n, v in values.items() if n != "chunks" and v == v},
+        "chunks": len(chunks),
+        **{str(name): values[name] for name in values if name != "chunks"},
     }
 
 
@@ -168,38 +155,18 @@ def levels_of(answered: SystemOutput) -> tuple[str, ...]:
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def ambiguous_passages(answered: SystemOutput) -> str:
-    """Return what makes the ranking less certain: passages that are not attributable to a document,
-    or to several.
-    """
-    several = _passages(
-        answered.system,
-        "several",
-        "are in two or three documents, and count for the least relevant of them; ids of documents "
-        "in the system's contexts remove the doubt",
-    )
-    return "; ".join(filter(None, [not_attributable(answered.system), several]))
-
-
-def not_attributable(system: Mapping[str, Any]) -> str:
-    """Return how many passages are not attributable to a document, "" where that is 2 % of them or
-    fewer.
+def not_attributable(system: Mapping[str, Any], kind: str = "not attributable") -> str:
+    """Return how many passages are not attributable to a document, or to `several`; "" where that is
+    2 % of them or fewer.
 
     >>> not_attributable({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
     '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
     """
-    return _passages(
-        system,
-        "not attributable",
-        "are not attributable to a document and count as not relevant",
-    )
-
-
-def _passages(system: Mapping[str, Any], kind: str, text: str) -> str:
-    """Return how many passages are of a kind, "" where that is 2 % of them or fewer."""
     counts = system.get("matched_passages", {})
     n, total = counts.get(kind, 0), sum(counts.values()) - counts.get("several", 0)
-    return f"{n} of {total} passages ({n / total:.0%}) {text}" if n > _MAX_IN_DOUBT * total else ""
+    if n <= _MAX_IN_DOUBT * total:
+        return ""
+    return f"{n} of {total} passages ({n / total:.0%}) {_IN_DOUBT[kind]}"
 
 
 def ceilings_of(
@@ -208,15 +175,12 @@ def ceilings_of(
     """Return measure -> the mean of the best values that any system could reach, over the judged
     questions; before a system `answered`, those of documents.
     """
-    levels = levels_of(answered) if answered else retrieval_levels(dataset)
-    if not (measures := ranking_measures(levels, named)):
+    chunks: dict[str, Any] = {}
+    if answered:
+        chunks = {"chunk_run": answered.ranking, "chunks": answered.chunks}
+    if not (measures := ranking_measures(retrieval_levels(dataset, **chunks), named)):
         return {}
-    best = retrieval_ceilings(
-        dataset,
-        chunk_run=answered.ranking if answered else None,
-        chunks=answered.chunks if answered else (),
-        measures=measures,
-    )
+    best = retrieval_ceilings(dataset, measures=measures, **chunks)
     means = best.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}
 
@@ -225,19 +189,14 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     """Return how right the answers are, and `answered`: 1 where an answer was given to a question
     that has one, else 0.
     """
-    answered_ids = {answer.query_id for answer in answered.answers if answer.attempted}
+    attempted = {answer.query_id for answer in answered.answers if answer.attempted}
     rows = [
-        (
-            case.query_id,
-            "answered",
-            float(case.query_id in answered_ids) if case.answerable else math.nan,
-        )
+        (case.query_id, "answered", float(case.query_id in attempted) if case.answerable else None)
         for case in answered.dataset.cases
         if _has_label(case, _ANSWER_LABELS) or not case.answerable
     ]
-    return pd.concat(
-        [score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)]
-    )
+    scores = score_answers(answered.dataset, answered.answers, embedder=embedder)
+    return pd.concat([scores, score_frame(rows)])
 
 
 def _has_label(case: Case, names: Iterable[str]) -> bool:
@@ -248,18 +207,18 @@ def _has_label(case: Case, names: Iterable[str]) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
+class Measurement(NamedTuple):
     """What a perspective shows: its scores, rows of measures that are not about single questions,
-    safety samples, and claims.
+    figures and samples of safety, and claims.
 
     `note` states how it was measured, `warning` what makes its numbers less certain, `reason` why
     there may be none.
     """
 
-    scores: pd.DataFrame
+    scores: pd.DataFrame = score_frame(())
     rows: Sequence[MeasureResult] = ()
-    safety: SafetyResults | None = None
+    figures: tuple[SafetyFigure, ...] = ()
+    samples: tuple[SampleResult, ...] = ()
     claims: pd.DataFrame | None = None
     note: str = ""
     warning: str = ""
@@ -267,16 +226,15 @@ class Measurement:
 
     def is_empty(self, named: Collection[str]) -> bool:
         """Return True if nothing was scored, nor any row has a measure that is `named`."""
-        scored = self.scores["value"].notna().any() or (
-            self.safety is not None and self.safety.figures
-        )
-        return not scored and not any(row.measure in named for row in self.rows)
+        is_scored = self.scores["value"].notna().any() or self.figures
+        return not is_scored and not any(row.measure in named for row in self.rows)
 
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = score_ranking(output, plan.named)
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
-    return Measurement(scores, note=note, warning=ambiguous_passages(output))
+    doubts = (not_attributable(output.system, kind) for kind in _IN_DOUBT)
+    return Measurement(scores, note=note, warning="; ".join(filter(None, doubts)))
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -285,16 +243,12 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores, claims = check_groundedness(
-        output.dataset,
-        output.answers,
-        output.texts,
-        model=plan.support_model,
-    )
+    dataset, answers, model = output.dataset, output.answers, plan.support_model
+    scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
     warning = ""
-    if language := not_supported(output.dataset, output.answers, plan.support_model):
+    if language := not_supported(dataset, answers, model):
         warning = (
-            f"claims are not measured: {language} is not supported by {plan.support_model}; name a "
+            f"claims are not measured: {language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
     note = _scale_note(scores, "claim_support")
@@ -320,34 +274,33 @@ def _scale_note(scores: pd.DataFrame, name: str) -> str:
 
 
 def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    rows = latency_rows(output, plan.deciding)
-    return Measurement(score_pipeline(output.dataset, output.answers), rows=rows)
+    scores = score_pipeline(output.dataset, output.answers)
+    return Measurement(scores, rows=latency_rows(output, plan.deciding))
 
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     dataset = output.dataset
-    scores = score_leaks(dataset, output.answers if output.has_answers else (), output.chunks)
-    safety = safety_results(dataset, plan.detector, output.safety_answers)
-    rows = [compare_with_target(row, plan.deciding) for row in safety.rows]
+    scores = score_leaks(dataset, output.answers if output.has_answers else (), output.texts)
+    figures, samples = safety_results(dataset, plan.detector, output.safety_answers)
+    rows = [compare_with_target(row, plan.deciding) for row in safety_rows(figures)]
     note = reason = ""
     if not (dataset.safety_inputs or dataset.safety_outputs):
         reason = "no safety samples"
         note = f"not measured: {reason}; only leaks in the answers were looked for"
-    elif any(figure.kind != "system" for figure in safety.figures):
+    elif any(figure.kind != "system" for figure in figures):
         note = (
             "leak_*: built-in detector" if plan.detector else "attack_*, leak_*: built-in detectors"
         )
-    return Measurement(scores, rows, safety, note=note, reason=reason)
+    return Measurement(scores, rows, figures, samples, note=note, reason=reason)
 
 
 def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    judgements = list(output.judgements or ())
+    judgements = output.judgements
     warning = judge_failures(judgements).warning
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
 
 
-@dataclass(frozen=True)
-class PerspectiveKind:
+class PerspectiveKind(NamedTuple):
     """One way of looking at a system: what it needs of a system's output, and what it measures.
 
     `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording`
@@ -368,11 +321,10 @@ class PerspectiveKind:
         """Return why the labels of a dataset, or packages that are missing, do not allow it; ""
         where they do.
         """
+        has_samples = self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
         if self.of_samples and (problem := missing_extra()):
             return problem
-        if not dataset.cases and not (
-            self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
-        ):
+        if not dataset.cases and not has_samples:
             return "no labels: the test set has no questions"
         if not self.labels or self.without(dataset, named):
             return ""
@@ -381,10 +333,9 @@ class PerspectiveKind:
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
-        reasons = (_NEEDS[need](output) for need in self.needs)
-        return self.unlabelled(output.dataset, plan.deciding.named) or next(
-            filter(None, reasons), ""
-        )
+        reasons = [self.unlabelled(output.dataset, plan.deciding.named)]
+        reasons += [_NEEDS[need](output) for need in self.needs]
+        return next(filter(None, reasons), "")
 
 
 _NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {

@@ -10,20 +10,9 @@ from typing import Any
 
 # Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
-    "bm25s",
-    "numpy",
-    "pandas",
-    "PyStemmer",
-    "pytrec-eval-terrier",
-    "scipy",
-    "sentence-transformers",
-    "sentencex",
-    "tantivy",
-    "tokenizers",
-    "torch",
-    "transformers",
-    "wordllama",
-)
+    "bm25s numpy pandas PyStemmer pytrec-eval-terrier scipy sentence-transformers sentencex tantivy "
+    "tokenizers torch transformers wordllama"
+).split()
 
 
 def environment() -> dict[str, Any]:

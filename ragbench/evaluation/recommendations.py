@@ -16,8 +16,8 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation.records import Advice, MeasureResult
-from ragbench.evaluation.targets import reaches
 from ragbench.metrics.rates import wilson_interval
+from ragbench.statistics.frames import with_interval
 
 _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable ones that are answered
 
@@ -100,18 +100,13 @@ def _of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
 
 def figure(row: MeasureResult) -> str:
     """Return a measure next to its target, with its interval and the number of scored questions."""
-    assert row.value is not None
     assert row.target is not None
     missed = row.verdict != "passed"
     sign = ("<=", ">") if row.lower_is_better else (">=", "<")
-    bounds, doubt = "", ""
-    if row.ci_low is not None and row.ci_high is not None:
-        bounds = f" [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-        if missed and reaches(
-            row.ci_low if row.lower_is_better else row.ci_high, row.target, row.lower_is_better
-        ):
-            doubt = "; the interval includes the target: evaluate more questions"
+    is_open = missed and row.sure is False
+    doubt = "; the interval includes the target: evaluate more questions" if is_open else ""
+    value = with_interval(row.value, row.ci_low, row.ci_high)
     return (
-        f"{row.measure} {row.value:.3f}{bounds} {sign[missed]} {row.target:g} "
+        f"{row.measure} {value} {sign[missed]} {row.target:g} "
         f"({row.n_scored} of {row.n} scored{doubt})"
     )

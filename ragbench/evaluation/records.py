@@ -272,8 +272,12 @@ def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
     >>> total_cost([cost]), total_cost([cost], "generator")
     (None, 0.0)
     """
-    usd_of_part = [cost.usd for cost in costs if not part or cost.part == part]
-    return None if None in usd_of_part else math.fsum(usd for usd in usd_of_part if usd is not None)
+    return added([cost.usd for cost in costs if not part or cost.part == part])
+
+
+def added(amounts: Sequence[float | None]) -> float | None:
+    """Return a sum, None where a part of it is unknown."""
+    return None if None in amounts else math.fsum(filter(None, amounts))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench import store
-from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
+from ragbench.errors import DataError, DataWarning, FailureKind
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
@@ -46,7 +45,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import JournaledSystem, warn_of_failures
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Run, System
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -59,19 +58,18 @@ class SystemOutput:
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
     both query_id -> id -> score; `documents` is a lower bound where several documents hold the text
-    of a passage without id (see `match_passages`). `chunks`
-    are the texts behind these ids that are in documents of the dataset. `has_contexts` states
-    whether what the system retrieved is known at all, `has_texts` whether the texts of the contexts
-    are, from `chunks` or from the answers' own passages, and `has_answers` whether the system
-    answers at all or only retrieves. `latency` holds answers with their milliseconds per stage,
-    measured with `concurrency` questions at a time (None: not known), `prompts` what a language
-    model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety
-    inputs that the system was asked. `system` describes in plain data what was asked. `seconds` has
-    what each stage took, `search_ms` what one question alone waits for its chunks (the median), where that is
-    known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+    of a passage without id (see `match_passages`). `chunks` are the texts behind these ids that are
+    in documents of the dataset. `has_contexts` states whether what the system retrieved is known at
+    all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
+    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds
+    answers with their milliseconds per stage, measured with `concurrency` questions at a time
+    (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
+    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
+    `search_ms` what one question alone waits for its chunks (the median), where that is known;
+    `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
-    `variations` are intervention -> the changed questions with their answers. `judge_output` adds
-    `judgements` (None: no judge was asked) and those of the variations.
+    `variations` are intervention -> the changed questions with their answers. A judge adds
+    `judgements` and those of the variations.
     """
 
     dataset: Dataset
@@ -84,14 +82,13 @@ class SystemOutput:
     has_contexts: bool = True
     has_texts: bool = True
     has_answers: bool = True
-    prompts: Mapping[str, str] = field(default_factory=dict)
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     search_ms: float | None = None
     depth: int = 100
     tokenizer: str = "minilm"
-    judgements: Sequence[Judgement] | None = None
+    judgements: Sequence[Judgement] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
@@ -100,16 +97,23 @@ class SystemOutput:
         """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
         passage's, or (then "") not known.
         """
-        ids = {chunk.chunk_id for chunk in self.chunks}
-        more: dict[str, Chunk] = {}
+        texts = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:
             passages = {passage.passage_id: passage for passage in answer.passages}
             for context in answer.contexts:
-                if context not in ids and context not in more:
-                    passage = passages.get(context)
-                    text, doc_id = (passage.text, passage.doc_id) if passage else ("", "")
-                    more[context] = Chunk(context, doc_id, 0, len(text), text)
-        return [*self.chunks, *more.values()]
+                passage = passages.get(context, Passage(context, ""))
+                chunk = Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
+                texts.setdefault(context, chunk)
+        return list(texts.values())
+
+    @cached_property
+    def chunk_run(self) -> Run:
+        """Return the ranking of the passages whose texts are in `chunks`."""
+        ids = {chunk.chunk_id for chunk in self.chunks}
+        return {
+            query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
+            for query_id, ranked in self.ranking.items()
+        }
 
     @cached_property
     def context_scores(self) -> pd.DataFrame:
@@ -144,7 +148,7 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline
 
 def ask_all(
     dataset: Dataset,
-    system: str | Path | System | Sequence[Answer],
+    system: str | Path | System,
     spec: EvaluationSpec,
     *,
     criteria: Sequence[str] = (),
@@ -154,7 +158,7 @@ def ask_all(
     interventions, and judgements.
 
     Args:
-        dataset: the questions that take part. system: as `answer_all` takes it. spec: the options
+        dataset: the questions that take part. system: a `System`, or the name of one. spec: the options
         of the evaluation. criteria: what the judge is asked; () = what the spec names. journal: a
         file or folder in which the answers of a service are kept as they come, so that the same
         call
@@ -167,12 +171,12 @@ def ask_all(
     attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
         check_interventions(spec.interventions, opened)
-        if journal and not isinstance(opened, Pipeline | RecordedSystem | Sequence):
+        if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
             opened = JournaledSystem(opened, journal, f"{opened.name} {digest}".strip())
             opened.check({**_safety_queries(dataset), **dataset.queries})
         output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks)
-        if spec.interventions and isinstance(opened, System):
+        if spec.interventions:
             start = time.perf_counter()
             variations = answer_variations(
                 output, opened, spec.interventions, seed=spec.seed, concurrency=spec.concurrency
@@ -181,15 +185,15 @@ def ask_all(
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
             opened.check_written()
-        return judge_output(output, spec, judge, criteria)
+        if judge is None or not output.has_answers or not output.answers:
+            return output
+        return _judged(output, list(criteria or spec.criteria), judge)
 
 
 @contextmanager
-def open_system(
-    system: str | Path | System | Sequence[Answer], dataset: Dataset
-) -> Iterator[System | Sequence[Answer]]:
+def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[System]:
     """Load a system that is named, and close it afterwards; one that is an object stays open."""
-    if not isinstance(system, str | Path):
+    if isinstance(system, System):
         yield system
         return
     loaded = load_system(system, dataset)
@@ -202,50 +206,29 @@ def open_system(
             close()
 
 
-def judge_output(
-    output: SystemOutput,
-    spec: EvaluationSpec,
-    judge: LLM | None,
-    criteria: Sequence[str] = (),
-) -> SystemOutput:
-    """Return the output with all judgements, where there is a judge.
-
-    Args:
-        output: what the system gave.
-        spec: what is judged where `criteria` do not name it.
-        judge: the language model that judges; None = no judge.
-        criteria: what it judges; () = those of the spec.
-    """
-    if judge is None or not output.has_answers or not output.answers:
-        return output
+def _judged(output: SystemOutput, criteria: Sequence[str], judge: LLM) -> SystemOutput:
+    """Return the output with all judgements."""
     start = time.perf_counter()
-    criteria, chunks = list(criteria or spec.criteria), output.texts
-    judgements = judge_answers(
-        output.answers, criteria, judge, dataset=output.dataset, chunks=chunks
-    )
+    chunks, dataset = output.texts, output.dataset
+    judgements = judge_answers(output.answers, criteria, judge, dataset=dataset, chunks=chunks)
     verdicts: dict[str, Sequence[Judgement]] = {
         name: judge_answers(
             variation.answers,
             ["correctness"],
             judge,
-            dataset=replace(output.dataset, cases=variation.cases, qrels={}),
+            dataset=replace(dataset, cases=variation.cases, qrels={}),
             chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
             allow_same_model=True,
         )
         for name, variation in output.variations.items()
     }
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
-    return replace(
-        output,
-        judgements=judgements,
-        variation_judgements=verdicts,
-        seconds=seconds,
-    )
+    return replace(output, judgements=judgements, variation_judgements=verdicts, seconds=seconds)
 
 
 def answer_all(
     dataset: Dataset,
-    system: System | Sequence[Answer],
+    system: System,
     *,
     concurrency: int = 8,
     timed: int = _TIMED,
@@ -254,8 +237,8 @@ def answer_all(
     """Ask a system every question of the dataset.
 
     Args:
-        dataset: the questions, and the documents where the system does not hold its own. system: a
-        `System`, or the answers themselves. concurrency:
+        dataset: the questions, and the documents where the system does not hold its own.
+        system: asked one by one, or all at once where it has `answer_many`. concurrency:
         questions asked at a time. timed: questions that are asked one at a time, before the others,
         for the latency: this many within a minute,
             and every one that has a latency budget. What is asked at the same time waits in a
@@ -268,44 +251,31 @@ def answer_all(
     if isinstance(system, Pipeline):
         output = _pipeline(dataset, system, timed * system.is_timed)
     else:
-        about = {"name": "recorded answers", "kind": "answers"}
-        if isinstance(system, System):
-            wrapped = system.system if isinstance(system, JournaledSystem) else system
-            about = {"name": system.name, "kind": type(wrapped).__name__}
-        output = _answers(dataset, system, about, concurrency, timed)
+        output = _answers(dataset, system, concurrency, timed)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
     return output
 
 
-def _answers(
-    dataset: Dataset,
-    system: System | Sequence[Answer],
-    about: Mapping[str, Any],
-    concurrency: int,
-    timed: int,
-) -> SystemOutput:
+def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:
     start = time.perf_counter()
     alone: Mapping[str, Answer] = {}
-    is_asked = isinstance(system, System) and not isinstance(system, RecordedSystem)
-    if not isinstance(system, System):
-        replies = _one_per_case(dataset, system)
-    else:
-        if isinstance(system, RecordedSystem):
-            _check_recorded(dataset, system)
-        elif concurrency > 1:
-            roles = {case.query_id: case.user_roles for case in dataset.cases}
-            alone = _ask_alone(
-                lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
-                dataset,
-                timed,
-            )
-        replies = ask(system, dataset, concurrency=concurrency, known=alone)
+    is_recorded = isinstance(system, RecordedSystem)
+    if isinstance(system, RecordedSystem):
+        _check_recorded(dataset, system)
+    elif concurrency > 1:
+        roles = {case.query_id: case.user_roles for case in dataset.cases}
+        alone = _ask_alone(
+            lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
+            dataset,
+            timed,
+        )
+    replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
     if matched.is_foreign:
         warnings.warn(
-            f"{about['name']}: none of its passages is in a document of the test set, by id or by text, "
+            f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
             "so its ranking is not measured; give the documents that it searches (corpus=, "
             "--docs), or their ids as doc_id",
             DataWarning,
@@ -313,6 +283,9 @@ def _answers(
         )
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
+    wrapped = system.system if isinstance(system, JournaledSystem) else system
+    about: dict[str, Any] = {"name": system.name, "kind": type(wrapped).__name__}
+    about |= {"matched_passages": matched.counts}
     return SystemOutput(
         dataset,
         answers,
@@ -320,37 +293,26 @@ def _answers(
         {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
         latency=[answer for answer in answers if answer.query_id in alone or not alone],
-        system={
-            **about,
-            "matched_passages": matched.counts,
-            **({"is_foreign": True} if matched.is_foreign else {}),
-        },
+        system=about | ({"is_foreign": True} if matched.is_foreign else {}),
         has_contexts=all_failed or any(answer.contexts or answer.passages for answer in replies),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
         has_answers=all_failed
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
-        concurrency=(1 if alone else concurrency) if is_asked else None,
+        concurrency=None if is_recorded else 1 if alone else concurrency,
         seconds=seconds,
     )
 
 
-def _safety_answers(
-    answered: SystemOutput, system: System | Sequence[Answer], concurrency: int
-) -> dict[str, Answer]:
+def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> dict[str, Answer]:
     """Return sample_id -> the answer to each safety input; those that failed, or were not recorded,
     are left out.
     """
     lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
         return {}
-    queries = _safety_queries(answered.dataset)
-    answers: Sequence[Answer]
-    if isinstance(system, System):
-        cases = [Case(query_id, text) for query_id, text in queries.items()]
-        samples = replace(answered.dataset, cases=cases, qrels={})
-        answers = ask(system, samples, concurrency=concurrency, label="safety samples")
-    else:
-        answers = [answer for answer in system if answer.query_id in queries]
+    cases = [Case(*query) for query in _safety_queries(answered.dataset).items()]
+    samples = replace(answered.dataset, cases=cases, qrels={})
+    answers = ask(system, samples, concurrency=concurrency, label="safety samples")
     return {answer.query_id: answer for answer in answers if not answer.failed}
 
 
@@ -364,10 +326,9 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
-    queries = dataset.queries
     if timed:
         with store.bypassed():  # the first search loads a model
-            system.retrieve(dict(islice(queries.items(), 1)))
+            system.retrieve(dict(islice(dataset.queries.items(), 1)))
     if system.llm == "extractive":
         alone = _ask_alone(system.answer, dataset, timed)
         answers = ask(system, dataset)
@@ -381,17 +342,13 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         warn_of_failures(system.name, list(alone.values()))
         answers = ask(system, dataset, known=alone)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
-    ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
-    documents = to_documents(ranking, system.chunks)
-    prompts = {
-        answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers
-    }
+    ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
     return SystemOutput(
         dataset,
         answers,
-        documents,
-        ranking=ranking,
-        chunks=system.chunks,
+        to_documents(ranking, system.chunks),
+        ranking,
+        system.chunks,
         latency=list(alone.values()),
         system={
             "name": system.name,
@@ -400,7 +357,6 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
             "language": system.language,
             "chunking": _chunking(system.chunks),
         },
-        prompts={query_id: text for query_id, text in prompts.items() if text},
         concurrency=1,
         seconds=dict(system.seconds),
         search_ms=round(median(searched), 3) if searched else None,
@@ -442,41 +398,17 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     if not unknown_ids or not dataset.cases:
         return
     if len(unknown_ids) == len(system.unasked({})):
-        raise _none_belongs(unknown_ids, dataset, f" of {system.name!r}")
+        raise DataError(
+            f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "
+            f"{dataset.name!r}: they have ids such as {unknown_ids[0]!r}, the test set "
+            f"{next(iter(dataset.queries))!r}"
+        )
     first = ", ".join(map(repr, unknown_ids[:3]))
     warnings.warn(
         f"{system.name}: {len(unknown_ids)} answers do not belong to a question of {dataset.name!r} "
         f"and are left out (first: {first})",
         DataWarning,
         stacklevel=3,
-    )
-
-
-def _one_per_case(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
-    """Return one answer per case, in the order of the cases; a missing one is a failed one."""
-    for answer in answers:
-        if not isinstance(answer, Answer):
-            raise ConfigError(
-                f"the system is a list that holds {answer!r}; expected answers, a system, or its "
-                "name"
-            )
-    by_query = {answer.query_id: answer for answer in answers}
-    if len(by_query) < len(answers):
-        [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
-        raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
-    if answers and not by_query.keys() & dataset.queries.keys():
-        raise _none_belongs([answer.query_id for answer in answers], dataset)
-    return [
-        by_query.get(query_id)
-        or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
-        for query_id in dataset.queries
-    ]
-
-
-def _none_belongs(query_ids: Sequence[str], dataset: Dataset, whose: str = "") -> DataError:
-    return DataError(
-        f"none of the {len(query_ids)} answers{whose} belongs to a question of {dataset.name!r}: they "
-        f"have ids such as {query_ids[0]!r}, the test set {next(iter(dataset.queries), '')!r}"
     )
 
 

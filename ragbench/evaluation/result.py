@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ragbench.datasets.beir import testset_record
@@ -160,59 +159,64 @@ class Result(Decisions):
         target and verdict.
         """
         columns = [column.name for column in fields(MeasureResult)]
-        rows = [astuple(row) for row in self.rows]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
-        return pd.DataFrame(rows, columns=columns).astype(numbers)
+        return pd.DataFrame(list(self.rows), columns=columns).astype(numbers)
 
     @cached_property
     def cases(self) -> Sequence[CaseResult]:
         """Return every question with its answer, verdict, scores and doubtful claims; secrets
         masked.
         """
-        answers = {answer.query_id: answer for answer in self.answers}
-        names = dict.fromkeys(self.scores["measure"])
-        scores = {query_id: dict.fromkeys(names) for query_id in self.queries}
-        for query_id, name, value in self.scores.itertuples(index=False, name=None):
-            scores.setdefault(query_id, {})[name] = known_number(value)
+        wide = self.wide.reindex(columns=self.scores["measure"].unique()).to_dict("records")
         cases = []
-        for query_id, values in scores.items():
-            missing = Answer(query_id, "", outcome="failed", error="no answer")
-            answer = answers.get(query_id) or missing
+        for (query_id, question), values in zip(self.queries.items(), wide, strict=True):
+            answer = self.answer_of[query_id]
             decided: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in self.verdicts.get(query_id, {}).items()
             }
             case = CaseResult(
                 query_id,
-                self.queries.get(query_id, ""),
+                question,
                 outcome=outcome_of(answer),
                 answer=masked(answer.text),
                 retrieved=tuple(map(masked_id, answer.contexts)),
-                scores=values,
+                scores={str(name): known_number(value) for name, value in values.items()},
                 **decided,
             )
             cases.append(case)
         return cases
+
+    @cached_property
+    def answer_of(self) -> Mapping[str, Answer]:
+        """Return query_id -> its answer; a failed one where there is none."""
+        lost = Answer("", "", outcome="failed", error="no answer")
+        missing = {query_id: replace(lost, query_id=query_id) for query_id in self.queries}
+        return missing | {answer.query_id: answer for answer in self.answers}
+
+    @cached_property
+    def cause_of(self) -> Mapping[str, Mapping[Any, Any]]:
+        """Return query_id -> the row of `diagnosis`, {} where nothing was diagnosed."""
+        rows = [] if self.diagnosis is None else self.diagnosis.to_dict("records")
+        return {row["query_id"]: row for row in rows}
+
+    @cached_property
+    def wide(self) -> pd.DataFrame:
+        """Return the scores with a row for each question and a column for each measure."""
+        wide = self.scores.pivot(index="query_id", columns="measure", values="value")
+        return wide.reindex([*self.queries])
 
     @property
     def questions(self) -> pd.DataFrame:
         """Return one row per question: query_id, question, category, answer, outcome, passed,
         reasons why not, the first cause of failure, and the main measures.
         """
-        wide = self.scores.pivot(index="query_id", columns="measure", values="value")
-        causes: Mapping[str, str] = {}
-        if self.diagnosis is not None:
-            causes = dict(zip(self.diagnosis["query_id"], self.diagnosis["cause"], strict=True))
-        rows = [
-            (
-                *(getattr(case, name) for name in _QUESTION[:-2]),
-                "; ".join(case.reasons),
-                causes.get(case.query_id, ""),
-            )
-            for case in self.cases
-        ]
-        frame = pd.DataFrame(rows, columns=_QUESTION).astype({"passed": "boolean"})
-        return frame.join(wide[[name for name in LEADERBOARD if name in wide]], on="query_id")
+        frame = pd.DataFrame(list(self.cases), columns=_QUESTION)
+        frame["reasons"] = frame["reasons"].map("; ".join)
+        causes = {query_id: row["cause"] for query_id, row in self.cause_of.items()}
+        frame["cause"] = [causes.get(query_id, "") for query_id in self.queries]
+        measures = [name for name in LEADERBOARD if name in self.wide]
+        return frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
 
     @property
     def claims(self) -> pd.DataFrame:
@@ -234,15 +238,14 @@ class Result(Decisions):
         """Return numbers of questions passed, failed and undecided, of doubtful claims where claims
         were checked, and of judgements where a judge was asked.
         """
-        decided = [case.passed for case in self.cases if case.passed is not None]
-        counts = {"passed": sum(decided), "failed": len(decided) - sum(decided)}
-        counts["undecided"] = len(self.cases) - len(decided)
-        failures = self.judge_failures
+        passed = Counter(case.passed for case in self.cases)
+        counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
+        claims = {name: sum(len(getattr(case, name)) for case in self.cases) for name in _DOUBTS}
+        failures, by_judge = self.judge_failures, claims.pop("invented_claims")
         if any(state.name == "groundedness" and state.measured for state in self.perspectives):
-            counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in self.cases)
-            counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in self.cases)
+            counts |= claims
         if failures.requested:
-            counts["invented_claims"] = sum(len(case.invented_claims) for case in self.cases)
+            counts["invented_claims"] = by_judge
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts
 
@@ -252,11 +255,11 @@ class Result(Decisions):
         groups = grouped(self.cases, lambda case: case.category)
         rows = []
         for name, cases in groups.items() if any(groups) else ():
-            passed = np.array([case.passed for case in cases if case.passed is not None], float)
-            rate, low, high = None, None, None
-            if len(passed):
-                rate, (low, high) = float(passed.mean()), wilson_interval(passed.sum(), len(passed))
-            rows.append(CategoryResult(name, len(cases), len(passed), rate, low, high))
+            passed = [case.passed for case in cases if case.passed is not None]
+            n, k = len(passed), sum(passed)
+            low, high = wilson_interval(k, n) if n else (None, None)
+            rate = k / n if n else None
+            rows.append(CategoryResult(name, len(cases), n, rate, low, high))
         return rows
 
     @property
@@ -283,10 +286,10 @@ class Result(Decisions):
         document holds some passage of the system, and nothing got worse than in the baseline.
         """
         measured = {row.measure for row in self.rows if row.value is not None}
-        if self.system.get("is_foreign") and "retrieval" in self.settings.get("perspectives", ()):
-            return False
+        is_ranked = "retrieval" in self.settings.get("perspectives", ())
         return (
             set(self.settings.get("gates", ())) <= measured
+            and not (is_ranked and self.system.get("is_foreign"))
             and not self.judge_failed
             and not self.missed
             and (self.comparison is None or not self.comparison.regressions)
@@ -294,8 +297,7 @@ class Result(Decisions):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""
-        wide = self.scores.pivot(index="query_id", columns="measure", values="value")
-        return self.questions[_QUESTION].join(wide, on="query_id")
+        return self.questions[_QUESTION].join(self.wide, on="query_id")
 
     to_pandas = to_frame
 
@@ -329,14 +331,10 @@ def new_result(
     run: Run,
     scores: pd.DataFrame,
     name: str = "",
-    answers: Sequence[Answer] = (),
-    judgements: Sequence[Judgement] = (),
-    timings: Mapping[str, float] = MappingProxyType({}),
     facts: Mapping[str, Any] = MappingProxyType({}),
-    diagnosis: pd.DataFrame | None = None,
     system: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    **decisions: Any,
+    **parts: Any,
 ) -> Result:
     """Return a `Result` from the parts that the stages gave.
 
@@ -347,11 +345,10 @@ def new_result(
         run: document-level ranking.
         scores: query_id, measure, value, one row per pair; NaN = unscored.
         name: of the configuration.
-        timings: seconds per stage.
         facts: further plain numbers, such as {"chunks": 431}.
-        diagnosis: as from `ragbench.diagnose`.
         system, settings: what was evaluated, and how: plain data.
-        decisions: fields of `Decisions`.
+        parts: other fields of `Result`: answers, judgements, timings (seconds per stage), diagnosis (as
+        from `ragbench.diagnose`), and those of `Decisions`; rows are made from the scores where there are none.
 
     Raises:
         ConfigError: a parameter is not plain data.
@@ -376,18 +373,8 @@ def new_result(
         "environment": environment(),
         "questions": dataset.queries,
     }
-    return Result(
-        name,
-        config,
-        run,
-        scores,
-        tuple(answers),
-        tuple(judgements),
-        dict(timings),
-        diagnosis,
-        rows=decisions.pop("rows", None) or tuple(rows_of(scores)),
-        **decisions,
-    )
+    rows = parts.pop("rows", ()) or tuple(rows_of(scores))
+    return Result(name, config, run, scores, rows=rows, **parts)
 
 
 def name_of(dataset: Dataset) -> str:

@@ -4,7 +4,6 @@ which is best.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
@@ -24,6 +23,7 @@ ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity",
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
 """Columns of the leaderboard: what a user of each system waits and pays for."""
 
+_RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500tok"}
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
 
@@ -85,10 +85,51 @@ class Results(Sequence[Result]):
         }
 
     def leaderboard(self, measure: str = "", measures: Sequence[str] = ()) -> pd.DataFrame:
-        """Return one row per result, best first by `measure` ("" = `ranking_measure`), with
-        `measures` and their standard deviations; see `leaderboard`.
+        """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
+
+        Args:
+            measure: what it is ranked by.
+            measures: any others among the scores ("span_iou@5"), which are columns and printed too.
+
+        Returns:
+            rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
+            each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
+            ("scored/all"); of `measures` also `<measure>_std`, the deviation over questions; chunks,
+            index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
+            until it is complete); with_llm, cost_usd (of the run where
+            nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
+            (of answers to as many questions; a service has one if it reports its tokens), generate_ms
+            (median reply that was waited for); `rank_equal_k` and `rank_equal_budget`, the places by
+            span_recall@5 and span_recall@500tok where they exist.
+
+        Raises:
+            ComparisonError: no results, or results on different data.
         """
-        return leaderboard(self, measure=measure, measures=measures)
+        check_comparable(self)
+        main = ranking_measure(self, measure)
+        named = [ranking_measure(self, name) for name in measures]
+        table = configurations(self)
+        table = table.join(pd.DataFrame([_standing(result, main, named) for result in self]))
+        for name in judged_columns(table):  # a result has it where it is below 1
+            ranked = name.replace("Judged", "nDCG")
+            complete = table[name].isna() & table[ranked].notna()
+            table.loc[complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
+            table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
+        # what one system shows another may not: a service without passages has no score of evidence
+        counts = [str(name) for name in table if str(name).endswith("_n")]
+        table[counts] = table[counts].fillna(f"0/{len(self[0].queries)}")
+        for column, name in _RANKS.items():
+            if name in table:
+                places = table[name].round(12).rank(ascending=False, method="min")
+                table[column] = places.astype("Int64")
+        order = [not higher_is_better(main), True]
+        table = table.assign(_=table[main].round(12)).sort_values(
+            ["_", "name"], ascending=order, ignore_index=True
+        )  # unscored come last
+        numbers = pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
+        table = table.drop(columns="_")
+        table.insert(0, "rank", numbers)
+        return printed_short(table, partial(_printed, main=main, named=named))
 
     def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
         """Compare every result with one of them, paired by question: the frame of
@@ -140,39 +181,22 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         name, label, retriever, chunking; the label also names every other parameter that differs
         within the sweep.
     """
-    parameters = {result.name: result.config["parameters"] for result in results}
-    varying = [
-        key
-        for key in dict.fromkeys(key for settings in parameters.values() for key in settings)
-        if key not in _IN_LABEL
-        and len(
-            {
-                str(settings.get(key, ""))
-                for settings in parameters.values()
-                if key in settings or key in OMITTED
-            }
-        )
-        > 1
-    ]
+    texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
+    # other systems have other parameters
+    settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
+    varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
     rows = []
-    for name, settings in parameters.items():
-        system = settings.get("retriever") or settings.get("system") or name
-        retriever = str(system) + (f" + {settings['reranker']}" if settings.get("reranker") else "")
-        chunking = settings.get("chunker", "")
+    for name, parameters in ((result.name, result.parameters) for result in results):
+        system = parameters.get("retriever") or parameters.get("system") or name
+        reranker, overlap = parameters.get("reranker"), parameters.get("chunk_overlap")
+        retriever = f"{system} + {reranker}" if reranker else str(system)
+        chunking = parameters.get("chunker", "")
         if chunking not in ("", "document"):
-            overlap = f"/{settings['chunk_overlap']}" if settings.get("chunk_overlap") else ""
-            chunking += f" {settings.get('chunk_size', '')}{overlap}"
-        others = [
-            f"{key} {_short(settings[key])}" for key in varying if key in settings
-        ]  # other systems have other parameters
-        rows.append(
-            (
-                name,
-                printable(", ".join(filter(None, [retriever, chunking, *others]))),
-                retriever,
-                chunking,
-            )
-        )
+            size = f"{parameters.get('chunk_size', '')}"
+            chunking += f" {size}/{overlap}" if overlap else f" {size}"
+        others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
+        label = printable(", ".join(filter(None, [retriever, chunking, *others])))
+        rows.append((name, label, retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 
 
@@ -226,66 +250,6 @@ def _values(result: Result, measure: str) -> dict[str, float]:
     return dict(zip(scored["query_id"], scored["value"], strict=True))
 
 
-def leaderboard(
-    results: Sequence[Result], *, measure: str = "", measures: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
-
-    Args:
-        results: on the same data.
-        measure: what it is ranked by.
-        measures: any others among the scores ("span_iou@5"), which are columns and printed too.
-
-    Returns:
-        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
-        each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
-        ("scored/all"); of `measures` also `<measure>_std`, the deviation over questions; chunks,
-        index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
-        until it is complete); with_llm, cost_usd (of the run where
-        nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
-        (of answers to as many questions; a service has one if it reports its tokens), generate_ms
-        (median reply that was waited for); `rank_equal_k` and `rank_equal_budget`, the places by
-        span_recall@5 and span_recall@500tok where they exist.
-
-    Raises:
-        ComparisonError: no results, or results on different data or questions.
-    """
-    check_comparable(results)
-    main = ranking_measure(results, measure)
-    named = [ranking_measure(results, name) for name in measures]
-    identity = configurations(results).set_index("name").to_dict("index")
-    rows = [
-        {"name": result.name, **identity[result.name], **_standing(result, main, named)}
-        for result in results
-    ]
-    table = pd.DataFrame(rows)
-    for name in judged_columns(table):  # a result has it where it is below 1
-        ranked = name.replace("Judged", "nDCG")
-        complete = table[name].isna() & table[ranked].notna()
-        table.loc[complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
-        table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
-    # what one system shows another may not: a service without passages has no score of evidence
-    counts = [str(name) for name in table if str(name).endswith("_n")]
-    table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
-    for column, name in (
-        ("rank_equal_k", "span_recall@5"),
-        ("rank_equal_budget", "span_recall@500tok"),
-    ):
-        if name in table:
-            table[column] = (
-                table[name].round(12).rank(ascending=False, method="min").astype("Int64")
-            )
-    table["_"] = table[main].round(12)
-    order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(
-        columns="_"
-    )  # unscored come last
-    table.insert(
-        0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
-    )
-    return printed_short(table, partial(_printed, main=main, named=named))
-
-
 def judged_columns(board: pd.DataFrame) -> list[str]:
     """Return the columns Judged@k of a leaderboard that has nDCG@k: where a result has documents
     without a judgement.
@@ -299,30 +263,16 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     named with deviations, known costs, and the two ranks (which say more than the recalls they come
     from).
     """
-    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
-    means = [
-        name
-        for name in (*judged_columns(board), *LEADERBOARD)
-        if name not in named and not name.startswith("span_recall")
+    names = [*judged_columns(board), *LEADERBOARD, *named, *(f"{name}_std" for name in named)]
+    means = [name for name in names if name in named or not name.startswith("span_recall")]
+    columns = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
+    filled = [
+        name for name in columns if name != main and name in board and board[name].notna().any()
     ]
-    means += [f"{name}{suffix}" for name in named for suffix in ("", "_std")]
-    means = [name for name in means if name != main and name in board and board[name].notna().any()]
-    others = ["chunks", *PER_QUESTION, "rank_equal_k", "rank_equal_budget"]
-    filled = [name for name in others if name in board and board[name].notna().any()]
-    digits = dict.fromkeys(means, 3) | dict.fromkeys(PER_QUESTION, 1) | {"cost_per_1000_usd": 3}
-    numbers = board[[*means, *filled]].astype("Float64").round(digits)
-    numbers = numbers.astype(
-        {
-            name: "Int64"
-            for name in ("chunks", "rank_equal_k", "rank_equal_budget")
-            if name in filled
-        }
-    )
-    return (
-        board[["rank", "label"]]
-        .assign(**{main: [with_interval(*row) for row in bounds]})
-        .join(numbers)
-    )
+    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
+    ranked = {main: [with_interval(*row) for row in bounds]}
+    numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
+    return board[["rank", "label"]].assign(**ranked).join(numbers)
 
 
 def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:
@@ -336,13 +286,13 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
         for measure in (name, name.replace("nDCG@", "Judged@"))
     )
     scores = result.scores[result.scores["measure"].isin(measures)]
-    summary = {row["measure"]: row for row in summarise(scores).to_dict("records")}
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high"), float)
+    summary = summarise(scores).set_index("measure").astype(numbers)
+    ordered = summary.loc[[name for name in measures if name in summary.index]]
     standing: dict[str, Any] = {}
-    for name in (name for name in measures if name in summary):
-        row = summary[name]
-        for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
-            standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
-        standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
+    for name, mean, low, high, n_scored, n in ordered.itertuples():
+        standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
+        standing[f"{name}_n"] = f"{n_scored}/{n}"
         if name in named:
             standing[f"{name}_std"] = only(scores, name)["value"].std()
     facts = result.facts
@@ -354,17 +304,15 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
 
 def per_question(result: Result) -> dict[str, float | None]:
     """Return what a user waits and pays for, None where that is not known."""
-    cost_usd = result.facts.get("generator_cost_usd")
+    usd = result.facts.get("generator_cost_usd")
     total = next((each for each in result.latency if each.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
     is_known = is_ours or any(answer.usage is not None for answer in result.answers)
-    cost = None
-    if cost_usd is not None and is_known:
-        cost = 1000 * cost_usd / max(1, len(result.queries))
+    n = max(1, len(result.queries))
     return {
         "latency_p50_ms": total.p50 if total else None,
         "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": cost,
+        "cost_per_1000_usd": None if usd is None or not is_known else 1000 * usd / n,
     }
 
 
@@ -384,12 +332,6 @@ def check_comparable(results: Sequence[Result]) -> None:
             f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
             "numbers from different data cannot be compared: run the older ones again with --force"
         )
-
-
-def mean_of(scores: pd.DataFrame, measure: str) -> float:
-    # Rounded: the same values in another order may differ in the last bit, which must not change
-    # the rank.
-    return round(float(only(scores, measure)["value"].mean()), 12)
 
 
 def with_language_model(result: Result) -> bool:

@@ -39,14 +39,18 @@ def rows_of(
     if frame.empty:
         return []
     rows = []
-    for row in summarise(frame).to_dict("records"):
-        name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
-        value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
-        ceiling = best.get(name, bound_of(name))
-        result = MeasureResult(
-            name, perspective_of(name) or "answer", value, low, high, *counts, ceiling
+    for name, mean, low, high, n_scored, n in summarise(frame).itertuples(index=False):
+        row = MeasureResult(
+            name,
+            perspective_of(name) or "answer",
+            known_number(mean),
+            known_number(low),
+            known_number(high),
+            n_scored,
+            n,
+            best.get(name, bound_of(name)),
         )
-        rows.append(compare_with_target(result, targets))
+        rows.append(compare_with_target(row, targets))
     return rows
 
 
@@ -54,14 +58,9 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
     """Return the row with its target and the verdict."""
     lower, target = not higher_is_better(row.measure), targets.measures.get(row.measure)
     outcome = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
-    sure = None
-    if (
-        target is not None
-        and row.ci_low is not None
-        and row.ci_high is not None
-        and outcome in ("passed", "missed")
-    ):
-        sure = reaches(row.ci_low, target, lower) == reaches(row.ci_high, target, lower)
+    sure, bounds = None, (row.ci_low, row.ci_high)
+    if target is not None and None not in bounds and outcome in ("passed", "missed"):
+        sure = len({reaches(bound, target, lower) for bound in bounds if bound is not None}) == 1
     return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)
 
 
@@ -81,21 +80,17 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
     are in the order in which a pipeline runs them, others after them, "total" last.
     """
-    budgets: dict[str, set[float]] = {}
-    for case in answered.dataset.cases:
-        for stage, limit in by_stage(case.latency_budget_ms, min).items():
-            budgets.setdefault(stage, set()).add(limit)
+    cases, timed = answered.dataset.cases, [each for each in answered.latency if not each.failed]
+    budgets = pd.DataFrame([by_stage(case.latency_budget_ms, min) for case in cases])
+    times = pd.DataFrame([by_stage(answer.latency_ms) for answer in timed])
     # Percentiles over questions of different budgets can be compared with none of them.
-    shared = {stage: float(min(values)) for stage, values in budgets.items() if len(values) == 1}
-    times: dict[str, list[float]] = {stage: [] for stage in shared}
-    for answer in answered.latency:
-        for stage, value in by_stage(answer.latency_ms).items() if not answer.failed else ():
-            times.setdefault(stage, []).append(value)
-    order, last = {stage: number for number, stage in enumerate(STAGES[:-1])}, len(STAGES)
-    stages = sorted(times, key=lambda stage: order.get(stage, last + (stage == STAGES[-1])))
+    shared = {stage: float(each.min()) for stage, each in budgets.items() if each.nunique() == 1}
+    stages = dict.fromkeys(map(str, [*shared, *times]))
+    order = [*STAGES[:-1], *(stage for stage in stages if stage not in STAGES), STAGES[-1]]
     rows = []
-    for stage in stages:
-        values, budget = times[stage], shared.get(stage)
+    for stage in sorted(stages, key=order.index):
+        values = times[stage].dropna().tolist() if stage in times else []
+        budget = shared.get(stage)
         p50, p95, p99, mean = (_latency(kind, values) for kind in ("p50", "p95", "p99", "mean"))
         outcome = "no budget" if budget is None else "not measured"
         if budget is not None and p95 is not None:
@@ -112,23 +107,13 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
         for answer in answered.latency
         if "total" in answer.latency_ms and not answer.failed
     ]
-    n_questions = len(answered.dataset.cases)
-    return [
-        compare_with_target(
-            MeasureResult(
-                name,
-                "pipeline",
-                _latency(name.removeprefix("latency_").removesuffix("_ms"), values),
-                None,
-                None,
-                len(values),
-                n_questions,
-            ),
-            targets,
-        )
-        for name in targets.named
-        if is_latency_measure(name)
-    ]
+    rows = []
+    for name in filter(is_latency_measure, targets.named):
+        value = _latency(name.removeprefix("latency_").removesuffix("_ms"), values)
+        counts = (len(values), len(answered.dataset.cases))
+        row = MeasureResult(name, "pipeline", value, None, None, *counts)
+        rows.append(compare_with_target(row, targets))
+    return rows
 
 
 def _latency(kind: str, values: Sequence[float]) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.spec import EvaluationSpec
-from ragbench.types import Case, Dataset, SafetySample, evenly
+from ragbench.types import Dataset, SafetySample, evenly
 
 SMOKE_QUESTIONS = 40
 SMOKE_SAMPLES = 120
@@ -27,6 +27,7 @@ def select_suite(dataset: Dataset, suite: str) -> Dataset:
     categories and from questions with and without an answer. Which ones depends on their ids alone:
     the same on every call, and independent of the other contents of the test set.
 
+    >>> from ragbench.types import Case
     >>> cases = [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)]
     >>> chosen = select_suite(Dataset("demo", "test", {}, cases, {}), "smoke").cases
     >>> len(chosen), sum(case.category == "a" for case in chosen)
@@ -45,6 +46,7 @@ def select_suite(dataset: Dataset, suite: str) -> Dataset:
 def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """Return the questions and safety samples of these categories; all for ().
 
+    >>> from ragbench.types import Case
     >>> cases = [Case("q1", "?", category="faq"), Case("q2", "?", category="how-to")]
     >>> select_categories(Dataset("demo", "test", {}, cases, {}), ["faq"]).queries
     {'q1': '?'}
@@ -54,20 +56,15 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """
     if not names:
         return dataset
-    labelled: Sequence[Case | SafetySample] = [
-        *dataset.cases,
-        *dataset.safety_inputs,
-        *dataset.safety_outputs,
-    ]
-    categories = dict.fromkeys(item.category for item in labelled if item.category)
+    samples = (dataset.safety_inputs, dataset.safety_outputs)
+    categories = dict.fromkeys(each.category for part in samples for each in part)
+    categories |= dict.fromkeys(case.category for case in dataset.cases)
+    categories.pop("", None)
     if not categories:
         raise ConfigError(f"{dataset.name!r} has no categories")
     check_known("category", categories, *names)
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
-    inputs, outputs = (
-        tuple(sample for sample in samples if sample.category in names)
-        for samples in (dataset.safety_inputs, dataset.safety_outputs)
-    )
+    inputs, outputs = (tuple(each for each in part if each.category in names) for part in samples)
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
 

@@ -107,12 +107,12 @@ def load_targets(
     defaults = set(tables["targets"])
     if path is not None:
         presets = _read_table("presets.toml")
-        expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
         if isinstance(path, Mapping):
             data: dict[str, Any] = {"targets": dict(path)}
         elif str(path) in presets:
             data = {"preset": str(path)}
         else:
+            expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
             data = dict(read_toml(Path(path), expected))
         if "preset" in data:
             base = _preset(data.pop("preset"), presets, str(path))
@@ -121,18 +121,14 @@ def load_targets(
         changes = _tables(data, str(path))
         defaults -= set(changes["targets"])
         tables = {name: tables[name] | changes[name] for name in _TABLES}
-    for name, value in tables["cases"].items():
-        if value is None:
-            raise ConfigError(
-                f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every "
-                "answer pass"
-            )
     weights = {name: value or 0.0 for name, value in tables["weights"].items()}
     check_weights(weights)
-    measures, cases = (
-        {name: value for name, value in tables[table].items() if value is not None}
-        for table in ("targets", "cases")
-    )
+    measures = {name: value for name, value in tables["targets"].items() if value is not None}
+    cases = {name: value for name, value in tables["cases"].items() if value is not None}
+    if off := tables["cases"].keys() - cases.keys():
+        raise ConfigError(
+            f"[cases] {min(off)} = false; a threshold of 0 (of hallucination, 1) lets every answer pass"
+        )
     check_thresholds(cases)
     builtin = frozenset(defaults & measures.keys())
     return Targets(measures, cases, defaults=builtin, weights=weights).gated(fail_under)

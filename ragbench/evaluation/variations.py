@@ -36,7 +36,7 @@ class Variation:
     chunks: Sequence[Chunk] = ()
 
 
-def check_interventions(names: Sequence[str], system: System | Sequence[Answer]) -> None:
+def check_interventions(names: Sequence[str], system: System) -> None:
     """Refuse interventions that a system cannot be asked with, before it is asked anything.
 
     Raises:
@@ -49,7 +49,7 @@ def check_interventions(names: Sequence[str], system: System | Sequence[Answer])
         return
     if not names:
         return
-    if isinstance(system, RecordedSystem) or not isinstance(system, System):
+    if isinstance(system, RecordedSystem):
         raise ConfigError(
             f"interventions {', '.join(names)} ask again, and these answers are recorded"
         )
@@ -85,28 +85,26 @@ def answer_variations(
     variations = {}
     for name in names:
         if isinstance(system, Pipeline) and name.startswith(INDEXED):
-            changed_data = change_documents(dataset, name, contexts=contexts_by_query, seed=seed)
-            reindexed = system.reindexed(changed_data)
-            answers = ask(reindexed, changed_data, label=name)
-            variations[name] = Variation(changed_data.cases, answers, reindexed.chunks)
+            data = change_documents(dataset, name, contexts=contexts_by_query, seed=seed)
+            reindexed = system.reindexed(data)
+            answers = ask(reindexed, data, label=name)
+            variations[name] = Variation(data.cases, answers, reindexed.chunks)
             continue
         changed = intervene(name, dataset, contexts_by_query, seed=seed)
-        cases = [case for case, _ in changed.values()]
+        cases, chunks = [case for case, _ in changed.values()], list[Chunk]()
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
-            contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}
+            contexts = {query_id: ranked for query_id, (_, ranked) in changed.items()}
             answers = system.answer_from(cases, contexts)
             chunks = [chunk for ranked in contexts.values() for chunk in ranked]
-            variations[name] = Variation(cases, answers, chunks)
-            continue
-        other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
-        # ids of their own, as answers may be kept
-        renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
-        questions = replace(dataset, cases=renamed, qrels={})
-        answers = ask(other, questions, concurrency=concurrency, label=name)
-        pairs = zip(cases, answers, strict=True)
-        variations[name] = Variation(
-            cases, [replace(answer, query_id=case.query_id) for case, answer in pairs]
-        )
+        else:
+            other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
+            # ids of their own, as answers may be kept
+            renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
+            questions = replace(dataset, cases=renamed, qrels={})
+            answers = ask(other, questions, concurrency=concurrency, label=name)
+            pairs = zip(cases, answers, strict=True)
+            answers = [replace(answer, query_id=case.query_id) for case, answer in pairs]
+        variations[name] = Variation(cases, answers, chunks)
     if unused := [name for name, variation in variations.items() if not variation.cases]:
         warnings.warn(
             f"{', '.join(unused)}: applies to no question; a swap, for example, needs gold facts that "

@@ -302,7 +302,7 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     failed.
 
     Rows "answerable" and "unanswerable" (expected outcome "no_results" or "blocked"), columns
-    "answered", "abstained" (outcome "no_results" or "blocked") and "failed" (`error` is set,
+    "answered", "abstained" (outcome "no_results" or "blocked", or an empty text) and "failed" (`error` is set,
     outcome "failed", or no answer at all). The good cells are answerable x answered and
     unanswerable x abstained; the sum is the number of cases.
 

@@ -301,10 +301,8 @@ def failure_reasons(
         return [f"failed: {answer.error}" if answer.error else "failed"]
     stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
     if case.answerable and (stopped or state == "abstained"):
-        return [
-            f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was "
-            "expected"
-        ]
+        outcome = answer.outcome if answer.abstained else "an empty text"
+        return [f"abstained ({', '.join(sorted(stopped)) or outcome}) where an answer was expected"]
     reasons = (
         _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
     )

@@ -165,12 +165,12 @@ def text_behind(dataset: Dataset, chunk: Chunk) -> str:
 
 
 def state_of(answer: Answer | None) -> str:
-    """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without
-    an answer).
+    """Return "answered", "abstained" (outcome "no_results" or "blocked", or an empty text) or "failed"
+    (also without an answer).
     """
     if answer is None or answer.failed:
         return "failed"
-    return "abstained" if answer.abstained else "answered"
+    return "answered" if answer.attempted else "abstained"
 
 
 def context_ids(answer: Answer) -> tuple[str, ...]:

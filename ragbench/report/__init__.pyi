@@ -8,21 +8,17 @@ from .configuration import (
     budget_curve,
     findings,
 )
-from .decisions import (
-    COSTS,
-    known_costs,
-    margin_decisions,
-)
 from .documents import chunks_of
 from .explorer import Explorer, explore
 from .failures import (
-    disagreements,
+    by_severity,
+    count_causes,
     failure_details,
     plain,
+    question_table,
     robustness_table,
-    worst_failures,
 )
-from .leaderboard import leaderboard_markdown, leaderboard_rows
+from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .page import write_report
 
 __all__ = [
@@ -30,20 +26,19 @@ __all__ = [
     "MAIN",
     "Explorer",
     "budget_curve",
+    "by_severity",
     "chunks_of",
     "conclusion",
-    "disagreements",
+    "count_causes",
     "explore",
     "failure_details",
     "findings",
     "headline",
-    "known_costs",
     "leaderboard_markdown",
     "leaderboard_rows",
-    "margin_decisions",
     "plain",
     "plots",
+    "question_table",
     "robustness_table",
-    "worst_failures",
     "write_report",
 ]

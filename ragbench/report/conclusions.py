@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation import CAUSES, STAGE_OF, Result, Results
-from ragbench.evaluation.results import configurations, mean_of, per_question
+from ragbench.evaluation import CAUSES, STAGE_OF, Result
+from ragbench.evaluation.results import configurations, only, per_question
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.report.configuration import known_item_note
 from ragbench.report.failures import plain
@@ -45,10 +45,11 @@ def headline(
 
 
 def _ranked(results: Sequence[Result], measure: str) -> pd.Series[float]:
-    """Return the means that are known by name, best first."""
-    means = pd.Series({result.name: mean_of(result.scores, measure) for result in results})
-    ascending = not higher_is_better(measure)
-    return means.dropna().sort_index().sort_values(ascending=ascending, kind="stable")
+    """Return the means that are ranked by name, best first."""
+    means = {result.name: only(result.scores, measure)["value"].mean() for result in results}
+    # rounded, as the last bit depends on the order of the values
+    ranked = pd.Series(means, dtype=float).round(12).dropna().sort_index()
+    return ranked.sort_values(ascending=not higher_is_better(measure), kind="stable")
 
 
 def _price(result: Result) -> str:
@@ -121,8 +122,7 @@ def conclusion(
             if other
             else f", and better than the runner-up, {label[second]}"
         )
-    diagnosis = Results(results).diagnoses.get(best)
-    lines.append(f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}")
+    lines.append(f"**Next:** {_next_step(by_name[best], label[best], other)}")
     return [f"**Decision:** {decision}.", *lines, *_machines(results)]
 
 
@@ -138,8 +138,9 @@ _ACTIONS = {
 }
 
 
-def _next_step(best: Result, diagnosis: pd.DataFrame | None, label: str, other: str) -> str:
+def _next_step(best: Result, label: str, other: str) -> str:
     choice = "choose between the two by cost (below). " if other else ""
+    diagnosis = best.diagnosis
     failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:
         return (
@@ -172,10 +173,7 @@ def tested(row: Any, p: str, p_name: str) -> str:
 def _machines(results: Sequence[Result]) -> list[str]:
     """Warn where latencies come from more than one machine or Python."""
     keys = ("platform", "machine", "cores", "python")
-    seen = {
-        tuple(str(result.config.get("environment", {}).get(key)) for key in keys)
-        for result in results
-    }
+    seen = {tuple(str(result.environment.get(key)) for key in keys) for result in results}
     if len(seen) < 2:
         return []
     return [

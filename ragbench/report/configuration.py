@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation import CORRECTNESS, Result, count_causes
+from ragbench.evaluation import CORRECTNESS, Result
 from ragbench.evaluation.results import main_measure
+from ragbench.report.failures import count_causes
 from ragbench.statistics import summarise
+from ragbench.statistics.frames import with_interval
 from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (
@@ -148,7 +150,7 @@ def _intervals(of: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
     texts = []
     for name in dict.fromkeys(name for name in names if name in of):
         row = of[name]
-        interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
         partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
-        texts.append(f"{name} {row['mean']:.3f}{interval}{partly}")
+        value = with_interval(row["mean"], row["ci_low"], row["ci_high"])
+        texts.append(f"{name} {value}{partly}")
     return ", ".join(texts)

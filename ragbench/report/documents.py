@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,38 +27,34 @@ _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
     """Return the questions of a result with labels and documents as far as they can be had, and
     what a reader must know."""
-    about, notes = result.config.get("dataset", {}), []
+    about, notes = result.dataset, list[str]()
     if dataset is None and result.output is not None:
         dataset = result.output.dataset
-    name = str(about.get("name") or "questions")
-    if dataset is not None and not _same(dataset, result):
+    is_given = dataset is not None
+    if dataset is None:
+        with suppress(RagbenchError, OSError):
+            dataset = _named(result)
+    if dataset is not None and is_given and not _same(dataset, result):
         notes.append(
             "These documents are not those of the evaluation: texts and evidence may be shifted."
         )
-        warnings.warn(
-            f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3
+        text = f"{dataset!r} is not what {result.name!r} was measured on"
+        warnings.warn(text, DataWarning, stacklevel=3)
+    elif dataset is None or not _same(dataset, result):
+        name = about["name"] or "questions"
+        what = "is not at hand" if dataset is None else "has changed since the evaluation"
+        notes.append(
+            f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not "
+            "their texts: they and the gold evidence are shown with rb.explore(results, "
+            "dataset=...), or --test-set and --docs."
         )
-    elif dataset is None:
-        try:
-            dataset = _named(result)
-        except (RagbenchError, OSError):
-            dataset = None
-        if dataset is None or not _same(dataset, result):
-            what = "is not at hand" if dataset is None else "has changed since the evaluation"
-            notes.append(
-                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not "
-                "their texts: they and the gold evidence are shown with rb.explore(results, "
-                "dataset=...), or --test-set and --docs."
-            )
-            dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
+        dataset = Dataset(name, about["split"] or "test", {}, (), {})
     case_of = {case.query_id: case for case in dataset.cases}
     cases = tuple(
         case_of.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
     )
     qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
-    return Dataset(
-        dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source
-    ), notes
+    return replace(dataset, cases=cases, qrels=qrels), notes
 
 
 def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
@@ -72,26 +69,26 @@ def _named(result: Result) -> Dataset | None:
     """Return the dataset that the result was measured on, where loading it takes no download."""
     from ragbench.testsets.loader import load_dataset
 
-    name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
+    name = str(result.parameters.get("dataset") or result.dataset["name"])
     if not name or (name != "pydoc" and not Path(name).exists()):
         return None
-    split = str(result.config.get("dataset", {}).get("split") or "test")
-    return load_dataset(name, split, corpus=str(result.parameters.get("corpus") or ""))
+    corpus = str(result.parameters.get("corpus") or "")
+    return load_dataset(name, result.dataset["split"] or "test", corpus=corpus)
 
 
 def _same(dataset: Dataset, result: Result) -> bool:
     """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
     on these questions."""
-    fingerprint = result.config.get("dataset", {}).get("fingerprint")
     bases = [dataset]
     if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
         inputs, outputs = load_safety_samples()
         bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
-    return any(
-        part.fingerprint == fingerprint
+    parts = (
+        part
         for base in bases
         for part in (base, select_suite(base, "smoke"), base.select(result.queries))
     )
+    return any(part.fingerprint == result.dataset["fingerprint"] for part in parts)
 
 
 def locate(

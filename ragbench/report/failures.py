@@ -5,14 +5,15 @@ stage costs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import CAUSES, Result, Results, by_severity
+from ragbench.evaluation import CAUSES, Result
+from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
@@ -26,51 +27,65 @@ _CHANGE = {
     "ci_low": "difference_ci_low",
     "ci_high": "difference_ci_high",
 }
+# a false answer does more harm than none
+_FALSE = ("fabricated", "contradicts", "unanswerable_answered")
 _TOLERATED = 0.95  # fraction of answers as they must be, below which an intervention alarms
 
 
-def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> str:
-    """Return the failed questions, the worst first (see `by_severity`), as a Markdown table; other
-    markup is escaped.
+def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """Return the failed questions of a diagnosis, the worst first.
 
-    Columns: place, question, cause in words, evidence. `place` is a link to the heading that
-    `failure_details` gives the question in the notebook that shows the table or, with the path of
-    another, executed `notebook`, to the cell there that shows the question.
+    False answers (fabricated, contradicting, or where the documents hold none) come before wrong
+    and missing ones, and those that only a judge or a doubtful label calls wrong come last. Within
+    each, the lowest value of the verdict is worst (no answer counts 0), then the least evidence in
+    the context, then the earliest cause.
     """
-    anchors = _anchors(Path(notebook)) if notebook else {}
-    lines = ["| place | question | cause | evidence |", "|" + " --- |" * 4]
-    for row in by_severity(diagnosis).head(rows).to_dict("records"):
-        heading = _heading(row["query_id"])
-        target = f"{Path(notebook).name}{anchors.get(heading, '')}" if notebook else f"#{heading}"
-        texts = [row["question"], CAUSES[row["cause"]], row["evidence"]]
-        cells = [f"[{plain(row['query_id'])}]({target})", *(plain(str(text)) for text in texts)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) if len(lines) > 2 else "No question failed."
+    failed = diagnosis[diagnosis["failed"]].reset_index(drop=True)
+    harm = dict.fromkeys(_FALSE, -1) | dict.fromkeys(DISPUTED, 1)
+    keys = failed.assign(
+        harm=failed["cause"].map(harm).fillna(0),
+        value=failed["value"].fillna(0.0),
+        held=failed["held"].fillna(1.0),
+        cause=failed["cause"].map([*CAUSES].index),
+    )
+    return failed.loc[keys.sort_values(["harm", "value", "held", "cause"], kind="stable").index]
 
 
-def disagreements(results: Results, measure: str, folder: str | Path) -> str:
-    """Return the questions whose scores differ most between the two best configurations, as a
-    Markdown table that links to them in the executed notebook of the best.
+def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """Count the questions of each cause, in the order of `CAUSES`: cause, meaning, questions, share
+    (of all).
+
+    Causes without questions are left out; the last row, "none", holds the questions that did not
+    fail.
     """
-    board = results.leaderboard(measure)
-    if len(board) < 2:
-        return "There is one configuration only."
-    best, second = board["name"].iloc[:2]
-    scores = results.scores[results.scores["measure"] == measure]
-    values = scores.pivot(index="query_id", columns="name", values="value")[[best, second]]
-    values["difference"] = (values[best] - values[second]).abs()
-    values = values[values["difference"] > 0].nlargest(3, "difference")
-    if values.empty:
-        return "They have the same score on every question."
-    path = Path(folder) / f"{best}.ipynb"
-    anchors = _anchors(path)
-    labels = [plain(label) for label in board["label"].iloc[:2]]
-    lines = [f"| question | {' | '.join(labels)} |", "| --- " * 3 + "|"]
-    for query_id, row in values.iterrows():
-        question = plain(results[best].queries[str(query_id)])
-        target = f"{path.name}{anchors.get(_heading(str(query_id)), '')}"
-        lines.append(f"| [{question}]({target}) | {row[best]:.3f} | {row[second]:.3f} |")
-    return "\n".join(lines)
+    counts = diagnosis["cause"].value_counts()
+    rows = [(cause, CAUSES[cause], counts[cause]) for cause in CAUSES if cause in counts]
+    rows.append(("none", "not failed", counts.get("", 0)))
+    table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
+    return table.assign(share=table["questions"] / max(len(diagnosis), 1))
+
+
+def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
+    """Return rows of questions, whose ids are the index, as a Markdown table; markup in texts is
+    escaped.
+
+    Each id is a link to the cell of the executed notebook that shows the question, as
+    `failure_details` does.
+    """
+    path = Path(notebook)
+    anchors, texts = _anchors(path), rows.astype(str).map(plain)
+    links = [
+        f"[{plain(query_id)}]({path.name}{anchors.get(_heading(query_id), '')})"
+        for query_id in map(str, rows.index)
+    ]
+    texts.insert(0, "id", links)
+    return markdown_table([*map(plain, texts.columns)], texts.to_numpy().tolist())
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown; its texts must be escaped."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
@@ -98,7 +113,7 @@ def failure_details(
     *,
     rows: int = 10,
 ) -> list[str]:
-    """Show the questions of `worst_failures` as Markdown, each with its heading: expected,
+    """Show the worst questions (see `by_severity`) as Markdown, each with its heading: expected,
     answered, retrieved.
 
     A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
@@ -154,12 +169,11 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         robust = scores[scores["measure"].str.startswith("robust:")]
         if robust.empty:
             continue
-        wide = scores.pivot(index="query_id", columns="measure", values="value")
         for row in summarise(robust).to_dict("records"):
             name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
-            pair = wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
+            pair = result.wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()
             change: dict[Any, Any] = {}
             if len(pair):
                 tidy = [

@@ -8,9 +8,18 @@ from __future__ import annotations
 import pandas as pd
 
 from ragbench.evaluation.results import judged_columns
-from ragbench.report.failures import plain
+from ragbench.report.failures import markdown_table, plain
 from ragbench.statistics import p_text
 from ragbench.statistics.frames import with_interval
+
+COSTS = {
+    "cost_per_1000_usd": ("cheapest", "dollars per 1,000 questions"),
+    "latency_p50_ms": ("quickest to answer", "ms until half of the answers are complete"),
+    "latency_p95_ms": ("quickest at its slowest", "ms until 95 % of the answers are complete"),
+    "search_ms": ("fastest to search", "ms per search"),
+    "chunks": ("smallest", "chunks in the index"),
+}
+"""Column of the leaderboard -> what least of it is called, and its unit."""
 
 _COSTS = {
     "latency_p50_ms": ("p50 (ms)", "{:,.1f}"),
@@ -44,12 +53,12 @@ def leaderboard_rows(
     )
     if comparison is not None:
         changes = board[["name"]].merge(comparison, on="name", how="left")
-        differences = changes[["difference", "ci_low", "ci_high"]].itertuples(index=False)
-        is_baseline = ~board["name"].isin(comparison["name"]).to_numpy()
-        texts = pd.Series(
-            [with_interval(mean, low, high, "{:+.3f}") for mean, low, high in differences]
-        )
-        rows["difference from the baseline"] = texts.mask(is_baseline, "baseline").to_numpy()
+        compared = set(comparison["name"])
+        numbers = changes[["name", "difference", "ci_low", "ci_high"]].itertuples(index=False)
+        rows["difference from the baseline"] = [
+            with_interval(mean, low, high, "{:+.3f}") if name in compared else "baseline"
+            for name, mean, low, high in numbers
+        ]
         rows["p (Holm)"] = changes["p_adjusted"].map(p_text).to_numpy()
         rows["better / worse"] = [
             "–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}"
@@ -71,8 +80,7 @@ def leaderboard_markdown(
     """Write `leaderboard_rows` as a Markdown table."""
     rows = leaderboard_rows(board, measure, comparison)
     rows["configuration"] = rows["configuration"].map(plain)
-    lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.to_numpy().tolist()]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    return f"{markdown_table(rows.columns.tolist(), rows.astype(str).to_numpy().tolist())}\n"
 
 
 def _means(board: pd.DataFrame, measure: str) -> pd.Series[str]:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ragbench.evaluation import Results
-from ragbench.evaluation.report_json import plain as plain_data
+from ragbench.evaluation.formats import plain as plain_data
 from ragbench.evaluation.results import baseline_name, ranking_measure
 from ragbench.report.conclusions import conclusion, headline
 from ragbench.report.failures import plain
@@ -31,19 +31,12 @@ def results_markdown(results: Results) -> str:
     board = results.leaderboard(main)
     if len(results) < 2:
         return f"# {plain(board['label'].iloc[0])}\n\n{leaderboard_markdown(board, main)}"
-    comparison = results.compare(baseline, measures=[main])
+    comparison = results.compare()
     findings = conclusion(results, comparison, baseline, main)
-    return "\n".join(
-        [
-            f"# {plain(headline(results, comparison, baseline, main))}",
-            "",
-            *(f"- {line}" for line in findings),
-            "",
-            "## Leaderboard",
-            "",
-            leaderboard_markdown(board, main, comparison),
-        ]
-    )
+    title = plain(headline(results, comparison, baseline, main))
+    listed = "\n".join(f"- {line}" for line in findings)
+    table = leaderboard_markdown(board, main, comparison)
+    return f"# {title}\n\n{listed}\n\n## Leaderboard\n\n{table}"
 
 
 def results_html(results: Results) -> str:
@@ -70,8 +63,7 @@ def _drawing(results: Results) -> str:
     from ragbench.report.plots import plot_decision
 
     main = ranking_measure(results)
-    comparison = results.compare(baseline_name(results), measures=[main])
-    figure: Any = plot_decision(results.leaderboard(main), main, comparison)
+    figure: Any = plot_decision(results.leaderboard(main), main, results.compare())
     data = base64.b64encode(figure._repr_png_()).decode()
     alt = f"Difference of each configuration from the baseline in {html.escape(main)}"
     return (

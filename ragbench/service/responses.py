@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
-from ragbench.evaluation.report_json import plain
+from ragbench.evaluation.formats import plain
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json
 from ragbench.service.job_queue import jobs

@@ -274,7 +274,6 @@ def _reported(session: _Session) -> Iterator[None]:
 
 def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; return the result, completed."""
-    from ragbench.evaluation import leaderboard
     from ragbench.evaluation.results import ranking_measure
 
     grid, folder, notes = session.grid, session.folder, list(result.notes)
@@ -284,7 +283,7 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         try:
             save_baseline(folder.path, grid.baseline)
             results = load_results(folder.path)
-            table = leaderboard(results)
+            table = results.leaderboard()
         except RagbenchError as exc:
             return replace(result, failed={**result.failed, COMPARISON: str(exc)})
         baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""

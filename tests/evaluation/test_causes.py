@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.evaluation import CAUSES, count_causes, diagnose
+from ragbench.evaluation import CAUSES, diagnose
+from ragbench.report import count_causes
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, Run, Span
 
 TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."
@@ -380,7 +381,14 @@ def test_scores_of_a_nullable_column_may_be_missing() -> None:
     assert table["value"].isna().all()
 
 
+def test_an_empty_text_is_no_answer() -> None:
+    empty = Answer("q", " ", ("rail#0",), outcome="success")
+    row = row_of(case(), empty, gold_fact_coverage=0.0)
+    assert (row["cause"], str(row["evidence"])[:15]) == ("refused", "no answer given")
+    assert cause_of(case(expected_outcome="no_results"), empty) == ""
+
+
 def test_two_answers_to_one_question_are_refused() -> None:
     data = Dataset("d", "t", CORPUS, [case()], {})
-    with pytest.raises(DataError, match="2 answers to 1 questions"):
+    with pytest.raises(DataError, match="two answers to query"):
         diagnose(data, {}, [Answer("q", "x"), Answer("q", "y")], [], scores(token_f1=0.0), CHUNKS)

@@ -22,9 +22,9 @@ from ragbench.evaluation import (
     select_suite,
 )
 from ragbench.evaluation.records import total_cost
-from ragbench.evaluation.report_json import report_json
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import write_report
+from ragbench.report.page.report_json import report_json
 from ragbench.systems import FunctionSystem, RecordedSystem
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
@@ -275,9 +275,11 @@ def test_an_empty_test_set_is_refused() -> None:
 
 
 def test_answers_to_other_questions_are_refused() -> None:
-    with pytest.raises(DataError, match="none of the 1 answers belongs to a question of 'pets'"):
+    with pytest.raises(
+        DataError, match=r"none of the 1 answers of 'recorded answers' belongs to .* of 'pets'"
+    ):
         evaluate(DATA, [Answer("x9", "?")])
-    with pytest.raises(DataError, match="two answers to query 'q1'"):
+    with pytest.raises(DataError, match="a second answer to 'q1'"):
         evaluate(DATA, [ANSWERS[0], ANSWERS[0]])
     with pytest.raises(
         DataError, match=r"none of the 1 answers of 'log' belongs to a question of 'pets': .* 'x9'"
@@ -295,7 +297,7 @@ def test_recorded_answers_to_other_questions_are_named() -> None:
 
 def test_missing_answers_count_as_failed() -> None:
     report = light(answers=ANSWERS[:1])
-    assert report.cases[1].reasons[0] == "failed: no answer to this question was given"
+    assert report.cases[1].reasons[0] == "failed: recorded answers has no answer to 'q2'"
     assert values(report)["Success@5"] == pytest.approx(1 / 3)
 
 

@@ -495,10 +495,8 @@ def test_results_on_other_data_are_not_compared(tmp_path: Path) -> None:
 def test_results_on_other_questions_are_not_compared(tmp_path: Path) -> None:
     saved(tmp_path / "a")
     saved(tmp_path / "b", scores=scores({"q1": 1.0}))
-    with pytest.raises(
-        ComparisonError, match=r"a and b were not asked the same questions: 1 .*\(q2\)"
-    ):
-        load_results(tmp_path)
+    with pytest.raises(ComparisonError, match=r"q2"):
+        load_results(tmp_path).compare("a")
 
 
 def test_an_evaluation_of_samples_only_keeps_its_figures(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ragbench.evaluation.rows import latency_of
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.retrieval import Dense
-from ragbench.systems import FunctionSystem, Pipeline, ask
+from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem, ask
 from ragbench.types import Answer, Case, Completion, Dataset, Document
 
 CORPUS = {"cats": Document("cats", "Cats sleep most of the day.")}
@@ -113,7 +113,7 @@ def test_latencies_by_hand() -> None:
     failed = Answer("q100", "", error="time-out", latency_ms={"total": 1e6})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        rows = latency_of(answer_all(data, [*answers, failed]))
+        rows = latency_of(answer_all(data, RecordedSystem([*answers, failed])))
     assert [(row.stage, row.n, row.verdict) for row in rows] == [
         ("guardrail_input", 0, "not measured"),
         ("generate", 100, "over"),
@@ -122,7 +122,7 @@ def test_latencies_by_hand() -> None:
     ]
     assert rows[-1] == Latency("total", 100, 500.0, 950.0, 990.0, 950.0, "within", 505.0)
     assert (rows[0].mean, rows[0].p50) == (None, None)
-    assert latency_of(answer_all(dataset(1), [Answer("q0", "Yes.")])) == ()
+    assert latency_of(answer_all(dataset(1), RecordedSystem([Answer("q0", "Yes.")]))) == ()
 
 
 def test_mean_median_and_percentile_are_in_every_report() -> None:

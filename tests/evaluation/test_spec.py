@@ -24,7 +24,7 @@ from pydantic import Field
 from ragbench.evaluation import spec
 
 class Wider(spec.EvaluationSpec):
-    colour: int = spec._option(3, "Of the report.", "Output", is_served=True, ge=1, strict=True)
+    colour: int = spec._option(3, "Of the report.", "Output", is_served=True, ge=1)
 
 spec.EvaluationSpec = Wider
 

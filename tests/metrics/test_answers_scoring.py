@@ -139,7 +139,7 @@ def test_default_embedder_prefers_the_right_answer() -> None:
 
 def test_abstention_table_counts_every_case_once() -> None:
     cases = [
-        *(Case(f"a{i}", "?") for i in range(6)),
+        *(Case(f"a{i}", "?") for i in range(7)),
         *(Case(f"u{i}", "?", expected_outcome="no_results") for i in range(3)),
         Case("u3", "?", expected_outcome="blocked"),
     ]
@@ -149,13 +149,14 @@ def test_abstention_table_counts_every_case_once() -> None:
         Answer("a2", "Yes."),
         Answer("a3", "Nothing found.", outcome="no_results"),
         Answer("a4", "", error="time-out"),
+        Answer("a6", " ", outcome="success"),
         Answer("u0", "Nothing found.", outcome="no_results"),
         Answer("u1", "Of course.", outcome="success"),
         Answer("u3", "I must not say.", outcome="blocked"),
     ]
     table = abstention_table(Dataset("mine", "test", {}, cases, {}), answers)
     expected = pd.DataFrame(
-        {"answered": [3, 1], "abstained": [1, 2], "failed": [2, 1]},
+        {"answered": [3, 1], "abstained": [2, 2], "failed": [2, 1]},
         index=["answerable", "unanswerable"],
     )
     pd.testing.assert_frame_equal(table, expected)

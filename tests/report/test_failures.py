@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragbench.evaluation import Result, by_severity
+from ragbench.evaluation import Result
 from ragbench.report import (
+    by_severity,
     failure_details,
+    question_table,
     robustness_table,
-    worst_failures,
 )
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
 
@@ -58,29 +59,27 @@ def test_false_answers_come_first_then_the_lowest_values_then_the_least_evidence
     assert by_severity(table.assign(failed=False)).empty
 
 
-def test_the_worst_have_links_also_into_another_notebook(tmp_path: Path) -> None:
-    lines = worst_failures(DIAGNOSIS).splitlines()[2:]
-    assert lines[0].startswith("| [q3](#question-q3) | ")
-    assert lines[1].startswith("| [q/1](#question-q-1) | ")
-    assert "| answerable, refused |" in lines[0]
-    assert "| in the context, not used |" in lines[1]
+def shown(notebook: str) -> str:
+    failed = by_severity(DIAGNOSIS).set_index("query_id")[["question", "evidence"]]
+    return question_table(failed, notebook)
+
+
+def test_ids_are_links_into_an_executed_notebook(tmp_path: Path) -> None:
     shows = {"data": {"text/markdown": ["Worst:\n", "#### question-q3\n", "**Why?**"]}}
     cells = [{"id": "a"}, {"id": "worst", "outputs": [{"text": "#### question-q3"}, shows]}]
     (tmp_path / "bm25.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    elsewhere = worst_failures(DIAGNOSIS, notebook=f"{tmp_path}/bm25.ipynb")
-    assert "[q3](bm25.ipynb#cell-id=worst)" in elsewhere
-    assert "[q/1](bm25.ipynb)" in elsewhere
-    only = worst_failures(DIAGNOSIS, rows=1, notebook="none.ipynb")
-    assert "[q3](none.ipynb)" in only
-    assert "q/1" not in only
+    head, _, *lines = shown(f"{tmp_path}/bm25.ipynb").splitlines()
+    assert head == "| id | question | evidence |"
+    assert lines[0] == "| [q3](bm25.ipynb#cell-id=worst) | Why? | no answer given |"
+    assert lines[1].startswith("| [q/1](bm25.ipynb) | ")
+    assert "[q3](none.ipynb)" in shown("none.ipynb")
 
 
 def test_links_work_and_foreign_text_stays_text() -> None:
-    text = worst_failures(DIAGNOSIS)
+    text = shown("none.ipynb")
     assert "<b>" not in text
     assert "](http" not in text
     assert "&lt;b&gt;&#124;one&#124;?" in text
-    assert worst_failures(DIAGNOSIS.head(0)) == "No question failed."
 
 
 def test_details_have_the_heading_that_the_link_names() -> None:

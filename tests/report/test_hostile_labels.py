@@ -43,11 +43,7 @@ def test_markdown_shows_each_label_as_it_is() -> None:
     results = hostile()
     board = report.leaderboard_markdown(results.leaderboard("nDCG@10"), "nDCG@10")
     assert len(board.splitlines()) == 2 + len(PROMPTS)
-    decided, sentences = report.margin_decisions(
-        results, results.leaderboard("nDCG@10"), measure="nDCG@10"
-    )
-    assert any(SHOWN[0] in label for label in decided["label"]), "tables escape for themselves"
-    for text in (board, results_markdown(results), *sentences):
+    for text in (board, results_markdown(results)):
         html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
         for tag in ("<documents", "<img", "<script", "<!--", "<a ", "<code>c"):
             assert tag not in html

@@ -102,7 +102,7 @@ LARGE = result(
 
 def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
     assert results.ranking_measure([SMALL, LARGE]) == "llm_correctness"
-    assert results.leaderboard([SMALL, LARGE])["name"].tolist() == ["large", "small"]
+    assert results.Results([SMALL, LARGE]).leaderboard()["name"].tolist() == ["large", "small"]
     other = result("other", {"nDCG@10": [1.0, 0.5], "llm_correctness": [0.0, 0.0]}, "extractive")
     assert results.ranking_measure([SMALL, other]) == "nDCG@10", "they retrieve differently"
     assert results.ranking_measure([other, other]) == "nDCG@10"
@@ -113,8 +113,8 @@ def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
 
 
 def test_the_leaderboard_has_the_costs_of_answers_and_judge() -> None:
-    board = results.leaderboard([SMALL, LARGE])
+    board = results.Results([SMALL, LARGE]).leaderboard()
     assert board["generate_ms"].tolist()[:1] == [900]
     costs = {"cost_usd": 0.75, "generator_cost_usd": 0.5, "judge_cost_usd": 0.25}
-    judged = results.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)])
+    judged = results.Results([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]).leaderboard()
     assert judged[list(costs)].iloc[0].to_dict() == costs

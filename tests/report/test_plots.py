@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from ragbench.errors import DataWarning
 from ragbench.report import plots
-from ragbench.types import Case, Chunk, Dataset, Document, Span
 
 BOARD = pd.DataFrame(
     [
@@ -36,10 +34,9 @@ def drawn(figure: Figure) -> Figure:
     return figure
 
 
-def test_a_retriever_has_one_colour_and_a_chunking_one_marker_and_line() -> None:
+def test_a_retriever_has_one_colour_and_a_chunking_one_marker() -> None:
     assert LOOK["a"].colour == LOOK["b"].colour == plots.colour_of("bm25")
     assert LOOK["a"].marker == LOOK["c"].marker
-    assert LOOK["a"].line == LOOK["c"].line
     assert LOOK["a"].marker != LOOK["b"].marker
 
 
@@ -50,8 +47,8 @@ def test_looks_do_not_depend_on_what_else_is_in_the_sweep() -> None:
 
 def test_unnamed_retrievers_get_colours_of_their_own() -> None:
     names = ["dense:one", "dense:two", "dense:three"]
-    colours = [plots.colour_of(name, names) for name in names]
-    assert len(set(colours)) == 3
+    board = pd.DataFrame({"name": names, "label": names, "retriever": names, "chunking": "fixed"})
+    assert len({style.colour for style in plots.styles(board).values()}) == 3
 
 
 def test_named_retrievers_are_distinguishable_by_any_eye() -> None:
@@ -70,66 +67,30 @@ def test_named_retrievers_are_distinguishable_by_any_eye() -> None:
         assert max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= 40
 
 
-def test_span_coverage_draws_every_border_and_all_evidence() -> None:
-    text = "x" * 4000
-    data = Dataset(
-        "tiny",
-        "test",
-        {"d": Document("d", text)},
-        (Case("q", "?", evidence=(Span("d", 1300, 1700),)),),
-        {"q": {"d": 1}},
-    )
-    chunks = [Chunk(f"d#{i}", "d", 500 * i, 500 * (i + 1), text[:500]) for i in range(8)]
-    figure = drawn(
-        plots.plot_span_coverage(data, chunks, {"q": {"d#2": 2.0, "d#7": 1.0}}, "d", k=1)
-    )
-    axes = figure.axes[0]
-    assert len(axes.collections[0].get_paths()) == 8, "one border per chunk"
-    assert "8 chunks, evidence of 1 questions" in axes.get_title(loc="left")
-    assert labels(figure) == ("character within the line", "first character of the line")
-    states = np.asarray(axes.images[0].get_array()).ravel()
-    assert states[:4000].tolist() == [0] * 1000 + [1] * 300 + [3] * 200 + [2] * 200 + [0] * 2300
-    assert np.asarray(axes.images[0].get_array()).shape[0] == 3, (
-        "the passage crosses the end of a line"
-    )
-
-
-def curves(board: pd.DataFrame) -> pd.DataFrame:
-    rows = [(n, b, 0.1, 0.05, 0.2) for n in board["name"] for b in (250, 500, 1000)]
-    return pd.DataFrame(rows, columns=["name", "budget", "mean", "ci_low", "ci_high"]).merge(
-        board, on="name"
-    )
-
-
 def legend(figure: Figure) -> list[str]:
     return [text.get_text() for own in figure.legends for text in own.get_texts()]
 
 
-def test_budget_curves_have_a_panel_for_each_chunking_with_bands_and_a_short_legend() -> None:
-    board = pd.DataFrame(
-        [
-            (f"{r}{c}", f"{r}, {c}", r, c)
-            for r in ("bm25", "dense:minilm", "x")
-            for c in ("fixed 512", "fixed 1024")
-        ],
-        columns=["name", "label", "retriever", "chunking"],
-    )
-    figure = drawn(plots.plot_budget_curves(curves(board), plots.styles(board)))
-    assert [axes.get_title() for axes in figure.axes] == ["fixed 512", "fixed 1024"]
-    assert labels(figure) == ("context budget (tokens)", "gold evidence inside the budget")
-    assert (
-        [len(axes.lines) for axes in figure.axes]
-        == [len(axes.collections) for axes in figure.axes]
-        == [3, 3]
-    )
-    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()][:2] == ["0%", "20%"]
-    assert legend(figure) == ["bm25", "dense:minilm", "x", "fixed 512", "fixed 1024"]
+def drawn_legend(board: pd.DataFrame) -> list[str]:
+    figure, _ = plots.new_axes(8, 2)
+    plots.style_legend(figure, board, plots.styles(board))
+    return legend(drawn(figure))
+
+
+def test_a_legend_names_retrievers_then_chunkings_by_their_size() -> None:
+    rows = [
+        (f"{r}{c}", f"{r}, {c}", r, c)
+        for r in ("bm25", "dense:minilm", "x")
+        for c in ("fixed 1024", "fixed 512")
+    ]
+    board = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+    assert drawn_legend(board) == ["bm25", "dense:minilm", "x", "fixed 512", "fixed 1024"]
 
 
 def test_no_legend_has_more_than_seven_entries() -> None:
     rows = [(f"m{i}", f"m{i}, c{i % 3}", f"m{i}", f"c{i % 3}") for i in range(20)]
     board = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
-    found = legend(drawn(plots.plot_budget_curves(curves(board), plots.styles(board))))
+    found = drawn_legend(board)
     assert len(found) == 7
     assert found[-1] == "and 17 more"
 
@@ -145,7 +106,6 @@ def test_configurations_that_differ_in_the_model_only_look_different() -> None:
     look = plots.styles(board)
     assert look["a"].colour == look["b"].colour
     assert look["a"].marker != look["b"].marker
-    assert look["a"].line != look["b"].line
 
 
 def test_figures_are_not_pyplots_so_none_stays_open() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,21 +76,13 @@ def explore(
     sides = compared
     if len(compared) > 1:
         first = baseline_name(compared, baseline)
-        ranked = (
-            compared.leaderboard(main)["name"]
-            if len(compared) > 2 and not contender
-            else [result.name for result in compared]
-        )
-        sides = Results(
-            [compared[first], compared[contender or next(name for name in ranked if name != first)]]
-        )
+        others = compared.leaderboard(main)["name"]
+        sides = Results([compared[first], compared[contender or others[others != first].iloc[0]]])
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
     doubts = [doubtful_of(result) for result in sides]
-    answers_of_sides = [
-        side_of(result, texts, doubtful or {})
-        for result, doubtful in zip(sides, doubts, strict=True)
-    ]
+    pairs = zip(sides, doubts, strict=True)
+    answers_of_sides = [side_of(result, texts, doubtful or {}) for result, doubtful in pairs]
     cases = {case.query_id: case for case in data.cases}
     categories = {case.query_id: case.category for case in sides[0].cases}
     questions = [
@@ -208,9 +199,7 @@ class Explorer:
             raise ConfigError(f"{file} is not a page by its name; end it in .html")
         check_output(file, force=force)
         file.parent.mkdir(parents=True, exist_ok=True)
-        staging = file.with_name(f".running-{file.name}-{os.getpid()}")
-        write_durably(staging, self.html())
-        staging.replace(file)
+        write_durably(file, self.html())
         return file
 
     def _repr_mimebundle_(self, **options: Any) -> Any:

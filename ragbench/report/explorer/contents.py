@@ -4,9 +4,12 @@ documents.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any
+
+import pandas as pd
 
 from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation import Result, Results
@@ -17,7 +20,7 @@ from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, 
 from ragbench.report.conclusions import tested
 from ragbench.report.documents import locate
 from ragbench.report.page import doubtful_claims, interval, number, plural
-from ragbench.types import Answer, Dataset, Passage
+from ragbench.types import Dataset, Passage
 
 
 class Texts:
@@ -28,8 +31,7 @@ class Texts:
     def __init__(self, dataset: Dataset) -> None:
         self._full = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
         self._numbers: dict[str, int] = {}
-        self._ranges: list[list[tuple[int, int]]] = []
-        self._text: list[str] = []
+        self._shown: list[tuple[str, str, list[tuple[int, int]]]] = []
 
     def place(self, doc_id: str, start: int, end: int) -> list[int]:
         """Return the place of these characters; of a document that is not at hand it has no text."""
@@ -50,7 +52,7 @@ class Texts:
         `place` was asked for.
         """
         documents: list[dict[str, Any]] = []
-        for key, text, ranges in zip(self._numbers, self._text, self._ranges, strict=True):
+        for key, text, ranges in self._shown:
             merged: list[list[int]] = []
             for start, end in sorted(ranges):
                 if merged and start <= merged[-1][1]:
@@ -62,11 +64,11 @@ class Texts:
         return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
-        number = self._numbers.setdefault(key, len(self._numbers))
-        if number == len(self._ranges):
-            self._ranges.append([])
-            self._text.append(text)
-        self._ranges[number].append((start, end))
+        if key not in self._numbers:
+            self._numbers[key] = len(self._shown)
+            self._shown.append((key, text, []))
+        number = self._numbers[key]
+        self._shown[number][2].append((start, end))
         return [number, start, end]
 
 
@@ -74,30 +76,22 @@ def side_of(
     result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]
 ) -> dict[str, dict[str, Any]]:
     """Return query_id -> what one result has on it; what is empty is left out."""
-    answer_of = {answer.query_id: answer for answer in result.answers}
-    diagnosis = (
-        {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
-    )
     sides = {}
     for case in result.cases:
-        answer = answer_of.get(case.query_id) or Answer(
-            case.query_id, "", outcome="failed", error="no answer"
-        )
+        answer = result.answer_of[case.query_id]
         passages = {passage.passage_id: passage for passage in answer.passages}
-        why = diagnosis.get(case.query_id, {})
+        why = result.cause_of.get(case.query_id, {})
+        ids = answer.contexts or passages
         fields: dict[str, Any] = {
             "answer": case.answer,
             "outcome": case.outcome,
             "error": masked(answer.error or ""),
             "passed": case.passed,
-            "reasons": [masked(reason) for reason in case.reasons],
+            "reasons": list(case.reasons),
             "cause": why.get("cause", ""),
             "why": why.get("evidence", ""),
-            "contexts": [
-                texts.context(context_id, passages.get(context_id))
-                for context_id in answer.contexts or passages
-            ],
-            "cut": [masked_id(chunk_id) for chunk_id in answer.cut],
+            "contexts": [texts.context(each, passages.get(each)) for each in ids],
+            "cut": [*map(masked_id, answer.cut)],
             "claims": doubtful.get(case.query_id, []),
         }
         sides[case.query_id] = {
@@ -110,16 +104,12 @@ def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
     """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none
     were checked.
     """
+    measured = {part.name for part in result.perspectives if part.measured}
+    if not measured & {"groundedness", "judge"}:
+        return None
     doubts: dict[str, dict[str, str]] = {}
     for case, by, text in doubtful_claims(result):
-        doubts.setdefault(case.query_id, {})[text] = by
-    for judgement in result.judgements:
-        for text in judgement.unsupported:
-            doubts.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
-    measured = {part.name for part in result.perspectives if part.measured}
-    criteria = {judgement.criterion for judgement in result.judgements}
-    if not measured & {"groundedness", "judge"} and "faithfulness" not in criteria:
-        return None
+        doubts.setdefault(case.query_id, {}).setdefault(text, by)
     return {
         query_id: [list(pair) for pair in claims.items()] for query_id, claims in doubts.items()
     }
@@ -150,31 +140,20 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         means = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DataWarning
-        )  # it is in the column `note`, and from there in the sentence
+        # it is in the column `note`, and from there in the sentence
+        warnings.simplefilter("ignore", DataWarning)
         tables = [results.compare(sides[0].name, measures=names[:1])]
         tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
-    rows = [
-        row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")
-    ]
+    table = pd.concat(tables)
     return [
-        _measure(
-            row["measure"], [row[count] for count in ("wins", "losses", "ties")], _sentence(row)
-        )
-        for row in rows
+        _measure(row["measure"], [row["wins"], row["losses"], row["ties"]], _sentence(row))
+        for row in table[table["name"] == sides[1].name].to_dict("records")
     ]
 
 
 def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
-    higher, meaning = higher_is_better(name), meaning_of(name)
-    return {
-        "name": name,
-        "meaning": meaning,
-        "higher": higher,
-        "conclusion": conclusion,
-        "counts": counts,
-    }
+    about = {"name": name, "meaning": meaning_of(name), "higher": higher_is_better(name)}
+    return {**about, "conclusion": conclusion, "counts": counts}
 
 
 def _mean_sentence(row: MeasureResult) -> str:
@@ -193,14 +172,11 @@ def _sentence(row: Mapping[Hashable, Any]) -> str:
 
 def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values in the order of its questions; None = unscored."""
-    wide = [
-        side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides
-    ]
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
-    tables = [table.reindex(index=list(sides[0].queries), columns=names) for table in wide]
+    tables = [side.wide.reindex(columns=names) for side in sides]
     return {
         name: [
-            [None if value != value else float(short(value)) for value in table[name]]
+            [None if math.isnan(value) else float(short(value)) for value in table[name]]
             for table in tables
         ]
         for name in names

@@ -19,10 +19,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
-from ragbench.evaluation.records import CategoryResult, Change, MeasureResult
-from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
+from ragbench.evaluation.records import CaseResult, CategoryResult, Change, MeasureResult
+from ragbench.registry import HEADLINE, PERSPECTIVES, bounds_of, meaning_of, perspective_of
 from ragbench.report.page import sentences
-from ragbench.report.page.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
 from ragbench.report.page.questions import Details, leading_measures, question_details
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
 _COLUMNS = 9  # of the table of all cases
-_ON_TOP = 12  # differences from the baseline
 _CASES = 200  # failed cases that are shown, and doubtful claims; report.json has all
 
 
@@ -42,44 +40,25 @@ def report_html(result: Result) -> str:
     The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and
     texts are masked.
     """
-    failed = sentences.failed_cases(result)
-    table = sentences.shown_measures(result)
-    word, sentence = sentences.banner(result)
-    changes, claims = shown_changes(result), sentences.doubtful_claims(result)
-    leading = leading_measures(sentences.brief_measures(result), result.cases)
+    texts = sentences.shared_texts(result)
+    failed = texts["failed"]
+    leading = leading_measures(texts["brief"], result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
     return _template().render(
-        result=result,
-        word=word,
-        sentence=sentence,
-        perspectives=[
-            (perspective, PERSPECTIVES.get(perspective.name, ""), table[perspective.name])
-            for perspective in result.perspectives
-        ],
-        failed=failed[:_CASES],
-        left_out=max(0, len(failed) - _CASES),
-        n_failed=len(failed),
-        n_decided=sum(case.passed is not None for case in result.cases),
-        counts={name: sum(row.verdict == name for row in result.rows) for name in sentences.SIGNS},
+        texts,
+        counts=Counter(row.verdict for row in result.rows),
         case_measures=_case_measures(result),
-        case_scores=[row.measure for rows in table.values() for row in rows],
+        case_scores=[row.measure for rows in texts["measures"].values() for row in rows],
         details=details,
         notes=notes,
-        filters=_filters(result, details, leading),
+        filters=_filters(failed, details, leading),
         script=script,
         script_hash=script_hash(script),
-        changes=changes,
-        main_changes=shown_changes(result, every=False)[:_ON_TOP],
-        forest=forest_marks(changes),
-        claims=claims[:_CASES],
-        claims_left_out=max(0, len(claims) - _CASES),
-        depths=sentences.depth_table(result),
-        figures=sentences.figures(result),
-        cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
+        forest=forest_marks(texts["changes"]),
         provenance=[
             (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
-            for name, value in _provenance(result)
+            for name, value in _provenance(result).items()
         ],
     )
 
@@ -90,38 +69,31 @@ def script_hash(text: str) -> str:
 
 
 def _filters(
-    result: Result, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
+    failed: Sequence[CaseResult],
+    details: Mapping[str, Details],
+    leading: Mapping[str, MeasureResult],
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Return name, label and options of each filter, an option with its value and words; one value
     is no choice.
     """
-    failed = [case for case in result.cases if case.passed is False]
+    listed = [details[case.query_id] for case in failed]
     choices = {
         "category": ("Category", Counter(case.category for case in failed)),
-        "cause": ("Cause of failure", Counter(details[case.query_id].cause for case in failed)),
-        "weak": (
-            "Weak perspective",
-            Counter(name for case in failed for name in details[case.query_id].weak),
-        ),
+        "cause": ("Cause of failure", Counter(each.cause for each in listed)),
+        "weak": ("Weak perspective", Counter(name for each in listed for name in each.weak)),
     }
-    sides = {name: "above" if row.lower_is_better else "below" for name, row in leading.items()}
     words = {
-        name: f"{name}: {row.measure} {sides[name]} the mean {sentences.number(row.value)}"
+        name: f"{name}: {row.measure} {'above' if row.lower_is_better else 'below'} the mean "
+        f"{sentences.number(row.value)}"
         for name, row in leading.items()
     }
-    return [
-        (
-            name,
-            label,
-            [
-                (value, f"{words.get(value, value)} ({n})")
-                for value, n in sorted(counts.items())
-                if value
-            ],
-        )
-        for name, (label, counts) in choices.items()
-        if any(counts)
-    ]
+    filters = []
+    for name, (label, counts) in choices.items():
+        pairs = sorted((value, n) for value, n in counts.items() if value)
+        if pairs:
+            options = [(value, f"{words.get(value, value)} ({n})") for value, n in pairs]
+            filters.append((name, label, options))
+    return filters
 
 
 def interval_bar(row: MeasureResult) -> dict[str, Any]:
@@ -132,97 +104,88 @@ def interval_bar(row: MeasureResult) -> dict[str, Any]:
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
     (110.0, 58.0, 104.0, 130.8)
     """
-    numbers = [row.value, row.ci_high, row.target, row.ceiling]
-    most = max([1.0, *(value for value in numbers if value is not None)])
+    numbers = {"value": row.value, "low": row.ci_low, "high": row.ci_high}
+    numbers |= {"target": row.target, "ceiling": row.ceiling}
+    most = max([1.0, *(value for value in numbers.values() if value is not None)])
     top = 1.0 if most <= 1.0 else most * 1.05
-
-    def place(value: float | None) -> float | None:
-        if value is None:
-            return None
-        return round(_EDGE + (_WIDE - 2 * _EDGE) * min(max(value / top, 0.0), 1.0), 1)
-
-    low, high = place(row.ci_low), place(row.ci_high)
-    has_interval = low is not None and high is not None
+    at = {name: _place(value / top) for name, value in numbers.items() if value is not None}
+    beyond, width, left, right = None, None, _place(0), _place(1)
+    if "low" in at and "high" in at:
+        width = round(at["high"] - at["low"], 1)
+    # the part that no system could reach
+    if row.ceiling is not None and 0 < row.ceiling < top - 1e-9:
+        limit = at["ceiling"]
+        beyond = (left, limit) if row.lower_is_better else (limit, right)
     return {
-        "value": place(row.value),
-        "low": low if has_interval else None,
-        "width": round(high - low, 1) if low is not None and high is not None else None,
-        "target": place(row.target),
-        "beyond": _beyond(row, place(row.ceiling), top),
-        "left": _EDGE,
-        "right": _WIDE - _EDGE,
+        "value": at.get("value"),
+        "low": None if width is None else at["low"],
+        "width": width,
+        "target": at.get("target"),
+        "beyond": beyond,
+        "left": left,
+        "right": right,
     }
 
 
-def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, float] | None:
-    """Return the part of a bar that no system could reach, None where all of it can be reached."""
-    if row.ceiling is None or at is None or not 0 < row.ceiling < top - 1e-9:
-        return None
-    return (_EDGE, at) if row.lower_is_better else (at, _WIDE - _EDGE)
+def _place(fraction: float) -> float:
+    """Return where a fraction of the axis is, in the units of the view box."""
+    return round(_EDGE + (_WIDE - 2 * _EDGE) * min(max(fraction, 0.0), 1.0), 1)
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     """Return where the marks of a forest plot are: its axis, and measure -> difference and
-    interval, on one scale for all.
+    interval, on one scale for all; of the changes with an interval, of known measures that lie in
+    [0, 1].
+
+    The axis ends at the first of 1, 2 or 5 times a power of ten that the widest interval does not
+    pass, from 0.01 to 1.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
     >>> marks["end"], marks["zero"], marks["rows"]["RR"]
     (0.5, 110.0, {'low': 89.2, 'high': 214.0, 'value': 130.8})
     """
-    rows = plotted(changes)
-    end = forest_scale(rows)
-
-    def place(value: float | None) -> float:
-        inside = min(max((value or 0.0) / end, -1.0), 1.0)
-        return round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * inside, 1)
-
-    marks = {
-        change.measure: {
-            "low": place(change.ci_low),
-            "high": place(change.ci_high),
-            "value": place(change.difference),
-        }
-        for change in rows
+    rows = {}
+    for change in changes:
+        low, high, measure = change.ci_low, change.ci_high, change.measure
+        is_bounded = perspective_of(measure) and None not in bounds_of(measure)
+        if is_bounded and low is not None and high is not None:
+            rows[measure] = {"low": low, "high": high, "value": change.difference or 0.0}
+    furthest = max([0.01, *(abs(end) for marks in rows.values() for end in marks.values())])
+    steps = [step * 10.0**power for power in (-2, -1) for step in (1, 2, 5)]
+    end = next((step for step in steps if step >= furthest - 1e-12), 1.0)
+    places = {
+        measure: {name: _place((value / end + 1) / 2) for name, value in marks.items()}
+        for measure, marks in rows.items()
     }
-    return {"end": end, "zero": place(0.0), "left": place(-end), "right": place(end), "rows": marks}
+    return {"end": end, "zero": _place(0.5), "left": _place(0), "right": _place(1), "rows": places}
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:
     """Return the bar of a category: the fraction of its questions that passed, as `interval_bar`."""
-    return interval_bar(
-        MeasureResult(
-            "pass_rate",
-            "overall",
-            row.pass_rate,
-            row.ci_low,
-            row.ci_high,
-            row.n_scored,
-            row.questions,
-        )
-    )
+    numbers = (row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
+    return interval_bar(MeasureResult("pass_rate", "overall", *numbers))
 
 
 def _case_measures(result: Result) -> list[str]:
     """Return the columns of the table of all cases: the headline measures that not every case has
     alike.
     """
-    columns = []
-    for name in HEADLINE:
-        values = {case.scores.get(name) for case in result.cases} - {None}
-        if len(values) > 1 and not name.startswith("overall_"):
-            columns.append(name)
+    columns = [
+        name
+        for name in HEADLINE
+        if not name.startswith("overall_")
+        and len({case.scores.get(name) for case in result.cases} - {None}) > 1
+    ]
     return columns[:_COLUMNS]
 
 
-def _provenance(result: Result) -> list[tuple[str, Any]]:
-    provenance = {"at": result.made_at, "seconds": dict(result.timings), **result.environment}
-    test_set = {name: result.dataset[name] for name in ("name", "split", "fingerprint")}
-    return [
-        ("Test set", test_set),
-        ("System", dict(result.system)),
-        ("Settings", dict(result.settings)),
-        ("Made", provenance),
-    ]
+def _provenance(result: Result) -> dict[str, dict[str, Any]]:
+    return {
+        "Test set": {name: result.dataset[name] for name in ("name", "split", "fingerprint")},
+        "System": dict(result.system),
+        "Settings": dict(result.settings),
+        "Made": {"at": result.made_at, "seconds": dict(result.timings), **result.environment},
+    }
 
 
 def visible(value: object) -> object:
@@ -246,6 +209,7 @@ def _template() -> Template:
         category_bar=category_bar,
         meaning=meaning_of,
         wide=_WIDE,
-        change_signs=CHANGE_SIGNS,
+        most=_CASES,
+        questions=PERSPECTIVES,
     )
     return environment.get_template("report.html.j2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragbench.errors import printable
@@ -14,32 +15,23 @@ def report_junit(result: Result) -> str:
     """
     root = Element("testsuites", name="ragbench")
     questions = [
-        (
-            case.query_id,
-            case.question,
-            "" if case.passed is None else "; ".join(case.reasons),
-            case.passed,
-        )
+        (f"{case.query_id} {case.question}", "; ".join(case.reasons), case.passed)
         for case in result.cases
     ]
     targets = [
-        (row.measure, "", f"{row.value} misses the target {row.target}", _PASSED.get(row.verdict))
+        (f"{row.measure} ", f"{row.value} misses the target {row.target}", _PASSED.get(row.verdict))
         for row in result.rows
         if row.target is not None
     ]
     for name, rows in (("questions", questions), ("targets", targets)):
-        failures, skipped = (sum(row[3] is kind for row in rows) for kind in (False, None))
+        passed_or_not = Counter(passed for _, _, passed in rows)
+        failures, skipped = passed_or_not[False], passed_or_not[None]
         counts = {"tests": len(rows), "failures": failures, "errors": 0, "skipped": skipped}
-        suite = SubElement(
-            root, "testsuite", {"name": name, **{key: str(value) for key, value in counts.items()}}
-        )
-        for identifier, text, reason, passed in rows:
-            case = SubElement(
-                suite,
-                "testcase",
-                classname=f"ragbench.{name}",
-                name=printable(f"{identifier} {text}"),
-            )
+        texts = {key: str(value) for key, value in counts.items()}
+        suite = SubElement(root, "testsuite", {"name": name, **texts})
+        for text, reason, passed in rows:
+            about = {"classname": f"ragbench.{name}", "name": printable(text)}
+            case = SubElement(suite, "testcase", about)
             if passed is None:
                 SubElement(case, "skipped", message="not measured")
             elif not passed:

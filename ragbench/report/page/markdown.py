@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.report.page import sentences
-from ragbench.report.page.forest import CHANGE_SIGNS, shown_changes
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -25,47 +24,10 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
     cases; what fits on a screen where it `is_brief`.
     """
-    word, sentence = sentences.banner(result)
-    depths, changes = sentences.depth_table(result), shown_changes(result)
-    version = result.environment.get("ragbench", "")
-    provenance = [
-        f"fingerprint {result.dataset['fingerprint'][:12]}",
-        f"ragbench {version}" if version else "",
-        result.made_at,
-    ]
+    texts = sentences.shared_texts(result)
     return _template("summary.md.j2" if is_brief else "report.md.j2").render(
-        result=result,
-        word=word,
-        sentence=sentence,
-        figures=sentences.figures(result),
-        measures=sentences.shown_measures(result),
-        brief=sentences.brief_measures(result),
-        main_changes=shown_changes(result, every=False),
-        notes=_notes(result),
-        depths=depths,
-        depth_heads=[f"k = {k}" for k in depths[0]],
-        changes=changes,
-        failed=sentences.failed_cases(result),
-        n_decided=sum(case.passed is not None for case in result.cases),
-        claims=sentences.doubtful_claims(result),
-        cost_rows=sentences.cost_rows(result.costs, len(result.cases)),
-        made=[part for part in provenance if part],
+        texts, depth_heads=[f"k = {k}" for k in texts["depths"][0]]
     )
-
-
-def _notes(result: Result) -> list[tuple[str, str]]:
-    """Return what is to be known of the perspectives: why one was not measured, what its scores
-    mean.
-    """
-    notes = []
-    for perspective in result.perspectives:
-        if not perspective.measured:
-            notes.append((perspective.name, f"not measured: {perspective.reason}"))
-        elif perspective.note and perspective.name in ("groundedness", "answer", "overall"):
-            notes.append((perspective.name, perspective.note))
-        elif perspective.warning:
-            notes.append((perspective.name, perspective.warning))
-    return notes
 
 
 def _text(text: str) -> str:
@@ -76,6 +38,6 @@ def _text(text: str) -> str:
 def _template(name: str) -> Template:
     environment = sentences.templates()
     environment.filters["text"] = _text
-    environment.globals |= {"change_signs": CHANGE_SIGNS, "most": _MOST, "most_flips": _FLIPS}
+    environment.globals |= {"most": _MOST, "most_flips": _FLIPS}
     environment.tests["sureness"] = sentences.sureness
     return environment.get_template(name)

@@ -56,15 +56,11 @@ def leading_measures(
     rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]
 ) -> dict[str, MeasureResult]:
     """Return perspective -> the first of its measures that not all questions have alike."""
-    leading = {}
+    leading: dict[str, MeasureResult] = {}
     for perspective, measures in rows.items():
-        telling = (
-            row
-            for row in measures
-            if len({case.scores.get(row.measure) for case in cases} - {None}) > 1
-        )
-        if perspective != "overall" and (row := next(telling, None)) is not None:
-            leading[perspective] = row
+        for row in measures if perspective != "overall" else ():
+            if len({case.scores.get(row.measure) for case in cases} - {None}) > 1:
+                leading.setdefault(perspective, row)
     return leading
 
 
@@ -74,25 +70,17 @@ def question_details(
     """Return query_id -> details, with contexts for those that are `shown`; and what a reader must
     know about the texts.
     """
-    diagnosis = {}
-    if result.diagnosis is not None:
-        diagnosis = result.diagnosis.set_index("query_id")[["cause", "evidence"]].to_dict("index")
     texts, notes = _texts(result, shown) if shown else ({}, [])
     details = {}
     for case in result.cases:
-        finding = diagnosis.get(case.query_id, {})
-        weak = tuple(
-            name for name, row in leading.items() if _below(case.scores.get(row.measure), row)
-        )
-        contexts, lost = texts.get(case.query_id) or (
-            [(context_id, []) for context_id in case.retrieved],
-            [],
-        )
+        cause = result.cause_of.get(case.query_id, {})
+        unread: list[tuple[str, list[Part]]] = [(context_id, []) for context_id in case.retrieved]
+        contexts, lost = texts.get(case.query_id, (unread, []))
         details[case.query_id] = Details(
             anchor(case.query_id),
-            CAUSES.get(finding.get("cause", ""), ""),
-            masked(finding.get("evidence", "") or ""),
-            weak,
+            CAUSES.get(cause.get("cause", ""), ""),
+            masked(cause.get("evidence", "")),
+            tuple(name for name, row in leading.items() if _below(case.scores[row.measure], row)),
             contexts[:_CONTEXTS],
             max(0, len(contexts) - _CONTEXTS),
             lost,
@@ -113,11 +101,9 @@ def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Show
     data, notes = data_of(result, None)
     full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
     cases = {case.query_id: case for case in data.cases}
-    answers = {answer.query_id: answer for answer in result.answers}
     return {
-        case.query_id: _of_question(cases[case.query_id], answers[case.query_id], full)
+        case.query_id: _of_question(cases[case.query_id], result.answer_of[case.query_id], full)
         for case in shown
-        if case.query_id in answers
     }, notes
 
 
@@ -127,27 +113,21 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
     """
     passages = {passage.passage_id: passage for passage in answer.passages}
     contexts: list[tuple[str, list[Part]]] = []
-    seen: set[Span] = set()
-    for context_id in answer.contexts or tuple(passages):
-        span_of_context = locate(context_id, passages.get(context_id), full)
-        if span_of_context is None:
-            text = passages[context_id].text if context_id in passages else ""
-            contexts.append((masked_id(context_id), _abridged([(masked(text), False)])))
-            continue
-        doc_id, start, end = span_of_context
-        evidence = sorted(
-            (
+    lost = [span for span in case.evidence if span.doc_id in full]
+    for context_id in answer.contexts or passages:
+        passage = passages.get(context_id)
+        if located := locate(context_id, passage, full):
+            doc_id, start, end = located
+            evidence = [
                 span
-                for span in case.evidence
+                for span in sorted(case.evidence, key=lambda span: span.start)
                 if span.doc_id == doc_id and span.start < end and start < span.end
-            ),
-            key=lambda span: span.start,
-        )
-        seen.update(evidence)
-        contexts.append(
-            (masked_id(context_id), _abridged(_marked(full[doc_id], start, end, evidence)))
-        )
-    lost = [span for span in case.evidence if span not in seen and span.doc_id in full]
+            ]
+            lost = [span for span in lost if span not in evidence]
+            parts = _marked(full[doc_id], start, end, evidence)
+        else:
+            parts = [(masked(passage.text) if passage else "", False)]
+        contexts.append((masked_id(context_id), _abridged(parts)))
     return contexts, [masked(full[span.doc_id][span.start : span.end]) for span in lost]
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
-from ragbench.evaluation.report_json import report_json
 from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.page.html import report_html
 from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
+from ragbench.report.page.report_json import report_json
 from ragbench.report.several import results_html, results_json, results_markdown
 
 _OF_ONE = {
@@ -53,10 +53,8 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
     """
     path = Path(path)
     try:
-        if is_report_file(path):
-            _check_file(path, force)
-        elif path.exists():
-            _check_folder(path, force)
+        if problem := _problem(path, force):
+            raise ConfigError(f"{path} {problem}")
         check_writable(path)
     except OSError as exc:
         raise ConfigError(
@@ -64,41 +62,25 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
         ) from exc
 
 
-def _check_file(file: Path, force: bool) -> None:
-    if file.is_dir():
-        raise ConfigError(f"{file} is a folder; name a file for the report")
-    if not file.exists():
-        return
-    begin = file.read_bytes()[:500].decode("utf-8", "replace")
-    if (
-        not any(begin.startswith(beginning) for beginning in _BEGINNINGS)
-        and _GENERATOR not in begin
-    ):
-        raise ConfigError(
-            f"{file} is a file that is not a report of an evaluation; name another one"
-        )
-    if not force:
-        raise ConfigError(
-            f"{file} holds a report already; name another file, or replace it with --force"
-        )
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    if not folder.is_dir():
-        raise ConfigError(
-            f"{folder} is a file; name a folder for the report, or a file ending "
-            f"in {', '.join(_OF_ONE)}"
-        )
-    inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
+def _problem(path: Path, force: bool) -> str:
+    """Return why no report can be written here; "" where it can."""
+    again = "" if force else "already; name another one, or replace it with --force"
+    if not path.exists():
+        return ""
+    if is_report_file(path):
+        if path.is_dir():
+            return "is a folder; name a file for the report"
+        begin = path.read_bytes()[:500].decode("utf-8", "replace")
+        if not begin.startswith(_BEGINNINGS) and _GENERATOR not in begin:
+            return "is a file that is not a report of an evaluation; name another one"
+        return again and f"holds a report {again}"
+    if not path.is_dir():
+        endings = ", ".join(_OF_ONE)
+        return f"is a file; name a folder for the report, or a file ending in {endings}"
+    inside = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
-        raise ConfigError(
-            f"{folder} holds {strangers[0]!r}, which is not part of an evaluation; name another "
-            "folder"
-        )
-    if inside and inside != [JOURNAL] and not force:
-        raise ConfigError(
-            f"{folder} holds an evaluation already; name another folder, or replace it with --force"
-        )
+        return f"holds {strangers[0]!r}, which is not part of an evaluation; name another folder"
+    return again and f"holds an evaluation {again}" if inside not in ([], [JOURNAL]) else ""
 
 
 def write_report(
@@ -123,17 +105,18 @@ def write_report(
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result, forms = Results(result), _OF_SEVERAL
-    if is_report_file(path) and suffix not in forms:
-        raise ConfigError(
-            f"{path}: JUnit XML is of one result; write several as .html, .md or .json"
-        )
-    files = {path: suffix}
-    if not is_report_file(path):
-        files = {path / f"report{form}": form for form in _OF_SEVERAL}
+    files = {path / f"report{form}": form for form in _OF_SEVERAL}
+    if is_report_file(path):
+        files = {path: suffix}
+        if suffix not in forms:
+            raise ConfigError(
+                f"{path}: JUnit XML is of one result; write several as .html, .md or .json"
+            )
     texts = {file: forms[form](result) for file, form in files.items()}
     try:
         for file in texts:
-            _check_file(file, force)
+            if problem := _problem(file, force):
+                raise ConfigError(f"{file} {problem}")
         next(iter(texts)).parent.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
             write_durably(file, text)

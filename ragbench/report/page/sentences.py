@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
@@ -14,6 +14,7 @@ from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
     BUILT_IN,
     CaseResult,
+    Change,
     Cost,
     MeasureResult,
     PassFail,
@@ -24,6 +25,8 @@ from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that colour is not the only difference."""
@@ -36,80 +39,82 @@ def banner(result: Result) -> tuple[str, str]:
     a target to reach nor a baseline to compare with.
     """
     counts = Counter(row.verdict for row in result.rows)
-    clauses = []
+    unscored = [row.measure for row in result.rows if row.verdict == "unscored"]
+    beyond, clauses = counts["unreachable"], []
     if aimed := counts["passed"] + counts["missed"]:
-        clauses.append(f"{counts['passed']} of {aimed} targets reached")
-        if counts["missed"]:
-            clauses[-1] += f", missed: {', '.join(result.missed)}"
-    if counts["unreachable"]:
-        clauses.append(
-            f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set"
-        )
-    if unscored := [row.measure for row in result.rows if row.verdict == "unscored"]:
+        missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
+        clauses.append(f"{counts['passed']} of {aimed} targets reached{missed}")
+    if beyond:
+        clauses.append(f"{plural(beyond, 'target')} beyond the ceiling of this test set")
+    if unscored:
         clauses.append(f"not measured: {', '.join(unscored)}")
     if result.comparison is not None:
         worse = result.comparison.regressions
-        clauses.append(
-            f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression"
-        )
+        listed = f"{plural(len(worse), 'regression')}: {', '.join(worse)}"
+        clauses.append(listed if worse else "no regression")
     if failed := result.counts.get("failed_judgements"):
-        clauses.append(
-            f"the judge failed on {failed} of {plural(result.counts['judgements'], 'answer')}"
-        )
-    if doubt := not_attributable(result.system):
-        clauses.append(doubt)
-    sentence = "; ".join(clauses)
+        judged = plural(result.counts["judgements"], "answer")
+        clauses.append(f"the judge failed on {failed} of {judged}")
+    clauses += filter(None, [not_attributable(result.system)])
+    word = "passed" if result.passed else "failed"
     if result.passed and not aimed and result.comparison is None:
-        reason = "No target applies to what was measured"
+        word, reason = "no verdict", "No target applies to what was measured"
         if result.dataset["name"] == BUILT_IN:
             reason = (
                 "The default targets are for test sets of your own; on the built-in one "
                 "only those that you name apply"
             )
-        return "no verdict", f"{sentence[:1].upper()}{sentence[1:]}." if sentence else f"{reason}."
-    return ("passed" if result.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
+        clauses = clauses or [reason]
+    sentence = "; ".join(clauses)
+    return word, f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def shown_measures(result: Result, *, every: bool = False) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of the table: headline measures and those with a target, or
-    every one.
+def shown_measures(
+    result: Result, names: Collection[str] = HEADLINE
+) -> dict[str, list[MeasureResult]]:
+    """Return perspective -> the rows of the table: measures of these names and those with a target,
+    those of a judge and of the user.
 
     A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a
     result has where it is below 1, is next to nDCG@k.
     """
     places = {name: i for i, name in enumerate(HEADLINE)}
-    table: dict[str, list[MeasureResult]] = {}
-    for perspective in result.perspectives:
-        rows = [row for row in result.rows if row.perspective == perspective.name]
-        kept = [
-            row
-            for row in rows
-            if row.target is not None
-            or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
-        ]
-        table[perspective.name] = sorted(
-            kept, key=lambda row: places.get(_next_to(row), len(places))
-        )
-    return table
+    kept = [
+        row
+        for row in sorted(result.rows, key=lambda row: places.get(_next_to(row), len(places)))
+        if row.target is not None
+        or (row.n_scored and (_next_to(row) in names or _always_shown(row)))
+    ]
+    return {
+        perspective.name: [row for row in kept if row.perspective == perspective.name]
+        for perspective in result.perspectives
+    }
 
 
 def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
-    """Return `shown_measures` with only those with a target, those of a judge and a few headline
-    measures.
+    """Return `shown_measures` of a few headline measures.
 
     Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
     ks = result.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
-    brief_names = {name.replace("@5", f"@{depth}") for name in BRIEF}
-    return {
-        perspective: [
-            row
-            for row in rows
-            if row.target is not None or _next_to(row) in brief_names or _always_shown(row)
-        ]
-        for perspective, rows in shown_measures(result, every=True).items()
-    }
+    return shown_measures(result, {name.replace("@5", f"@{depth}") for name in BRIEF})
+
+
+def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
+    """Return the rows of the comparison: regressions first, then improvements, then the others.
+
+    Without `every`, the others are only those of the brief table.
+    """
+    changes = result.comparison.changes if result.comparison is not None else ()
+    brief = {row.measure for rows in brief_measures(result).values() for row in rows}
+    order = {verdict: rank for rank, verdict in enumerate(CHANGE_SIGNS)}
+    kept = [
+        change
+        for change in changes
+        if every or change.measure in brief or change.verdict in CHANGE_SIGNS
+    ]
+    return sorted(kept, key=lambda change: order.get(change.verdict, len(order)))
 
 
 def _next_to(row: MeasureResult) -> str:
@@ -135,20 +140,14 @@ def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]
         if row.n_scored and is_ranking_measure(row.measure)
     }
     ks = [k for k in result.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
-    level = next(
-        (
-            candidate
-            for candidate in ("", "chunk:", "span:")
-            if any(name.startswith(f"{candidate}nDCG@") for name in values)
-        ),
-        "",
-    )
-    rows = [
-        (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
-        for name, more in _AT_DEPTHS.items()
-        if name != "Judged" or any(f"{level}Judged@{k}" in values for k in ks)
-    ]
-    return ks, rows if ks else []
+    levels = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
+    level = next((level for level in ("", "chunk:", "span:") if level in levels), "")
+    rows = []
+    for name, more in _AT_DEPTHS.items() if ks else ():
+        at_depths = [values.get(f"{level}{name}@{k}") for k in ks]
+        if name != "Judged" or any(value is not None for value in at_depths):
+            rows.append((f"{level}{name}@k{more}", [*map(number, at_depths)]))
+    return ks, rows
 
 
 _AT_DEPTHS = {
@@ -165,8 +164,7 @@ def figures(result: Result) -> list[tuple[str, str]]:
     """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is
     left out.
     """
-    rows = []
-    counts = result.counts
+    counts, rows = result.counts, []
     if result.cases and counts:
         parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
         parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
@@ -208,29 +206,18 @@ def _cost_sentence(result: Result) -> str:
 
 
 def _chunk_sentence(chunks: Mapping[str, float]) -> str:
-    text = f"{chunks['chunks']:,.0f}"
+    texts = [f"{chunks['chunks']:,.0f}"]
     if "tokens_mean" in chunks:
         sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
-        text += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
-    names = {
-        "overlap_ratio": "overlap",
-        "coherence": "coherence",
-        "boundary_cuts": "borders inside a sentence",
-    }
-    return ", ".join(
-        [text, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)]
-    )
+        texts = [f"{texts[0]} of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"]
+    names = {"overlap_ratio": "overlap", "coherence": "coherence"}
+    names |= {"boundary_cuts": "borders inside a sentence"}
+    texts += [f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks]
+    return ", ".join(texts)
 
 
-COST_HEADS = (
-    "part",
-    "model",
-    "requests",
-    "cached",
-    "tokens in",
-    "tokens out",
-    "dollars",
-    "dollars per question",
+COST_HEADS = "part,model,requests,cached,tokens in,tokens out,dollars,dollars per question".split(
+    ","
 )
 
 
@@ -256,11 +243,8 @@ def doubtful_claims(result: Result) -> list[tuple[CaseResult, str, str]]:
     """Return the claims and numbers of answers that no context supports, each with its question and
     who found it.
     """
-    kinds = {
-        "invented_claims": "judge",
-        "unsupported_claims": "wording",
-        "fabricated_numbers": "number",
-    }
+    kinds = {"invented_claims": "judge", "unsupported_claims": "wording"}
+    kinds |= {"fabricated_numbers": "number"}
     return [
         (case, found_by, text)
         for case in result.cases
@@ -368,6 +352,25 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def shared_texts(result: Result) -> dict[str, Any]:
+    """Return what every template shows of a result, by the names in the templates."""
+    word, sentence = banner(result)
+    return {
+        "result": result,
+        "word": word,
+        "sentence": sentence,
+        "figures": figures(result),
+        "measures": shown_measures(result),
+        "brief": brief_measures(result),
+        "changes": shown_changes(result),
+        "main_changes": shown_changes(result, every=False),
+        "depths": depth_table(result),
+        "failed": failed_cases(result),
+        "claims": doubtful_claims(result),
+        "cost_rows": cost_rows(result.costs, len(result.cases)),
+    }
+
+
 def templates(**options: Any) -> Environment:
     """Return the environment of the templates here, with what their texts share; options are those
     of jinja2.
@@ -382,17 +385,7 @@ def templates(**options: Any) -> Environment:
         keep_trailing_newline=True,
         **options,
     )
-    shared = (
-        aim,
-        at_a_time,
-        flip_counts,
-        interval,
-        number,
-        p_text,
-        plural,
-        signed,
-        sureness,
-    )
+    shared = (aim, at_a_time, flip_counts, interval, number, p_text, plural, signed, sureness)
     environment.filters |= {function.__name__: function for function in shared}
-    environment.globals |= {"signs": SIGNS, "cost_heads": COST_HEADS}
+    environment.globals |= {"signs": SIGNS, "change_signs": CHANGE_SIGNS, "cost_heads": COST_HEADS}
     return environment

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result, Results, new_result
+from ragbench.evaluation.records import Perspective
 from ragbench.types import Answer, Case, Dataset, Document, Judgement, Span
 
 TOWER = "The tower 🗼 opened in 1889. It is 330 m high. Eiffel built it."
@@ -59,6 +60,11 @@ def results(dataset: Dataset) -> Results:
         Answer("q3", "Eiffel paid."),
     ]
     judged = [Judgement("q2", "faithfulness", 0.5, unsupported=("It is 400 m high.",))]
+    found: dict[str, Any] = {
+        "judgements": judged,
+        "perspectives": (Perspective("judge", True),),
+        "verdicts": {"q2": {"invented_claims": ["It is 400 m high."]}},
+    }
     diagnosis = pd.DataFrame({"query_id": ["q1", "q2", "q3"], "failed": [False, True, False]})
     diagnosis = diagnosis.assign(
         cause=["", "not_retrieved", ""],
@@ -69,7 +75,7 @@ def results(dataset: Dataset) -> Results:
     )
     return Results(
         [
-            made("a", dataset, [1.0, 0.0, 0.5], first, judgements=judged, diagnosis=diagnosis),
+            made("a", dataset, [1.0, 0.0, 0.5], first, diagnosis=diagnosis, **found),
             made("b", dataset, [1.0, 1.0, 0.25], second),
         ]
     )

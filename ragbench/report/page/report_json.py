@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
-from typing import Any
 
-from ragbench.evaluation.result import Result
-
-_DIGITS = 6  # beyond them the same embedding may differ between machines
+from ragbench.evaluation import Result
+from ragbench.evaluation.formats import plain
 
 
 def report_json(result: Result) -> str:
@@ -20,7 +16,7 @@ def report_json(result: Result) -> str:
         "ragbench": "report",
         "name": result.name,
         "passed": result.passed,
-        "made_at": result.config.get("made_at", ""),
+        "made_at": result.made_at,
         "dataset": result.dataset,
         "system": result.system,
         "settings": result.settings,
@@ -31,17 +27,6 @@ def report_json(result: Result) -> str:
         "categories": result.categories,
         **decided,
         "seconds": result.timings,
-        "environment": result.config.get("environment", {}),
+        "environment": result.environment,
     }
     return json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """Return records and mappings as plain data for JSON, numbers to 6 decimals."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"
