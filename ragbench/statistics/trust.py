@@ -27,13 +27,10 @@ STEP = 10
 
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
-_HALF_SPENT = 60.0  # independent labels by which half of alpha is spent
+_HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
 _NODES = 48  # of the integration over what earlier looks left open
-_ALWAYS = 0.4
-_UNSEEN, _FADE = (
-    4.0,
-    2.0,
-)  # pseudo-observations where all labels are equal; different ones that end them
+# pseudo-observations: always, where all labels are equal, and the different labels that end these
+_ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -158,7 +155,9 @@ def estimate_difference(
         )
     share, known = n_open / size, sum(settled) / size
     naive = proxies.mean() * share + known
-    about = (str(naive.index[0]), float(naive.iloc[0])) if len(naive) else ("", None)
+    about: tuple[str, float | None] = ("", None)
+    if len(naive):
+        about = (str(naive.index[0]), float(naive.iloc[0]))
     if n < min(FIRST, n_open):
         return Trust(size, n, None, None, None, "undecided", None, *about)
     if n == n_open:
@@ -166,7 +165,8 @@ def estimate_difference(
         decision = _decision(middle, 0.0, 0.0)
         return Trust(size, n, middle, middle, middle, decision, 0, *about)
     looks, x, strata = _looks(n_open, alpha), _standardised(proxies), _strata(proxies)
-    rows, y = proxies.index.get_indexer(labels.index), labels.to_numpy(np.float64)
+    rows = proxies.index.get_indexer(labels.index)
+    y = np.asarray(labels, dtype=np.float64)
     now = int(np.searchsorted(looks.counts, n, side="right")) - 1
     decided_after = None
     for look, count in enumerate(looks.counts[: now + 1]):
