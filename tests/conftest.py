@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -433,6 +435,33 @@ def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
         return nbformat.read(cwd / "out.ipynb", as_version=4)
 
     return execute
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a JupyterLab in tmp_path."""
+    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    options = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": 0,
+        "ServerApp.root_dir": tmp_path,
+        "IdentityProvider.token": "",
+        "ServerApp.allow_root": True,
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser"]
+    command += [f"--{name}={value}" for name, value in options.items()]
+    log = tmp_path / "lab.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        while not (urls := re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())):
+            assert server.poll() is None, log.read_text()
+            time.sleep(0.2)
+        yield urls[0]
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)  # kernels end when their server is gone
+        server.wait()
 
 
 @pytest.fixture(scope="module")

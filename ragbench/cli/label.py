@@ -22,25 +22,27 @@ def label_command(
     annotator: str = "me",
     batch: AtLeast1 = 10,
     margin: float = 0.02,
+    judge: str = "",
     test_set: str = "",
     corpus: Corpus = "",
     database: Database = "",
 ) -> None:
-    """Label answers of A and B without knowing whose they are, and see what people's verdicts show of
-    B minus A; the interval is valid whenever you stop.
+    """Label answers of A and B (by a ranking measure, documents) without knowing whose they are, and
+    see what people's verdicts show of B minus A, with an interval that is valid when you stop.
 
     Each verdict is in the sheet before the next answer is shown; Ctrl-C ends, and the same command
     continues. Without a terminal it draws the next questions into the sheet, to be filled in with
     the notebook label.ipynb or a spreadsheet, and prints what is known.
 
     Args:
-        results: Folders of two results; or runs of the history.
+        results: Folders of two results, or of one for its mean; or runs of the history.
         until_decided: Draw further questions until B is better, worse, or within the margin.
-        criterion: correctness, relevance or faithfulness.
+        criterion: correctness, relevance or faithfulness; or a ranking measure, such as nDCG@10.
         sheet: The CSV file of the labels; an existing one is continued.
         annotator: Who labels.
         batch: How many questions are drawn at a time.
         margin: A difference that does not matter.
+        judge: Model that grades documents without a label, for a ranking measure.
         test_set: The test set, where it cannot be found by its name.
         corpus: Its documents, where the test set holds none.
 
@@ -49,44 +51,44 @@ def label_command(
     import pandas as pd
 
     from ragbench.errors import printable
-    from ragbench.labelling import draw_items, label_sheet, read_sheet, trust
+    from ragbench.labelling import draw_items, judge_relevance, label_sheet, read_sheet, trust
     from ragbench.report.documents import chunks_of, data_of
     from ragbench.testsets.loader import load_dataset
 
     arms = results_at(results, database)
     dataset = load_dataset(test_set, corpus=corpus) if test_set else data_of(arms[0], None)[0]
     chunks = {arm.name: cut for arm in arms if (cut := chunks_of(arm, dataset))}
+    grades = None
+    if judge:
+        grades = judge_relevance(dataset, [arm.run for arm in arms], judge, measure=criterion)
+    options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
     is_over = False
     while True:
         rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
         mine = rows[rows["annotator"] == annotator]
         labels = sheet if rows["value"].notna().any() else None
-        state = trust(arms, labels, criterion=criterion, margin=margin)
+        state = trust(arms, labels, margin=margin, **options)
         is_pending = mine["value"].isna().any()
-        if state.decision != "undecided" or (is_over and not is_pending):
+        is_decided = state.decision not in ("undecided", "mean")
+        if is_decided or (is_over and not is_pending):
             break
         if not is_pending:
             typer.echo(printable(state.sentence))
             items = draw_items(
-                arms,
-                criterion,
-                dataset=dataset,
-                chunks=chunks,
-                sheet=sheet,
-                annotator=annotator,
-                n=batch,
+                arms, chunks=chunks, sheet=sheet, annotator=annotator, n=batch, **options
             )
             if not items:
                 break
             label_sheet(items, sheet, annotator=annotator)
         pending = read_sheet(sheet, annotator=annotator).query("verdict == ''")
         if not sys.stdin.isatty():
-            typer.echo(f"{len(pending)} answers of {annotator} to label in {sheet}.")
+            typer.echo(f"{len(pending)} texts for {annotator} to label in {sheet}.")
             break
         for number, row in enumerate(pending.to_dict("records"), 1):
             _ask(row, f"{number} of {len(pending)}", sheet, annotator)
         is_over = not until_decided
-    typer.echo(f"{printable(arms[-1].name)} against {printable(arms[0].name)}: {state.sentence}")
+    names = " against ".join(printable(arm.name) for arm in reversed(arms))
+    typer.echo(f"{names}: {state.sentence}")
 
 
 def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:

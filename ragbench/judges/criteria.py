@@ -19,6 +19,7 @@ from ragbench.judges.parser import (
 )
 from ragbench.judges.prompts import (
     CRITERIA,
+    DOCUMENT,
     JUDGE_SYSTEM,
     REPAIR,
     REPLY_FORMS,
@@ -57,6 +58,7 @@ NEEDS = {
     "faithfulness": {"documents", "answer"},
     "context_recall": {"documents", "reference"},
     "context_precision": {"documents", "reference"},
+    "document": {"documents"},
 }
 
 # The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20
@@ -67,6 +69,7 @@ REPLY_TOKENS = {
     "faithfulness": 2400,
     "context_recall": 1600,
     "context_precision": 1200,
+    "document": 300,
 }
 
 _MAX_SHOWN_REPLY = 4000
@@ -243,7 +246,7 @@ def write_request(
         else f"Decide these {len(criteria)} things, each by itself:"
     )
     for criterion in criteria:
-        text = CRITERIA[criterion].replace("{limit}", str(MAX_CLAIMS))
+        text = CRITERIA.get(criterion, DOCUMENT).replace("{limit}", str(MAX_CLAIMS))
         parts.append(f"{criterion}: {text.replace('{documents}', str(len(documents)))}")
     form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")

@@ -79,6 +79,13 @@ class Relevance(BaseModel):
     score: _Score
 
 
+class Grade(BaseModel):
+    reason: str = ""
+    grade: Annotated[
+        int, Field(ge=0, le=3), WithJsonSchema({"type": "integer", "enum": [0, 1, 2, 3]})
+    ]
+
+
 class Claim(BaseModel):
     number: _Number = 0
     claim: str
@@ -119,6 +126,7 @@ _FORMS: Mapping[str, type[BaseModel]] = {
     "faithfulness": Faithfulness,
     "context_recall": ContextRecall,
     "context_precision": ContextPrecision,
+    "document": Grade,
 }
 # An object without this key is not a verdict on the criterion.
 _KEY = {
@@ -129,7 +137,7 @@ _KEY = {
 
 # The parts of a verdict that are not reasons.
 _DECISION: Any = {
-    **dict.fromkeys(("verdict", "score"), True),
+    **dict.fromkeys(("verdict", "score", "grade"), True),
     "claims": {"__all__": {"supported"}},
     "statements": {"__all__": {"supported"}},
     "documents": {"__all__": {"number", "useful"}},
@@ -268,6 +276,8 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
             return float(verdict.verdict), verdict.reason
         case Relevance():
             return verdict.score, verdict.reason
+        case Grade():
+            return verdict.grade / 3, verdict.reason
         case Faithfulness(claims=[]):
             return None, "the judge found no claim in the answer"
         case Faithfulness():

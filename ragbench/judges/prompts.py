@@ -57,6 +57,13 @@ CONTEXT_PRECISION = """For each of the {documents} documents, in their order and
 contributes to answering the question, and decide: true if it holds information that the right answer needs, false if \
 it is only near the subject or says nothing to it. If there is a reference answer, it is the right answer."""
 
+# Origin: the graded judgement of UMBRELA (Upadhyay et al. 2024), after Thomas et al. 2024 ("Large
+# language models can accurately predict searcher preferences"); the wording is ours. Scale: grade / 3.
+DOCUMENT = """How useful is the document for someone who asks the question? First say what the person wants to know \
+and what the document states about it. 0 = it has nothing to do with the question. 1 = it is on the subject, and does \
+not answer the question. 2 = it answers a part, or the answer is unclear or hidden among other things. 3 = it is \
+about the question, and holds its answer."""
+
 CRITERIA: Mapping[str, str] = {
     "correctness": CORRECTNESS,
     "relevance": RELEVANCE,
@@ -79,6 +86,7 @@ REPLY_FORMS: Mapping[str, str] = {
     "context_precision": '{"documents": [{"number": 1, "reason": "<one short sentence>", '
     '"useful": <true or false>}, '
     "<and so on for each document>]}",
+    "document": '{"reason": "<one or two sentences>", "grade": <0, 1, 2 or 3>}',
 }
 
 REPAIR = """An earlier reply to this request could not be used: {problem}. It is shown here only so that you can see \

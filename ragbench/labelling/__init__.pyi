@@ -1,6 +1,7 @@
 from .draws import PROXIES, draw_items, trust
 from .items import LABELLED, LabelItem
 from .questions import QuestionWidget
+from .relevance import judge_relevance
 from .sheet import (
     label_sheet,
     load_labels,
@@ -16,6 +17,7 @@ __all__ = [
     "LabelWidget",
     "QuestionWidget",
     "draw_items",
+    "judge_relevance",
     "label_sheet",
     "load_labels",
     "read_sheet",

@@ -14,11 +14,12 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataWarning, check_known
 from ragbench.evaluation import Result
 from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
-from ragbench.labelling.sheet import load_labels, read_sheet
+from ragbench.labelling.relevance import document_items, unjudged, with_labels
+from ragbench.labelling.sheet import load_labels, read_sheet, source_code
 from ragbench.metrics import score_run
 from ragbench.statistics.agreement import human_frame
 from ragbench.statistics.trust import Trust, draw_order, estimate_difference
-from ragbench.types import Chunk, Dataset
+from ragbench.types import Chunk, Dataset, Qrels
 
 PROXIES = {
     "correctness": ("llm_correctness", "gold_fact_coverage", "semantic_similarity", "token_f1"),
@@ -27,7 +28,6 @@ PROXIES = {
 }
 """Criterion -> the measures that may follow people's verdicts by it, a judge's first."""
 
-_MISSING_IS_WRONG = ("correctness", "relevance")
 _DRAWN = re.compile(r"drawn (\d+)")
 
 
@@ -39,6 +39,8 @@ def trust(
     proxies: Sequence[str] = (),
     margin: float = 0.02,
     alpha: float = 0.05,
+    dataset: Dataset | None = None,
+    grades: Qrels | None = None,
 ) -> Trust:
     """Return what labels by people show of the difference of two systems, second minus first, and how
     many more are needed; of one system, what they show of its mean.
@@ -52,30 +54,38 @@ def trust(
         results: one or two, of the same questions.
         labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
             there are two; of questions that `ragbench label` drew, or that were drawn at random (rows
-            with another `picked` are left out). For a ranking measure: relevance by people,
-            query_id, doc_id, value, of all documents that count, for questions drawn at random.
+            with another `picked` are left out). For a ranking measure: such a sheet of documents, with
+            `dataset`; or relevance by people, query_id, doc_id, value, of all documents that count,
+            for questions drawn at random.
         criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
-            ("nDCG@10"), which the results have by other labels, such as a model's.
+            ("nDCG@10").
         proxies: measures that follow people's verdicts; () = those of `PROXIES`.
         margin: a difference that does not matter. alpha: probability that the interval is wrong.
+        dataset: for a ranking measure, the documents and the labels that there are.
+        grades: labels of all documents that count, a model's where people gave none, as from
+            `ragbench.labelling.judge_relevance`; None = those of the dataset, or the results' scores.
 
     Raises:
         ConfigError: more than two results, or an unknown criterion or measure.
         DataError: labels of none of these answers.
     """
-    by_documents = criterion not in LABELLED
-    if by_documents:
-        check_known("criterion", [*LABELLED, *results[0].scores["measure"].unique()], criterion)
-    frame, settled = proxy_differences(results, criterion, proxies)
+    frame, settled = proxy_differences(results, criterion, proxies, dataset, grades)
+    if isinstance(labels, str | Path) or (
+        isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
+    ):
+        answers = {result.name: result.answers for result in results}
+        labels = load_labels(labels, answers=answers if criterion in PROXIES else None)
     if labels is None:
         values = pd.Series(dtype=float)
-    elif by_documents:
-        values = _of_documents(results, pd.DataFrame(labels), criterion)
-    else:
+    elif criterion in PROXIES:
         values = _of_answers(results, labels, criterion)
+    else:
+        values = _of_documents(results, labels, criterion, dataset)
     values = values[values.index.isin(frame.index)]
-    state = estimate_difference(frame, values, n_settled=settled, margin=margin, alpha=alpha)
-    return state if len(results) > 1 else replace(state, decision="mean", more=None)
+    state = estimate_difference(frame, values, settled=settled, margin=margin, alpha=alpha)
+    if len(results) > 1:
+        return state
+    return replace(state, decision="mean", more=None, decided_after=None)
 
 
 def draw_items(
@@ -84,6 +94,7 @@ def draw_items(
     *,
     dataset: Dataset,
     chunks: Mapping[str, Sequence[Chunk]] | None = None,
+    grades: Qrels | None = None,
     sheet: str | Path = "",
     annotator: str = "me",
     n: int = 10,
@@ -96,17 +107,20 @@ def draw_items(
     questions that another annotator was given come first.
 
     Args:
-        results: one or two. criterion: "correctness", "relevance" or "faithfulness".
+        results: one or two. criterion: "correctness", "relevance", "faithfulness", or a ranking
+        measure: then documents are labelled, those without a label among the first k.
         dataset: the questions, with reference answers. chunks: configuration -> what its answers were
-        made from, shown as context. sheet: where earlier draws are, "" for none.
+        made from, shown as context. grades: as `trust`. sheet: where earlier draws are, "" for none.
 
     Raises:
         ConfigError: an unknown criterion, more than two results; faithfulness without contexts.
         DataError: nothing can be labelled.
     """
-    check_known("criterion", LABELLED, criterion)
-    frame, _ = proxy_differences(results, criterion, ())
-    items = items_by_query(results, criterion, dataset, chunks)
+    frame, _ = proxy_differences(results, criterion, (), dataset, grades)
+    if criterion in PROXIES:
+        items = items_by_query(results, criterion, dataset, chunks)
+    else:
+        items = document_items(dataset, [result.run for result in results], criterion)
     rows = read_sheet(sheet) if sheet and Path(sheet).exists() else pd.DataFrame()
     numbers, mine = {}, set()
     for row in rows.to_dict("records"):
@@ -130,13 +144,21 @@ def draw_items(
 
 
 def proxy_differences(
-    results: Sequence[Result], criterion: str, proxies: Sequence[str]
-) -> tuple[pd.DataFrame, int]:
+    results: Sequence[Result],
+    criterion: str,
+    proxies: Sequence[str] = (),
+    dataset: Dataset | None = None,
+    grades: Qrels | None = None,
+) -> tuple[pd.DataFrame, list[float]]:
     """Return a row per question that labels decide, a column per proxy (second minus first), and the
-    number of questions that are settled, as both answers are the same.
+    differences of the other questions, which need no label.
     """
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
+    if criterion not in PROXIES:
+        check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
+        if dataset is not None:
+            return _by_documents(results, criterion, dataset, grades or dataset.qrels)
     every = [
         result.scores.pivot(index="query_id", columns="measure", values="value")
         for result in results
@@ -147,8 +169,9 @@ def proxy_differences(
         raise ConfigError(f"the results have no measure {missing[0]!r}")
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
     texts = [_texts(result) for result in results]
-    if criterion in LABELLED:
-        some = any if criterion in _MISSING_IS_WRONG else all
+    missing_is_wrong = criterion in PROXIES and LABELLED[criterion].missing_is_wrong
+    if criterion in PROXIES:
+        some = any if missing_is_wrong else all
         scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
         ids = [
             query_id
@@ -156,14 +179,44 @@ def proxy_differences(
             if some(query_id in answers for answers in texts) and (query_id in scored or not names)
         ]
     frames = [wide.reindex(index=ids, columns=names) for wide in every]
-    if criterion in _MISSING_IS_WRONG:
-        for frame, answers in zip(frames, texts, strict=True):
+    for frame, answers in zip(frames, texts, strict=True):
+        if missing_is_wrong:
             frame[~frame.index.isin([*answers])] = 0.0
     frame = (frames[0] if len(results) == 1 else frames[1] - frames[0]).dropna(axis=1, how="all")
-    if len(results) == 1 or criterion not in _MISSING_IS_WRONG:
-        return frame, 0
-    same = [texts[0].get(query_id) == texts[1].get(query_id) for query_id in ids]
-    return frame[[not each for each in same]], sum(same)
+    if len(results) == 1 or not missing_is_wrong:
+        return frame, []
+    same = frame.index.map(lambda i: texts[0].get(i) == texts[1].get(i)).to_numpy(dtype=bool)
+    return frame[~same], [0.0] * int(same.sum())
+
+
+def _by_documents(
+    results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
+) -> tuple[pd.DataFrame, list[float]]:
+    """Return `proxy_differences` of a ranking measure: questions all of whose first documents have a
+    label need none.
+    """
+    pools = unjudged(dataset, [result.run for result in results], measure)
+    is_open = [bool(pool) for pool in pools.values()]
+    share = "Judged@" + measure.rpartition("@")[2]
+    values, judged = (
+        _difference(some, name, {q: labels.get(q, {}) for q in pools})
+        for some, name, labels in ((results, measure, grades), (results[:1], share, dataset.qrels))
+    )
+    name = f"{measure} by the labels at hand (people's: {share} {judged.mean():.2f})"
+    return values[is_open].to_frame(name), values.drop(values.index[is_open]).tolist()
+
+
+def _difference(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
+    """Return question -> the difference of a ranking measure by these labels."""
+    if not qrels:
+        return pd.Series(dtype=float)
+    values = [
+        score_run(qrels, {query_id: result.run.get(query_id, {}) for query_id in qrels}, [measure])
+        .set_index("query_id")["value"]
+        .fillna(0.0)
+        for result in results
+    ]
+    return values[0] if len(values) == 1 else values[1] - values[0]
 
 
 def _texts(result: Result) -> dict[str, str]:
@@ -175,53 +228,61 @@ def _texts(result: Result) -> dict[str, str]:
     }
 
 
-def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
-    """Return question -> people's difference, of the questions that are labelled as a whole."""
-    if isinstance(labels, str | Path) or (
-        isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
-    ):
-        labels = load_labels(labels, answers={result.name: result.answers for result in results})
+def _table(labels: Any, criterion: str) -> pd.DataFrame:
+    """Return the labels that were drawn at random, with their number in the draw."""
     table = human_frame(labels)
     table = table[table["criterion"] == criterion]
-    if len(results) == 1:
-        table = table[table["configuration"].isin(["", results[0].name])]
-        table = table.assign(configuration=results[0].name)
-    drawn = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
-    usable = drawn.notna() | table["picked"].isin(["", "random"])
+    table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
+    usable = table["number"].notna() | table["picked"].isin(["", "random"])
     if not usable.all():
         warnings.warn(
             f"{(~usable).sum()} of {len(table)} labels were picked ({table['picked'][~usable].iloc[0]!r}) "
             "and not drawn at random; they are left out",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    table = table[usable]
+    return table[usable]
+
+
+def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
+    """Return questions in the order of the draw: one that was passed over may be a hard one, so what
+    was drawn after it has to wait for it.
+    """
+    numbers = table.groupby("query_id")["number"].min().reindex(query_ids)
+    numbers = numbers.sample(frac=1, random_state=0).sort_values(kind="stable")
+    return numbers.index[numbers.rank(method="min").eq(numbers) | numbers.isna()]
+
+
+def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
+    """Return question -> people's difference, of the questions that are labelled as a whole."""
+    table = _table(labels, criterion)
+    if len(results) == 1:
+        table = table[table["configuration"].isin(["", results[0].name])]
+        table = table.assign(configuration=results[0].name)
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
-    if criterion in _MISSING_IS_WRONG:
-        for result in results:
-            is_missing = ~values.index.isin([*_texts(result)])
-            values.loc[is_missing, result.name] = 0.0
+    for result in results if LABELLED[criterion].missing_is_wrong else ():
+        values.loc[~values.index.isin([*_texts(result)]), result.name] = 0.0
     values = values.dropna()
-    # one that was passed over may be a hard one: what was drawn after it has to wait for it
-    numbers = drawn.groupby(table["query_id"]).min().reindex(values.index)
-    in_turn = numbers.rank(method="min").eq(numbers) | numbers.isna()
-    values = values[in_turn]
+    values = values.loc[_in_turn([*values.index], table)]
     first = 0.0 if len(results) == 1 else values[results[0].name]
     return (values[results[-1].name] - first).rename("value")
 
 
 def _of_documents(
-    results: Sequence[Result], labels: pd.DataFrame, measure: str
+    results: Sequence[Result], labels: Any, measure: str, dataset: Dataset | None
 ) -> pd.Series[float]:
     """Return question -> the difference of a ranking measure by people's relevance labels."""
-    qrels: dict[str, dict[str, int]] = {}
-    for row in labels.to_dict("records"):
+    labels = pd.DataFrame(labels)
+    if dataset is not None and "doc_id" not in labels:
+        pools = unjudged(dataset, [result.run for result in results], measure)
+        table = _table(labels, "document")
+        doc_ids = {source_code(doc_id): doc_id for doc_id in dataset.corpus}
+        means = table.groupby(["query_id", table["configuration"].map(doc_ids)])["human"].mean()
+        qrels = with_labels(dataset, means.items())
+        labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*qrels[q]}]
+        return _difference(results, measure, {q: qrels[q] for q in _in_turn(labelled, table)})
+    qrels = {}
+    for row in labels.sample(frac=1, random_state=0).to_dict("records"):
         qrels.setdefault(str(row["query_id"]), {})[str(row["doc_id"])] = int(row["value"])
-    values = [
-        score_run(qrels, {query_id: result.run.get(query_id, {}) for query_id in qrels}, [measure])
-        .set_index("query_id")["value"]
-        .fillna(0.0)
-        for result in results
-    ]
-    return values[0] if len(values) == 1 else values[1] - values[0]
+    return _difference(results, measure, qrels)

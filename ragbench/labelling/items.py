@@ -16,28 +16,42 @@ from ragbench.types import Answer, Case, Chunk, Dataset
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
 FIVE: Mapping[str, tuple[float, str]] = {str(i): (i / 4, name) for i, name in enumerate(_DEGREES)}
+_GRADES = ("unrelated", "on the subject", "a part of the answer", "the answer")
 
 
 class Scale(NamedTuple):
-    """The question to a labeller, and the key, value and name of each verdict."""
+    """The question to a labeller, and the key, value and name of each verdict; whether an answer is
+    judged by its documents, and whether a missing one is wrong.
+    """
 
     question: str
     verdicts: Mapping[str, tuple[float, str]]
+    by_documents: bool = False
+    missing_is_wrong: bool = False
 
 
 LABELLED: Mapping[str, Scale] = {
     "correctness": Scale(
-        "Does the answer agree with the reference answer, as an answer to this question?", YES_NO
+        "Does the answer agree with the reference answer, as an answer to this question?",
+        YES_NO,
+        missing_is_wrong=True,
     ),
     "relevance": Scale(
-        "How far does the answer address the question? Whether it is true does not matter.", FIVE
+        "How far does the answer address the question? Whether it is true does not matter.",
+        FIVE,
+        missing_is_wrong=True,
     ),
-    "faithfulness": Scale("How much of the answer do the documents below support?", FIVE),
+    "faithfulness": Scale(
+        "How much of the answer do the documents below support?", FIVE, by_documents=True
+    ),
+    "document": Scale(
+        "How useful is this text for someone who asks the question?",
+        {str(i): (i / 3, name) for i, name in enumerate(_GRADES)},
+    ),
 }
-"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name.
+"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name;
+"document" is of a document that was retrieved.
 """
-
-_BY_DOCUMENTS = {"faithfulness"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +84,16 @@ def items_by_query(
     correctness questions without a reference answer or gold facts.
 
     Raises:
-        ConfigError: faithfulness without `chunks`.
+        ConfigError: faithfulness of a result without `chunks` and passages.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
-    if (
-        criterion in _BY_DOCUMENTS
-        and not chunks
-        and not any(a.passages for r in results for a in r.answers)
-    ):
-        raise ConfigError(
-            f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}"
-        )
+    by_documents = LABELLED[criterion].by_documents
+    for result in results if by_documents else ():
+        if result.name not in (chunks or {}) and not any(a.passages for a in result.answers):
+            raise ConfigError(
+                f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
+                "chunks={configuration: its chunks}"
+            )
     fingerprints = {r.name: r.config.get("dataset", {}).get("fingerprint") for r in results}
     if other := [
         n for n, value in fingerprints.items() if value not in (None, dataset.fingerprint)
@@ -111,7 +124,7 @@ def items_by_query(
             lacks = criterion == "correctness" and not _reference(case)
             if answer.attempted and not lacks:
                 contexts = _contexts(result.name, answer, texts)
-                key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
+                key = (answer.text.strip(), *(contexts if by_documents else ()))
                 groups[answer.query_id].setdefault(key, []).append((result.name, contexts))
     items = {
         query_id: [make_item(cases[query_id], criterion, *pair) for pair in group.items()]

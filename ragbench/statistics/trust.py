@@ -5,10 +5,15 @@ what judges or heuristics say of all.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
+from scipy.stats import norm, t
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.array_types import Floats, Ints
@@ -17,10 +22,15 @@ from ragbench.statistics.columns import check_alpha
 FIRST = 20
 """Labelled questions from which on there is an interval."""
 
+STEP = 10
+"""Further labelled questions from one look to the next; those between wait for it."""
+
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
-_TUNED = 15.0  # questions at which the interval is tightest for independent draws
-_PRIOR = 4.0  # pseudo-observations, as of Agresti and Coull (1998)
+_HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
+_NODES = 48  # of the integration over what earlier looks left open
+# pseudo-observations: always, where all labels are equal, and the different labels that end these
+_ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -28,9 +38,10 @@ class Trust:
     """What labels by people show of a difference (or, of one system, of a mean).
 
     `difference` is by people's verdicts, over all `n` questions, with an interval that is valid
-    whenever one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
-    "within the margin" or "undecided"; `more` is how many further questions will likely decide, None
-    where that is not known. `naive` is the difference by the first `proxy` alone, which is not people's.
+    when one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
+    "within the margin" or "undecided", and `decided_after` the number of labels at the first look that
+    decided; `more` is how many further questions will likely decide, None where that is not known.
+    `naive` is the difference by the first `proxy` alone, which is not people's.
     """
 
     n: int
@@ -42,6 +53,7 @@ class Trust:
     more: int | None
     proxy: str = ""
     naive: float | None = None
+    decided_after: int | None = None
 
     @property
     def sentence(self) -> str:
@@ -53,6 +65,8 @@ class Trust:
             text = f"{self.decision.capitalize()} by people's verdicts: {self.difference:+.3f} "
             text += f"[{self.ci_low:+.3f}, {self.ci_high:+.3f}], {self.n_labelled} of {self.n} "
             text += "questions labelled."
+            if waiting := (self.n_labelled - FIRST) % STEP * (self.ci_low < self.ci_high):
+                text += f" The last {waiting} wait for the next look."
         if self.decision == "undecided" and self.more is not None:
             text += f" About {self.more} more are likely to decide."
         if self.naive is not None:
@@ -88,7 +102,7 @@ def estimate_difference(
     proxies: pd.DataFrame,
     labels: pd.Series[float],
     *,
-    n_settled: int = 0,
+    settled: Sequence[float] = (),
     margin: float = 0.02,
     alpha: float = 0.05,
 ) -> Trust:
@@ -98,20 +112,24 @@ def estimate_difference(
     proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people) take
     the place of what is not labelled; the mean error on the labelled ones corrects them, so that a
     biased judge biases nothing, and one that does not follow people has no weight (prediction-powered
-    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). The interval is a confidence
-    sequence from Robbins' normal mixture (Waudby-Smith et al. 2024, "Time-uniform central limit theory
-    and asymptotic confidence sequences", Annals of Statistics 52(6)) for draws without replacement:
-    with probability 1 - alpha it holds after every label at once, so that one may stop whenever it is
-    decided. Variances have pseudo-observations, so that equal labels are no certainty. Where all
-    questions are labelled it has no width.
+    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). Variances have pseudo-observations,
+    so that equal labels are no certainty. Where all questions are labelled the interval has no width.
+
+    It is looked at after `FIRST` labels and then after every `STEP`; labels between two looks wait for
+    the next one. The looks share alpha (Lan & DeMets 1983, "Discrete sequential boundaries for clinical
+    trials", Biometrika 70(3)): with probability 1 - alpha none of them decides in the wrong direction.
+    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)): it covers
+    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels. Who
+    labels on after the decision gets the wider repeated interval (Jennison & Turnbull 1989), which holds
+    at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
             value as the labels, such as the difference of two systems; NaN where there is none.
-        labels: question -> people's value, of the questions that are labelled, drawn at random or in
-            `draw_order`.
-        n_settled: further questions whose value is 0 without a label, as both answers are the same.
-        margin: a difference that does not matter. alpha: probability that the interval is ever wrong.
+        labels: question -> people's value, of the questions that are labelled, in the order in which
+            they were labelled, which is that of `draw_order` or random.
+        settled: values of further questions, which need no label: 0 where both answers are the same.
+        margin: a difference that does not matter. alpha: probability of an error.
 
     >>> judged = pd.DataFrame({"judge": [1.0, 0, 0, 1, 0] * 60})
     >>> people = judged["judge"].iloc[:60]
@@ -130,32 +148,52 @@ def estimate_difference(
         raise DataError(
             f"{len(unknown_ids)} labels are of questions that are not compared, first {unknown_ids[0]!r}"
         )
-    size, n = len(proxies) + n_settled, len(labels)
+    size, n, n_open = len(proxies) + len(settled), len(labels), len(proxies)
     if not size:
         raise DataError(
             "there is no question that both systems were asked and that can be labelled"
         )
-    if not len(proxies):  # all answers are the same
-        return Trust(size, 0, 0.0, 0.0, 0.0, "within the margin", 0)
-    share = len(proxies) / size
-    middle, error = _estimate(proxies, labels)
-    naive = proxies.mean() * share
-    about = (str(naive.index[0]), float(naive.iloc[0])) if len(naive) else ()
-    if n < min(FIRST, len(proxies)):
+    share, known = n_open / size, sum(settled) / size
+    naive = proxies.mean() * share + known
+    about: tuple[str, float | None] = ("", None)
+    if len(naive):
+        about = (str(naive.index[0]), float(naive.iloc[0]))
+    if n < min(FIRST, n_open):
         return Trust(size, n, None, None, None, "undecided", None, *about)
-    ns = np.arange(n, len(proxies) + 1)
-    factors = _factors(ns, len(proxies), proxies.shape[1] + 3, alpha)
+    if n == n_open:
+        middle = float(labels.sum()) / size + known
+        decision = _decision(middle, 0.0, 0.0)
+        return Trust(size, n, middle, middle, middle, decision, 0, *about)
+    looks, x, strata = _looks(n_open, alpha), _standardised(proxies), _strata(proxies)
+    rows = proxies.index.get_indexer(labels.index)
+    y = np.asarray(labels, dtype=np.float64)
+    now = int(np.searchsorted(looks.counts, n, side="right")) - 1
+    decided_after = None
+    for look, count in enumerate(looks.counts[: now + 1]):
+        middle, error = (share * part for part in _estimate(x, strata, rows[:count], y[:count]))
+        middle += known
+        freedom = count - strata.max() - 1
+        reaches = error * t.isf(norm.sf(looks.limits), freedom)
+        decision = _decision(middle, reaches[look], margin)
+        if decided_after is None and decision != "undecided":
+            decided_after = int(count)
+    below = above = reaches[now]
+    if decided_after in (None, count) and decision != "within the margin":
+        z = np.clip(norm.isf(t.sf(middle / error, freedom)), -8, 8)
+        below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha)), freedom)
     # from here on the error falls as that of n draws without replacement
-    spreads = np.sqrt(np.maximum(1 / ns - 1 / len(proxies), 0))
-    reaches = share * error * factors * spreads / (spreads[0] or 1.0)
-    middle *= share
-    low, high = middle - reaches[0], middle + reaches[0]
-    is_decided = (abs(middle) > reaches) | (abs(middle) + reaches <= margin)
-    decision = "better" if low > 0 else "worse" if high < 0 else "within the margin"
-    if not is_decided[0] and n < len(proxies):
-        decision = "undecided"
-    more = int(is_decided.argmax()) if is_decided.any() else int(ns[-1] - n)
-    return Trust(size, n, middle, low, high, decision, more, *about)
+    reaches *= np.sqrt(looks.information[now] / looks.information)
+    later = [_decision(middle, reach, margin) != "undecided" for reach in reaches[now:]]
+    until = looks.counts[now + later.index(True)] if any(later) else n_open
+    more = max(int(until) - n, 0)
+    limits = float(middle - below), float(middle + above)
+    return Trust(size, n, middle, *limits, decision, more, *about, decided_after)
+
+
+def _decision(middle: float, reach: float, margin: float) -> str:
+    if abs(middle) > reach:
+        return "better" if middle > 0 else "worse"
+    return "within the margin" if abs(middle) + reach <= margin else "undecided"
 
 
 def _strata(proxies: pd.DataFrame) -> Ints:
@@ -169,57 +207,101 @@ def _strata(proxies: pd.DataFrame) -> Ints:
     return np.searchsorted(levels, first)
 
 
-def _factors(ns: Ints, size: int, lost: int, alpha: float) -> Floats:
-    """Return by how much the interval after n of `size` draws exceeds one standard error."""
-    from scipy.stats import norm, t
+class _Looks(NamedTuple):
+    """The labels and the information at each look, the |z| that decides, and the scores at which
+    looks before left it open, with their probabilities where there is no difference.
+    """
 
-    information = ns * size / np.maximum(size - ns, 0.5) / _TUNED
-    factors = np.sqrt((1 + 1 / information) * (np.log1p(information) - 2 * math.log(alpha)))
-    return np.asarray(t.isf(norm.sf(factors), np.maximum(ns - lost, 2)), dtype=float)
+    counts: Ints
+    information: Floats
+    limits: Floats
+    open_scores: list[tuple[Floats, Floats]]
 
 
-def _estimate(proxies: pd.DataFrame, labels: pd.Series[float]) -> tuple[float, float]:
-    """Return the estimate of the mean over all rows of the proxies, and its standard error."""
-    rows = proxies.index.get_indexer(labels.index)
-    y: Floats = np.asarray(labels, dtype=np.float64)
-    strata = _strata(proxies)
+@lru_cache(maxsize=64)
+def _looks(size: int, alpha: float) -> _Looks:
+    """Return the looks at draws from `size` questions, by numerical integration (Armitage, McPherson
+    & Rowe 1969): the score is a Brownian motion in the time of the information.
+    """
+    counts = np.arange(FIRST, size, STEP)
+    information = counts * size / (size - counts)
+    levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
+    steps = np.sqrt(np.diff(information, prepend=0.0))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    scores, mass = np.zeros(1), np.ones(1)
+    limits, open_scores = [], []
+    for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
+
+        def excess(z: float) -> float:
+            """Return by how much more than this look may spend leaves |z|."""
+            return float(2 * mass @ norm.sf((z * root - scores) / step) - level)  # noqa: B023
+
+        limits.append(brentq(excess, 0, 12))
+        open_scores.append((scores, mass))
+        reach = limits[-1] * root
+        mass = weights * reach * (norm.pdf((nodes[:, None] * reach - scores) / step) / step @ mass)
+        scores = nodes * reach
+    return _Looks(counts, information, np.array(limits), open_scores)
+
+
+def _distances(z: float, now: int, looks: _Looks, alpha: float) -> Floats:
+    """Return how many standard errors the limits are below and above an estimate of z errors, where
+    no look before has decided: the differences at which so early and so clear an end, in either
+    direction, has the probability alpha / 2 (stage-wise order).
+    """
+    root = math.sqrt(looks.information[now])
+    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 100)
+    slopes, before, above = drifts[:, None] / root, 0.0, np.zeros(len(drifts))
+    for look in range(now + 1):
+        (scores, mass), information = looks.open_scores[look], looks.information[look]
+        limit = (z if look == now else looks.limits[look]) * math.sqrt(information)
+        likelihoods = np.exp(slopes * scores - slopes**2 * before / 2)
+        gain = information - before
+        above += (likelihoods * norm.sf((limit - scores - slopes * gain) / math.sqrt(gain))) @ mass
+        before = information
+    low, high = np.interp(norm.ppf([alpha / 2, 1 - alpha / 2]), norm.ppf(above), drifts)
+    return np.array([z - low, high - z])
+
+
+def _standardised(proxies: pd.DataFrame) -> Floats:
+    """Return the proxies in standard deviations, the mean for what is missing, after a column of 1."""
+    x = proxies.fillna(proxies.mean()).to_numpy(float)
+    deviations = x.std(axis=0)
+    x = x[:, deviations > 1e-9] / deviations[deviations > 1e-9]
+    return np.column_stack([np.ones(len(x)), x])
+
+
+def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, float]:
+    """Return the estimate of the mean over all questions, and its standard error."""
     sizes, counts = (
         np.bincount(part, minlength=strata.max() + 1) for part in (strata, strata[rows])
     )
-    if len(y) < _FOLDS or (counts[sizes > 0] == 0).any():  # not yet one of each
+    if (counts[sizes > 0] == 0).any():  # not yet one of each
         strata, sizes, counts = np.zeros_like(strata), np.array([len(strata)]), np.array([len(y)])
-    if not len(y):
-        return math.nan, math.nan
     inside = strata[rows]
     weight: Floats = (sizes / len(strata) / np.maximum(counts, 1))[inside]
-    predicted, mean = _predicted(proxies, rows, y, weight)
+    predicted, mean = _predicted(x, rows, y, weight)
     rest = y - predicted
     middle = float((weight * (mean + rest)).sum())
     means = np.bincount(inside, rest, len(sizes)) / np.maximum(counts, 1)
     squares = np.bincount(inside, (rest - means[inside]) ** 2, len(sizes))
-    # differences of 0, 1/2 and 1 may be rare, of other values as large as what was seen
-    largest = 1.0 if np.isin(2 * y, np.arange(-2, 3)).all() else float((rest**2).max())
-    prior = _PRIOR * sizes / len(strata)
-    freedom = np.maximum(counts - 1, 0) + prior / 2
-    variances = (squares + largest * prior / 4) / np.maximum(freedom, 1e-9)
+    # differences of 0, 1/2 and 1 may be rare; of other values they are as large as those seen
+    size = 1.0
+    if not np.isin(2 * y, np.arange(-2, 3)).all():
+        size = float((rest**4).sum() / (rest**2).sum())
+    unseen = size * (_ALWAYS + _UNSEEN * math.exp(-len(y) * y.var() / size / _FADE))
+    variances = (squares + unseen * sizes / len(strata)) / np.maximum(counts - 1, 1)
     left = 1 - counts / np.maximum(sizes, 1)
     parts = (sizes / len(strata)) ** 2 * left * variances / np.maximum(counts, 1)
     return middle, math.sqrt(parts.sum())
 
 
-def _predicted(
-    proxies: pd.DataFrame, rows: Ints, y: Floats, weight: Floats
-) -> tuple[Floats, Floats]:
+def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return what the proxies predict for the labelled rows, each by the others, and the mean of the
     same predictions over all rows.
     """
-    x = proxies.to_numpy(float)
-    x = np.where(np.isnan(x), np.nanmean(x, axis=0) if len(x) else 0.0, x)
-    deviations = x.std(axis=0)
-    x = x[:, deviations > 1e-9] / deviations[deviations > 1e-9]
-    if len(y) < 2 * _FOLDS or not x.shape[1]:
+    if x.shape[1] == 1:
         return np.zeros(len(y)), np.zeros(len(y))
-    x = np.column_stack([np.ones(len(x)), x])
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
     predicted, means = np.empty(len(y)), np.empty(len(y))
     for fold in range(_FOLDS):

@@ -411,7 +411,7 @@ def test_any_text_is_read_or_unreadable(reply: str) -> None:
 
 
 def test_every_criterion_has_its_prompt_form_needs_and_length() -> None:
-    assert list(CRITERIA) == list(REPLY_FORMS) == list(NEEDS) == list(REPLY_TOKENS)
+    assert [*CRITERIA, "document"] == [*REPLY_FORMS] == [*NEEDS] == [*REPLY_TOKENS]
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))

@@ -130,7 +130,7 @@ def test_a_proxy_that_scored_nothing_is_left_out() -> None:
     rows = [(case.query_id, "token_f1", float("nan")) for case in CASES]
     unscored = pd.DataFrame(rows, columns=a.scores.columns)
     arms = [replace(each, scores=pd.concat([each.scores, unscored])) for each in (a, b)]
-    columns = [proxy_differences(each, "correctness", ())[0].columns for each in ([a, b], arms)]
+    columns = [proxy_differences(each, "correctness")[0].columns for each in ([a, b], arms)]
     assert [*map(list, columns)] == [["llm_correctness"]] * 2
     assert trust(arms, None, criterion="correctness") == trust(
         [a, b], None, criterion="correctness"

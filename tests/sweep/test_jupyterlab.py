@@ -4,13 +4,7 @@ the notebook yet.
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,32 +25,6 @@ def comparison(tmp_path: Path, execute_notebook: Callable[..., Any]) -> Path:
         rb.save(result, tmp_path / "small" / f"fixed-{size}")
     execute_notebook(ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="small")
     return tmp_path / "out.ipynb"
-
-
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    options = {
-        "ServerApp.ip": "127.0.0.1",
-        "ServerApp.port": 0,
-        "ServerApp.root_dir": tmp_path,
-        "IdentityProvider.token": "",
-        "ServerApp.allow_root": True,
-    }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser"]
-    command += [f"--{name}={value}" for name, value in options.items()]
-    log = tmp_path / "lab.log"
-    with log.open("wb") as output:
-        server = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-    try:
-        while not (urls := re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())):
-            assert server.poll() is None, log.read_text()
-            time.sleep(0.2)
-        yield urls[0]
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)  # kernels end when their server is gone
-        server.wait()
 
 
 def test_the_drawing_and_the_decision_are_on_the_first_screen(
