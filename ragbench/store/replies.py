@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from ragbench.files import locked
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
-from ragbench.store.contract import Connection, StoreError
+from ragbench.store.contract import Execute, StoreError
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_CLAIM_S = 1800.0  # the other process may have to wait for a busy server again and again
@@ -155,7 +155,7 @@ def store(request: Request, reply: Reply) -> Reply:
                 waiting.clear()
             try:
                 kept = database.write(
-                    lambda connection: _keep(connection, [each[:2] for each in together]),
+                    lambda execute: _keep(execute, [each[:2] for each in together]),
                     in_turn=False,
                 )
                 for (*_, each), stored in zip(together, kept, strict=True):
@@ -177,7 +177,7 @@ def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
     return [], threading.Lock(), threading.Lock()
 
 
-def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
     """Insert replies by one statement, but for those that are there; return what is kept."""
     values = [_row(*each) for each in batch]
     marks = f"({','.join('?' * len(values[0]))})"
@@ -185,22 +185,21 @@ def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> lis
         f"INSERT INTO reply VALUES {','.join([marks] * len(batch))} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    rows = connection.execute(query, [value for row in values for value in row]).fetchall()
-    new = {key: True for (key,) in rows}
+    new = {key: True for (key,) in execute(query, [value for row in values for value in row])}
     return [
-        reply if new.pop(request.key, False) else _older(connection, request, reply)
+        reply if new.pop(request.key, False) else _older(execute, request, reply)
         for request, reply in batch
     ]
 
 
-def _older(connection: Connection, request: Request, reply: Reply) -> Reply:
+def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
     """Return the reply that is there; a damaged one is replaced."""
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
-    *fields, checksum = connection.execute(query, (request.key,)).fetchone()
+    [(*fields, checksum)] = execute(query, (request.key,))
     if checksum == _checksum(request.key, Reply(*fields)):
         return Reply(*fields)
-    connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    return _keep(connection, [(request, reply)])[0]
+    execute("DELETE FROM reply WHERE key = ?", (request.key,))
+    return _keep(execute, [(request, reply)])[0]
 
 
 @contextmanager
@@ -270,10 +269,16 @@ def clear() -> int:
     """Delete the replies and give their number. What budgets have spent stays on record."""
     if not database.exists():
         return 0
-    deleted = database.write(lambda connection: connection.execute("DELETE FROM reply").rowcount)
+
+    def work(execute: Execute) -> int:
+        [(deleted,)] = execute("SELECT COUNT(*) FROM reply")
+        execute("DELETE FROM reply")
+        return int(deleted)
+
+    deleted = database.write(work)
     if deleted and not database.is_shared():
         with suppress(StoreError):  # another process reads now: the space is freed another time
-            database.read(lambda connection: connection.execute("VACUUM"))
+            database.rows("VACUUM")
     return deleted
 
 
@@ -300,7 +305,13 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
                 rows_by_key.setdefault(row[0], []).append(reply)
             else:
                 damaged += 1
-    _warn_of_damage(damaged)
+    if damaged:
+        warnings.warn(
+            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
+            "as missing",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return rows_by_key
 
 
@@ -325,13 +336,3 @@ def _row(request: Request, reply: Reply) -> tuple[Any, ...]:
         time.time(),
         _checksum(request.key, reply),
     )
-
-
-def _warn_of_damage(damaged: int) -> None:
-    if damaged:
-        warnings.warn(
-            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
-            "as missing",
-            RuntimeWarning,
-            stacklevel=3,
-        )

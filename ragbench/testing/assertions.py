@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
-from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
+from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource
 
 _SHOWN = 400
 # pytest shows the line of the test and the message, and not the source of the assertion below it.
@@ -110,16 +110,14 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    in_text = {span.doc_id for span in labelled.case.evidence} | {
-        doc for doc, _ in labelled.case.expected_sections
-    }
+    evidence, sections = labelled.case.evidence, labelled.case.expected_sections
+    in_text = {span.doc_id for span in evidence} | {doc_id for doc_id, _ in sections}
     relevant = set(labelled.relevant) or in_text
     by_chunk = not relevant
     if by_chunk:
         grades = labelled.case.relevant_chunks
-        relevant = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(
-            labelled.case.expected_chunks
-        )
+        relevant = {chunk_id for chunk_id, grade in grades.items() if grade >= 1}
+        relevant |= {*labelled.case.expected_chunks}
     if not relevant:
         raise ConfigError(
             f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
@@ -255,7 +253,7 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
     if reports.active is not None:
-        reports.active.keep(case.source, answer)
+        reports.active.kept.append((case.source, answer))
     if answer.error is not None:
         _note(case, measure, None, False, answer.error)
         raise AssertionError(f"{_question(case)}\n  the request failed: {answer.error}")
@@ -271,25 +269,19 @@ def _as_answer(query_id: str, results: Any) -> Answer:
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
-        if all(isinstance(score, int | float) for score in results.values()):
-            results = ranking({str(key): float(score) for key, score in results.items()})
-        else:
+        if not all(isinstance(score, int | float) for score in results.values()):
             return read_answer(query_id, results)
+        results = ranking({str(key): float(score) for key, score in results.items()})
     if isinstance(results, str) or not isinstance(results, Sequence):
         raise DataError(
             f"results are {results!r}; expected an answer, a list of ids or passages, or id -> "
             "score"
         )
-    passages = tuple(entry for entry in results if isinstance(entry, Passage))
-    if len(passages) == len(results):
-        ids = tuple(passage.passage_id for passage in passages)
-        return Answer(query_id, "", ids, flags=("retrieval_only",), passages=passages)
-    if all(isinstance(entry, str) for entry in results):
-        found_passages = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
-        return Answer(
-            query_id, "", tuple(results), flags=("retrieval_only",), passages=found_passages
-        )
-    return read_answer(query_id, {"contexts": list(results)})
+    contexts = [
+        {"id": entry, "text": "", "doc_id": _document(entry)} if isinstance(entry, str) else entry
+        for entry in results
+    ]
+    return read_answer(query_id, {"contexts": contexts})
 
 
 def _documents(answer: Answer) -> list[str]:

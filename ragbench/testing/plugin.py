@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,18 +49,18 @@ if TYPE_CHECKING:
 _MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
-
+_SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
 
 _NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """Questions of BEIR's nfcorpus with 14 to 21 highly relevant documents."""
 _FOR_COROUTINES = {"nfcorpus_test_data", "evaluation_llm", "mcp_sampling_client"}
 
 
+@dataclass
 class EvaluationLLM:
     """A language model as a coroutine function from prompt to reply; `llm` is the model itself."""
 
-    def __init__(self, llm: LLM) -> None:
-        self.llm = llm
+    llm: LLM
 
     async def __call__(self, prompt: str) -> str:
         """Return the reply; RagbenchError where the request failed."""
@@ -71,11 +72,11 @@ class EvaluationLLM:
         return completion.text
 
 
+@dataclass
 class McpClient:
     """A client of an MCP server; `system` is the server as a system under test."""
 
-    def __init__(self, system: McpSystem) -> None:
-        self.system = system
+    system: McpSystem
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Return the structured result of a tool, or else its text; its requests for samples are
@@ -177,10 +178,16 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
     """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
     when the session ends.
     """
+    from ragbench.systems import load_system
+
     spec = str(_chosen(request.config, request.node)["system"])
     _skip_without(spec)
+    systems = request.config.stash.setdefault(_SYSTEMS, {})
+    key = (spec, ragbench_dataset.source)  # an index is built once
     try:
-        return _system(request.config, spec, ragbench_dataset)
+        if key not in systems:
+            systems[key] = load_system(spec, ragbench_dataset)
+        return systems[key]
     except MissingExtraError as exc:
         pytest.skip(f"the system {spec}: {exc}")
 
@@ -199,10 +206,8 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
         data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
-    chosen = _queries(request.config) or [
-        query_id for query_id in _NFCORPUS if query_id in data.queries
-    ]
-    data = data.select(chosen or list(data.queries))
+    usual = [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    data = data.select(_queries(request.config) or usual or list(data.queries))
     highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
     return labelled_cases(data, min_grade=min(2, highest))
 
@@ -245,26 +250,19 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
         system = McpSystem(**table)
     except MissingExtraError as exc:
         pytest.skip(str(exc))
-    try:
+    with system:
         try:
             system.tools()
         except ConfigError as exc:
             pytest.skip(f"the MCP server cannot be reached: {exc}")
         yield McpClient(system)
-    finally:
-        system.close()
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     """Return the options, overridden by the markers, the nearest last."""
-    chosen: dict[str, Any] = {
-        **{
-            name: config.getoption(f"--ragbench-{name}")
-            for name in "dataset corpus split n system".split()
-        },
-        "query_ids": _queries(config),
-        "min_grade": 1,
-    }
+    names = "dataset corpus split n system".split()
+    chosen: dict[str, Any] = {name: config.getoption(f"--ragbench-{name}") for name in names}
+    chosen |= {"query_ids": _queries(config), "min_grade": 1}
     for marker in reversed(list(node.iter_markers("ragbench"))):
         if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
             raise ConfigError(
@@ -276,11 +274,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
 
 
 def _queries(config: pytest.Config) -> list[str]:
-    return [
-        name.strip()
-        for name in str(config.getoption("--ragbench-queries")).split(",")
-        if name.strip()
-    ]
+    return [*filter(None, map(str.strip, config.getoption("--ragbench-queries").split(",")))]
 
 
 @lru_cache(maxsize=8)
@@ -302,20 +296,6 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
             )
         data = data.select(query_ids)
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
-
-
-_SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
-
-
-def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
-    """Return the one system of a name and corpus: an index is built once."""
-    from ragbench.systems import load_system
-
-    systems = config.stash.setdefault(_SYSTEMS, {})
-    key = (spec, dataset.source)
-    if key not in systems:
-        systems[key] = load_system(spec, dataset)
-    return systems[key]
 
 
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
@@ -379,13 +359,10 @@ def pytest_terminal_summary(
         return
     terminalreporter.section("ragbench")
     rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(row[column].rjust(widths[column]) for column in range(1, 4)),
-        ]
-        terminalreporter.write_line("  ".join(cells))
+    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for measure, *cells in rows:
+        others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
     if report:
         with warnings.catch_warnings():
             warnings.simplefilter(
