@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,7 @@ def _one_line(text: str) -> str:
     return printable(text.encode(errors="replace").decode())[:500]
 
 
+@dataclass
 class Guard:
     """What every request passes before a byte of its body is read.
 
@@ -142,9 +144,12 @@ class Guard:
     unknown length; a body has a deadline. Every answer gets the headers.
     """
 
-    def __init__(self, app: ASGIApp, max_body: int, max_rate: int, body_s: float) -> None:
-        self.app, self.max_body, self.max_rate, self.body_s = app, max_body, max_rate, body_s
-        self.counts, self.since = Counter[str](), 0.0
+    app: ASGIApp
+    max_body: int
+    max_rate: int
+    body_s: float
+    counts: Counter[str] = field(default_factory=Counter)
+    since: float = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -109,9 +109,9 @@ class Folder:
         """Return True if a path is below the root, wherever links lead."""
         return path.resolve().is_relative_to(self.root)
 
-    def write(self, name: str, text: str) -> Path:
-        """Write a file of settings, named by its content."""
-        path = self.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-{name}"
+    def write_targets(self, text: str) -> Path:
+        """Write a file of targets, named by its content."""
+        path = self.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-targets.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             write_durably(path, text)

@@ -22,7 +22,7 @@ def lines(session: Session, kind: str, item_id: str = "", limit: int | None = No
     """Return the records of a client in the order in which they came, or that of one id."""
     query = select(item.c.record).where(*_of(session, kind, item_id))
     query = query.order_by(item.c.number).limit(limit)
-    return [row["record"] for row in read_rows(session.database, query)]
+    return [row.record for row in read_rows(session.database, query)]
 
 
 def add(session: Session, kind: str, item_id: str, record: str) -> bool:

@@ -31,7 +31,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragbench.files import STAGING, clear_staging, locked, staged
+from ragbench.types import grouped
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -215,18 +216,18 @@ def info() -> dict[str, Any]:
     >>> sorted(info())
     ['bytes', 'files', 'folder', 'kinds', 'limit_bytes']
     """
-    kinds: dict[str, dict[str, int]] = {}
-    for entry in _entries(_folder() / "arrays"):
-        counts = kinds.setdefault(entry.path.parent.name, {"files": 0, "bytes": 0})
-        counts["files"] += 1
-        counts["bytes"] += entry.size
+    entries = sorted(_entries(_folder() / "arrays"), key=lambda entry: entry.path)
+    kinds = grouped(entries, lambda entry: entry.path.parent.name)
     return {
         "folder": str(_folder()),
-        "files": sum(counts["files"] for counts in kinds.values()),
-        "bytes": sum(counts["bytes"] for counts in kinds.values()),
+        **_counts(entries),
         "limit_bytes": _limit_bytes(),
-        "kinds": dict(sorted(kinds.items())),
+        "kinds": {kind: _counts(part) for kind, part in kinds.items()},
     }
+
+
+def _counts(entries: Sequence[_Entry]) -> dict[str, int]:
+    return {"files": len(entries), "bytes": sum(entry.size for entry in entries)}
 
 
 def clear() -> int:

@@ -73,11 +73,8 @@ class Request:
     @cached_property
     def schema_text(self) -> str | None:
         """Return the schema as JSON with sorted keys."""
-        return (
-            None
-            if self.schema is None
-            else json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
-        )
+        text = json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
+        return None if self.schema is None else text
 
     def _digest(self, origin: str) -> str:
         return digest(
@@ -122,18 +119,13 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
     """
     if not requests or not database.exists():
         return [None] * len(requests)
-    exact = _found([request.key for request in requests], "key")
+    exact, portable = _found([request.key for request in requests], "key"), {}
+    if any_origin:
+        others = [request.portable for request in requests if request.key not in exact]
+        portable = _found(others, "portable")
+    either = (exact.get(each.key) or portable.get(each.portable, []) for each in requests)
     # The last of several origins would depend on who wrote first: what is ambiguous is not found.
-    portable = (
-        _found([r.portable for r in requests if r.key not in exact], "portable")
-        if any_origin
-        else {}
-    )
-    replies: list[Reply | None] = []
-    for request in requests:
-        rows = exact.get(request.key) or portable.get(request.portable, [])
-        replies.append(rows[0] if len(rows) == 1 else None)
-    return replies
+    return [rows[0] if len(rows) == 1 else None for rows in either]
 
 
 def store(request: Request, reply: Reply) -> Reply:
@@ -210,9 +202,10 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when
     `stop` is set.
     """
+    stop = stop or threading.Event()
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
     if database.is_shared():
-        with database.claimed(key, stop or threading.Event()):
+        with database.claimed(key, stop):
             yield
         return
     file = cache_folder() / "locks" / f"reply-{key}.lock"
@@ -220,11 +213,8 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         # without locks on this file system the same request is, at worst, sent twice at the same
         # moment
         try:
-            stack.enter_context(
-                locked(
-                    file, timeout_s=_LONGEST_CLAIM_S, stop=stop or threading.Event(), remove=True
-                )
-            )
+            lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
+            stack.enter_context(lock)
         except InterruptedError:
             raise
         except OSError as exc:

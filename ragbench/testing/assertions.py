@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragbench import judges, llms, systems
 from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
@@ -134,10 +135,9 @@ def assert_context_recall(
             f"question {labelled.query_id!r} has {len(relevant)} relevant documents, so no system "
             f"can exceed {ceiling:.2f}: raise k or lower at_least"
         )
-    from ragbench.systems import distinct_contexts
 
     answer = _answered(labelled, results, f"context_recall@{k}")
-    ranking = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
+    ranking = (list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
     recall = len(relevant & set(ranking)) / len(relevant)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)
@@ -227,14 +227,12 @@ def assert_answer_correct(
 
 
 def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
-    from ragbench.judges import judge
     from ragbench.judges.prompts import JUDGE_SYSTEM
-    from ragbench.llms import ScriptedLLM
 
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
         ask, name = model, getattr(model, "__name__", type(model).__name__)
-        model = ScriptedLLM(
+        model = llms.ScriptedLLM(
             lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
         )
     data = Dataset("test", "test", {}, (case,), {})
@@ -243,7 +241,7 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
     )  # correctness needs no context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
-        return judge([bare], "correctness", model, dataset=data, chunks=())[0]
+        return judges.judge([bare], "correctness", model, dataset=data, chunks=())[0]
 
 
 def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
@@ -264,13 +262,12 @@ def _as_answer(query_id: str, results: Any) -> Answer:
     """Return the result of a system as an answer."""
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.retrieval import ranking
-    from ragbench.systems import read_answer
 
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
         if not all(isinstance(score, int | float) for score in results.values()):
-            return read_answer(query_id, results)
+            return systems.read_answer(query_id, results)
         results = ranking({str(key): float(score) for key, score in results.items()})
     if isinstance(results, str) or not isinstance(results, Sequence):
         raise DataError(
@@ -281,7 +278,7 @@ def _as_answer(query_id: str, results: Any) -> Answer:
         {"id": entry, "text": "", "doc_id": _document(entry)} if isinstance(entry, str) else entry
         for entry in results
     ]
-    return read_answer(query_id, {"contexts": contexts})
+    return systems.read_answer(query_id, {"contexts": contexts})
 
 
 def _documents(answer: Answer) -> list[str]:

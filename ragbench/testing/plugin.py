@@ -28,10 +28,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from ragbench import evaluation, llms, systems
 from ragbench.errors import (
     ConfigError,
     DataWarning,
@@ -42,9 +43,6 @@ from ragbench.errors import (
 from ragbench.files import expanded
 from ragbench.testing import LabelledCase, labelled_cases, reports
 from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
-
-if TYPE_CHECKING:
-    from ragbench.systems import McpSystem
 
 _MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
@@ -76,7 +74,7 @@ class EvaluationLLM:
 class McpClient:
     """A client of an MCP server; `system` is the server as a system under test."""
 
-    system: McpSystem
+    system: systems.McpSystem
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Return the structured result of a tool, or else its text; its requests for samples are
@@ -122,10 +120,8 @@ def pytest_configure(config: pytest.Config) -> None:
             f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
         )
     if options := config.getoption("--ragbench-option"):
-        from ragbench.evaluation import spec_of_texts
-
         try:
-            spec_of_texts(options)
+            evaluation.spec_of_texts(options)
         except ConfigError as exc:
             raise pytest.UsageError(f"--ragbench-option: {exc}") from exc
     config.stash[_OUTER] = reports.active  # pytest may run inside pytest: pytester
@@ -178,16 +174,15 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
     """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
     when the session ends.
     """
-    from ragbench.systems import load_system
 
     spec = str(_chosen(request.config, request.node)["system"])
     _skip_without(spec)
-    systems = request.config.stash.setdefault(_SYSTEMS, {})
+    loaded = request.config.stash.setdefault(_SYSTEMS, {})
     key = (spec, ragbench_dataset.source)  # an index is built once
     try:
-        if key not in systems:
-            systems[key] = load_system(spec, ragbench_dataset)
-        return systems[key]
+        if key not in loaded:
+            loaded[key] = systems.load_system(spec, ragbench_dataset)
+        return loaded[key]
     except MissingExtraError as exc:
         pytest.skip(f"the system {spec}: {exc}")
 
@@ -217,11 +212,10 @@ def evaluation_llm() -> EvaluationLLM:
     """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where
     there is none.
     """
-    from ragbench.llms import load_llm, unavailable
 
-    if reason := unavailable("env"):
+    if reason := llms.unavailable("env"):
         pytest.skip(f"no evaluation LLM: {reason}")
-    return EvaluationLLM(load_llm("env"))
+    return EvaluationLLM(llms.load_llm("env"))
 
 
 @pytest.fixture
@@ -233,7 +227,6 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
     Skips where the package mcp is missing, or the model or the server cannot be reached.
     """
-    from ragbench.systems import McpSystem
     from ragbench.systems.consent import confirm
 
     spec = str(_chosen(request.config, request.node)["system"])
@@ -247,7 +240,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
     try:
-        system = McpSystem(**table)
+        system = systems.McpSystem(**table)
     except MissingExtraError as exc:
         pytest.skip(str(exc))
     with system:
@@ -316,17 +309,20 @@ def _lacking(spec: str) -> str:
     kind, table = _described(spec)  # load_system reports its other errors
     if not kind:
         return ""
-    from ragbench.llms import listens, unavailable
     from ragbench.systems.credentials import from_environment, variables_in
 
     needed = [*variables_in(table), *(table.get("env", []) if kind == "mcp" else [])]
     if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         return f"set {' and '.join(missing)} in the environment"
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
-    if model != "extractive" and (reason := unavailable(model)):
+    if model != "extractive" and (reason := llms.unavailable(model)):
         return reason
     where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
-    if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
+    if (
+        isinstance(where, str)
+        and where.startswith(("http://", "https://"))
+        and not llms.listens(where)
+    ):
         return "no server takes connections at its address"
     return ""
 
@@ -382,7 +378,6 @@ def _write_reports(
     """Return the report of each dataset whose questions were tested: its path, or False and the
     reason.
     """
-    from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 
     by_source = {source: part for source, part in answers.items() if source is not None}
@@ -399,8 +394,8 @@ def _write_reports(
             )
         try:
             data = _loaded(source)
-            spec = spec_of_texts(["name=pytest", *options])
-            result = evaluate(data.select(part), list(part.values()), spec)
+            spec = evaluation.spec_of_texts(["name=pytest", *options])
+            result = evaluation.evaluate(data.select(part), list(part.values()), spec)
             write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False

@@ -118,9 +118,6 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
 def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its measures, and where its report is."""
     row, scores = run_row(who, run_id)
-    order = {name: rank for rank, name in enumerate(trends.MAIN)}
-    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order)))
-    scores = scores.sort_values(["order", "measure"])
     with connected(who.database) as connection:
         before = (trends.previous_run(connection, row) or {"id": ""})["id"]
     has_report = result_of_run(who, row) is not None

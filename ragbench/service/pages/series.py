@@ -44,7 +44,7 @@ def overview(session: Session, measure: str = "") -> tuple[list[Json], int]:
 def measures_of(ids: list[str], database: str) -> list[str]:
     """Return the measures that any of these runs has, those of `MAIN` first."""
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
-    names = {row["measure"] for row in read_rows(database, query)}
+    names = {row.measure for row in read_rows(database, query)}
     return [*(name for name in trends.MAIN if name in names), *sorted(names - {*trends.MAIN})]
 
 

@@ -109,7 +109,7 @@ def test_a_session_is_no_key_is_stored_hashed_and_ends(
 
     assert (silent_for(11.9), silent_for(12.1)) == (200, 401)
     assert (silent_for(11.9), client.get("/who").status_code) == (200, 200)
-    assert read_rows(database, select(session))[0]["used_at"] > timestamp(
+    assert read_rows(database, select(session))[0].used_at > timestamp(
         datetime.now(UTC) - timedelta(hours=1)
     )
     client.post("/logout", headers={"Origin": str(client.base_url)})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -87,15 +89,16 @@ def test_the_alerts_of_a_client_go_to_its_receivers_alone(
 
 def test_no_two_clients_or_series_have_one_folder_of_results() -> None:
     names = ("a", "a-b", "a/b", "a\\b", "a:b", "%2F", "a%2Fb", "..", "-", ".-", "./", "é", "")
-    row = {
+    row: dict[str, Any] = {
         "due_at": "2026-01-01T02:00:00.000Z",
         "cron": "0 2 * * *",
         "folder": "/root",
         "attempts": 1,
         "options": "{}",
     }
+    make: Any = SimpleNamespace
     places = {
-        place_of({**row, "client_id": client, "name": name, "job_id": "0" * 64})
+        place_of(make(**row, client_id=client, name=name, job_id="0" * 64))
         for client in names
         for name in names[:-1]
     }
